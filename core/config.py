@@ -1,0 +1,204 @@
+"""What a run is asked to do: frozen, validated when made, units in the names.
+
+Nothing secret is in here: API keys travel beside the configuration (`core.records.Hello`) and are never written down.
+"""
+
+import math
+import re
+from typing import Literal
+
+import msgspec
+
+from core.errors import UserError
+
+Api = Literal["completions", "chat"]
+Mode = Literal["quick"]
+
+_DURATION = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>ms|s|m)")
+_UNIT_S = {"ms": 1e-3, "s": 1.0, "m": 60.0}
+
+
+def parse_duration_s(text: str, name: str) -> float:
+    """Read `800ms`, `1.5s` or `2m` into seconds; a unit is required, because a bare number is how limits go wrong.
+
+    Raises UserError naming the option for anything else, zero included.
+    """
+    match = _DURATION.fullmatch(text.strip())
+    seconds = float(match["number"]) * _UNIT_S[match["unit"]] if match else math.nan
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise UserError(f"{name}: {text!r} is not a duration above zero; give a number and a unit, such as 800ms, 1.5s or 2m.")
+    return seconds
+
+
+def parse_fraction(text: str, name: str) -> float:
+    """Read `95%` or `0.95` into a fraction in [0, 1]; raises UserError naming the option otherwise."""
+    stripped = text.strip()
+    try:
+        value = float(stripped[:-1]) / 100 if stripped.endswith("%") else float(stripped)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 1:
+        raise UserError(f"{name}: {text!r} is not a share; give a percentage such as 95% or a fraction such as 0.95.")
+    return value
+
+
+def require_positive(value: float, name: str) -> None:
+    """Refuse zero, negative and non-finite numbers with a sentence (UserError)."""
+    if not (math.isfinite(value) and value > 0):
+        raise UserError(f"{name}: {value:g} makes no sense here; give a finite number above zero.")
+
+
+class Lengths(msgspec.Struct, frozen=True, kw_only=True):
+    """Token counts of prompts or answers: all `median` (sigma 0), or lognormal around it, cut at `maximum`."""
+
+    median: float
+    sigma: float = 0.0
+    maximum: int = 0
+    minimum: int = 1
+
+    def __post_init__(self) -> None:
+        require_positive(self.median, "length")
+        if not (math.isfinite(self.sigma) and self.sigma >= 0):
+            raise UserError(f"length: sigma {self.sigma:g} must be zero or more.")
+        if self.sigma == 0 and self.median != int(self.median):
+            raise UserError(f"length: {self.median:g} is not a whole number of tokens.")
+        if self.sigma > 0 and self.maximum < max(self.minimum, 1):
+            raise UserError("length: a lognormal length needs a maximum of at least one token.")
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every request has the same length."""
+        return self.sigma == 0
+
+    @property
+    def largest(self) -> int:
+        """The longest length that can be drawn, in tokens."""
+        return int(self.median) if self.fixed else self.maximum
+
+    @classmethod
+    def parse(cls, text: str, name: str) -> "Lengths":
+        """Read `512` or `lognormal:MEDIAN,SIGMA,MAX`; raises UserError naming the option otherwise."""
+        head, _, tail = text.strip().partition(":")
+        try:
+            if head == "lognormal":
+                median, sigma, maximum = tail.split(",")
+                return cls(median=float(median), sigma=float(sigma), maximum=int(maximum))
+            return cls(median=int(head)) if not tail else _refuse(text)
+        except ValueError:
+            raise UserError(f"{name}: {text!r} is not a length; give tokens such as 512, or lognormal:MEDIAN,SIGMA,MAX.") from None
+
+    def __str__(self) -> str:
+        return f"{self.median:g}" if self.fixed else f"lognormal:{self.median:g},{self.sigma:g},{self.maximum}"
+
+
+def _refuse(text: str) -> "Lengths":
+    raise ValueError(text)
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the requests go. `url` is the base without `/v1`; `metrics_url` None means beside the API."""
+
+    url: str
+    model: str | None = None
+    api: Api = "completions"
+    metrics_url: str | None = None
+
+    def __post_init__(self) -> None:
+        if not re.match(r"https?://[^/\s@]+", self.url):
+            raise UserError(
+                f"{self.url!r} is not a server address; give one such as http://127.0.0.1:8000, without a user or key in it."
+            )
+
+
+class Slo(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of one request and the share of requests that must meet all of them; None means no such limit."""
+
+    ttft_s: float | None = 0.8
+    tpot_s: float | None = 0.05
+    e2e_s: float | None = None
+    target: float = 0.95
+    max_error_rate: float = 0.01
+    default: bool = False
+
+    def __post_init__(self) -> None:
+        limits = [("--ttft", self.ttft_s), ("--tpot", self.tpot_s), ("--e2e", self.e2e_s)]
+        for name, value in limits:
+            if value is not None:
+                require_positive(value, name)
+        if all(value is None for _, value in limits):
+            raise UserError("No limit is left to judge by; set at least one of --ttft, --tpot and --e2e.")
+        if not 0 < self.target <= 1:
+            raise UserError(f"--target: {self.target:g} must be above 0 and at most 100%.")
+        if not 0 <= self.max_error_rate < 1:
+            raise UserError(f"--max-error-rate: {self.max_error_rate:g} must be at least 0 and below 100%.")
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request asks for. Prompts are cold: a unique salt and unique first tokens each."""
+
+    input_tokens: Lengths = Lengths(median=512)
+    output_tokens: Lengths = Lengths(median=128)
+    temperature: float = 0.0
+
+
+class Method(msgspec.Struct, frozen=True, kw_only=True):
+    """How the knee is looked for. `start_rps` None means 2/s0 (s0: the idle E2E latency); `drain_s` ends what no limit decides."""
+
+    mode: Mode = "quick"
+    start_rps: float | None = None
+    drain_s: float = 120.0
+    seed: int = 11
+
+    def __post_init__(self) -> None:
+        if self.start_rps is not None:
+            require_positive(self.start_rps, "--start-rps")
+        require_positive(self.drain_s, "--drain")
+        if self.seed < 0:
+            raise UserError(f"--seed: {self.seed} must be zero or more.")
+
+
+class Safety(msgspec.Struct, frozen=True, kw_only=True):
+    """What the load may never exceed; None means no such limit."""
+
+    max_rps: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_rps is not None:
+            require_positive(self.max_rps, "--max-rps")
+
+
+class FleetAsk(msgspec.Struct, frozen=True, kw_only=True):
+    """What the fleet must carry. tp, pp, dp None means: as the server tells, else 1 and said."""
+
+    peak_rps: float | None = None
+    headroom: float = 0.7
+    tp: int | None = None
+    pp: int | None = None
+    dp: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.peak_rps is not None:
+            require_positive(self.peak_rps, "--peak-rps")
+        if not 0 < self.headroom <= 1:
+            raise UserError(f"--headroom: {self.headroom:g} must be above 0 and at most 1 (0.7 keeps 30 % free).")
+        for name, size in (("--tp", self.tp), ("--pp", self.pp), ("--dp", self.dp)):
+            if size is not None and size < 1:
+                raise UserError(f"{name}: {size} must be at least 1.")
+
+
+class ProbeConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """One run, whole: where, what, within which limits, how, how far, and for which fleet."""
+
+    target: Target
+    slo: Slo = Slo(default=True)
+    workload: Workload = Workload()
+    method: Method = Method()
+    safety: Safety = Safety()
+    fleet: FleetAsk = FleetAsk()
+
+    def __post_init__(self) -> None:
+        only_tpot = self.slo.ttft_s is None and self.slo.e2e_s is None
+        if only_tpot and self.workload.output_tokens.largest <= 1:
+            raise UserError(
+                "The only limit is TPOT, but answers of one token have none; ask for more --output-tokens or set --ttft or --e2e."
+            )

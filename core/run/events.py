@@ -1,0 +1,159 @@
+"""Every fact of a run as a small typed record, and its JSON-lines codec.
+
+An event carries the monotonic time `t` at which it happened, stamped where it happened. The log keeps exactly these
+lines, and `core.run.state` is made from nothing else, so a recorded run and a live one give the same views.
+"""
+
+import math
+from typing import Literal
+
+import msgspec
+
+from core.config import ProbeConfig
+from core.records import (
+    Answer,
+    Check,
+    ClientInfo,
+    LoadDone,
+    LoadReady,
+    LoadState,
+    LoadTick,
+    Phase,
+    RepeatOrder,
+    RepeatResult,
+    RequestEnded,
+    RequestFirst,
+    RequestSent,
+    ServerInfo,
+    ServerSample,
+    StepResult,
+)
+
+SCHEMA = 1
+
+
+class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag="run_started"):
+    """First line of every log. `started_utc` is ISO 8601; `truth_rps` is the long-run knee of a simulated replica, for the end."""
+
+    t: float
+    schema: int = SCHEMA
+    started_utc: str
+    config: ProbeConfig
+    client: ClientInfo
+    command: str
+    truth_rps: float | None = None
+
+
+class CheckDone(msgspec.Struct, frozen=True, kw_only=True, tag="check"):
+    t: float
+    check: Check
+
+
+class ServerKnown(msgspec.Struct, frozen=True, kw_only=True, tag="server"):
+    t: float
+    info: ServerInfo
+
+
+class StepStarted(msgspec.Struct, frozen=True, kw_only=True, tag="step_started"):
+    """A rate is about to be judged (for the ramp: `rate_rps` is its first rate). `left_s` is the expected time to the answer."""
+
+    t: float
+    step: int
+    phase: Phase
+    rate_rps: float
+    repeats: int
+    left_s: float | None = None
+
+
+class RepeatStarted(msgspec.Struct, frozen=True, kw_only=True, tag="repeat_started"):
+    t: float
+    order: RepeatOrder
+
+
+class ServerSampled(msgspec.Struct, frozen=True, kw_only=True, tag="sample"):
+    t: float
+    sample: ServerSample
+
+
+class SampleFailed(msgspec.Struct, frozen=True, kw_only=True, tag="sample_failed"):
+    t: float
+    reason: str
+
+
+class LoadStateChanged(msgspec.Struct, frozen=True, kw_only=True, tag="load_state"):
+    t: float
+    state: LoadState
+
+
+class RepeatJudged(msgspec.Struct, frozen=True, kw_only=True, tag="repeat_judged"):
+    t: float
+    step: int
+    result: RepeatResult
+
+
+class StepJudged(msgspec.Struct, frozen=True, kw_only=True, tag="step_judged"):
+    t: float
+    result: StepResult
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True, tag="note"):
+    """A sentence for the event line."""
+
+    t: float
+    level: Literal["info", "warn", "error"] = "info"
+    text: str
+
+
+class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag="run_ended"):
+    t: float
+    answer: Answer
+
+
+Event = (
+    RunStarted
+    | CheckDone
+    | ServerKnown
+    | StepStarted
+    | RepeatStarted
+    | LoadReady
+    | RequestSent
+    | RequestFirst
+    | RequestEnded
+    | LoadTick
+    | LoadDone
+    | ServerSampled
+    | SampleFailed
+    | LoadStateChanged
+    | RepeatJudged
+    | StepJudged
+    | Note
+    | RunEnded
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+
+
+def time_of(event: Event) -> float:
+    """The moment of an event on the run's monotonic clock, in seconds."""
+    match event:
+        case RequestSent():
+            return event.t_sent
+        case RequestFirst():
+            return event.t_first
+        case RequestEnded():
+            return event.t_end
+        case _:
+            return event.t
+
+
+def encode(event: Event) -> bytes:
+    """One JSON line with its newline. Raises ValueError for a time that is not finite (JSON has no NaN)."""
+    if not math.isfinite(time_of(event)):
+        raise ValueError(f"event without a finite time: {event!r}")
+    return _encoder.encode(event) + b"\n"
+
+
+def decode(line: bytes) -> Event:
+    """The event of one line. Raises msgspec.DecodeError or ValidationError for anything else."""
+    return _decoder.decode(line)

@@ -1,0 +1,111 @@
+"""What readers see of a run: one frozen, versioned snapshot. Screens and the line printer draw this and keep nothing."""
+
+from typing import Literal
+
+import msgspec
+
+from core.config import ProbeConfig
+from core.records import (
+    Answer,
+    Bounds,
+    Check,
+    ClientInfo,
+    LoadState,
+    Phase,
+    ServerInfo,
+    ServerSample,
+    StepResult,
+)
+
+Part = Literal["warm-up", "measuring", "waiting", "decided"]
+
+
+class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
+    """The repeat that runs now. `lateness_p99_s` is over all its sends so far; `reason` is set once it is judged."""
+
+    index: int
+    bounds: Bounds
+    part: Part
+    elapsed_s: float
+    length_s: float
+    sent: int
+    in_flight: int
+    no_first_token: int
+    errors: int
+    lateness_p99_s: float | None
+    decided: str | None = None
+
+
+class StepView(msgspec.Struct, frozen=True, kw_only=True):
+    """The step that runs now: its rate (of a ramp: the rate of the segment that is being sent) and its repeats so far."""
+
+    step: int
+    phase: Phase
+    rate_rps: float
+    repeats_planned: int
+    finished: tuple[tuple[float, float], ...]
+    live: RepeatView | None
+
+
+class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One bin of the shared time axis; `t_s` is its start, in seconds since the run began. None: nothing there.
+
+    Latencies are those of requests whose first token (TTFT) or last token (TPOT) fell into the bin.
+    `floor_lo`..`floor_hi` is the running attainment of the current repeat at the end of the bin.
+    """
+
+    t_s: float
+    step: int
+    ttft_p50_s: float | None = None
+    ttft_p95_s: float | None = None
+    ttft_p99_s: float | None = None
+    tpot_p50_s: float | None = None
+    tpot_p95_s: float | None = None
+    tpot_p99_s: float | None = None
+    in_flight: float | None = None
+    no_first_token: float | None = None
+    waiting: float | None = None
+    running: float | None = None
+    kv_usage_frac: float | None = None
+    preemptions_per_s: float | None = None
+    offered_rps: float = 0.0
+    served_rps: float = 0.0
+    floor_lo: float | None = None
+    floor_hi: float | None = None
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One sentence of the event line; `t_s` in seconds since the run began."""
+
+    t_s: float
+    level: Literal["info", "warn", "error"]
+    text: str
+
+
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole run at one moment. `version` rises with every change, so that a reader can skip what it has drawn.
+
+    `now_s` is seconds since the run began; `sample_age_s` how old the newest reading of the server is (None: none yet).
+    `left_s` is the expected time to the answer, None when not known.
+    """
+
+    version: int
+    now_s: float
+    bin_s: float
+    started_utc: str | None = None
+    config: ProbeConfig | None = None
+    client: ClientInfo | None = None
+    server: ServerInfo | None = None
+    checks: tuple[Check, ...] = ()
+    load: LoadState = "idle"
+    current: StepView | None = None
+    steps: tuple[StepResult, ...] = ()
+    series: tuple[SeriesPoint, ...] = ()
+    sample: ServerSample | None = None
+    sample_age_s: float | None = None
+    metrics_error: str | None = None
+    lines: tuple[Line, ...] = ()
+    left_s: float | None = None
+    answer: Answer | None = None
+    truth_rps: float | None = None
+    duration_s: float | None = None
