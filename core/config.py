@@ -105,9 +105,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not re.match(r"https?://[^/\s@]+", self.url):
-            raise UserError(
-                f"{self.url!r} is not a server address; give one such as http://127.0.0.1:8000, without a user or key in it."
-            )
+            raise UserError(f"{self.url!r} is not a server address; give one such as http://127.0.0.1:8000, with no user in it.")
 
 
 class Slo(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,13 +8,6 @@ from core.config import ProbeConfig
 from core.records import Answer, Phase, RequestRecord, Segment, StepResult
 
 
-class Singles(msgspec.Struct, frozen=True, kw_only=True):
-    """Send `n` requests one by one; the first `unjudged` of them warm the server up."""
-
-    n: int
-    unjudged: int
-
-
 class Ramp(msgspec.Struct, frozen=True, kw_only=True):
     """One continuous open-loop ramp through measured segments, without a drain between them."""
 
@@ -36,7 +29,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     answer: Answer
 
 
-Action = Singles | Ramp | Step | Done
+Action = Ramp | Step | Done
 
 
 class Search:
@@ -50,10 +43,11 @@ class Search:
         raise NotImplementedError
 
     def observe_singles(self, records: Sequence[RequestRecord]) -> None:
+        """The three judged single requests of preflight; to be called first. All three missing means infeasible."""
         raise NotImplementedError
 
     def observe_ramp(self, passed_rps: float | None, failed_rps: float | None) -> None:
-        """`passed_rps`: last segment's rate before the failing one (None: none); `failed_rps`: the failing one (None: none failed)."""
+        """`passed_rps`: the segment before the failing one (None: none); `failed_rps`: the failing one (None: none failed)."""
         raise NotImplementedError
 
     def observe_step(self, result: StepResult, mean_e2e_s: float | None) -> None:

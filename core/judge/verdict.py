@@ -41,5 +41,8 @@ def judge_repeat(
     done: LoadDone | None,
     server: ServerInfo,
 ) -> RepeatResult:
-    """The judged repeat; `decision` None means it was interrupted: unjudged. `samples`: readings from just before its start to its end."""
+    """The judged repeat; `decision` None means it was interrupted: unjudged.
+
+    `samples`: readings of the server from just before the repeat's start to its end.
+    """
     raise NotImplementedError

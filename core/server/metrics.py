@@ -30,5 +30,5 @@ class Scraper:
         raise NotImplementedError
 
     def readings(self, interval_s: float = SCRAPE_INTERVAL_S) -> AsyncIterator[ServerSample | ScrapeError]:
-        """Readings for ever, one each `interval_s`; a failed one is yielded as its ScrapeError (the same text not twice in a row)."""
+        """Readings for ever, one each `interval_s`; a failed one is yielded as its ScrapeError (no text twice in a row)."""
         raise NotImplementedError

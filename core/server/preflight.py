@@ -5,20 +5,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import httpx
 
 from core.config import ProbeConfig
-from core.records import Check, Hello, PromptAlphabet, RequestRecord, ServerInfo
+from core.records import Check, Hello, Phase, PromptAlphabet, RequestRecord, ServerInfo
 
-SendOne = Callable[[Hello, int], Awaitable[list[RequestRecord]]]
-"""Sends that many requests one after another through the generator, as the load will, and returns how they ended."""
+SendSingles = Callable[[Hello, int, Phase], Awaitable[list[RequestRecord]]]
+"""Sends that many requests one after another through the generator, exactly as the load will, and returns how they ended.
+Phase "preflight" while something is being found out, "single" for the one unjudged and the three judged requests."""
 
 
 class Preflight:
-    """Runs the checks in order; afterwards `info`, `alphabet`, `model` and `singles` hold what was learned."""
+    """Runs the checks in order; afterwards `info`, `hello` and the three judged `singles` hold what was learned."""
 
     info: ServerInfo
-    alphabet: PromptAlphabet
-    model: str | None
+    hello: Hello | None
+    singles: list[RequestRecord]
 
-    def __init__(self, config: ProbeConfig, api_key: str | None, nonce: str, http: httpx.AsyncClient, send: SendOne) -> None:
+    def __init__(self, config: ProbeConfig, api_key: str | None, nonce: str, http: httpx.AsyncClient, send: SendSingles) -> None:
         raise NotImplementedError
 
     def checks(self) -> AsyncIterator[Check]:
