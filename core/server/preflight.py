@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import httpx
 
 from core.config import ProbeConfig
-from core.records import Check, Hello, Phase, PromptAlphabet, RequestRecord, ServerInfo
+from core.records import Check, Hello, Phase, RequestRecord, ServerInfo
 
 SendSingles = Callable[[Hello, int, Phase], Awaitable[list[RequestRecord]]]
 """Sends that many requests one after another through the generator, exactly as the load will, and returns how they ended.
