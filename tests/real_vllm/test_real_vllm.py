@@ -1,0 +1,173 @@
+"""The whole line against the real vLLM server, scheduler, KV cache and /metrics; only the models are made up.
+
+No test names a rate: machines differ by a factor of four. Nothing is asserted on the wall clock.
+"""
+
+import asyncio
+import json
+import secrets
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from core.config import Lengths, ProbeConfig, Slo, Target, Workload
+from core.load.arrivals import draw
+from core.load.generator import Generator
+from core.records import Hello, LoadDone, Phase, RepeatOrder, RequestEnded, Segment, ServerSample
+from core.server.metrics import Scraper
+from core.server.preflight import Preflight
+from tests.real_vllm.server import serve
+
+pytestmark = pytest.mark.vllm
+
+
+async def test_quick_probe_brackets_the_knee_within_a_factor_of_two(tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    async with serve("small", "--max-num-seqs", "16") as url:
+        options = ["--input-tokens", "64", "--output-tokens", "32", "--ttft", "500ms", "--tpot", "30ms", "--peak-rps", "100"]
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tui.cli", "probe", url, *options, "--headless", "--json", "-", "--out", str(log)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        stdout, stderr = await process.communicate()
+    print(stderr.decode())
+    assert process.returncode == 0, stderr.decode()
+    result = json.loads(stdout)
+    knee = result["knee"]
+    print(json.dumps(knee), f"{result['duration_s']:.0f} s")
+    assert result["outcome"] == "bracket"
+    assert 0 < knee["pass_rps"] < knee["first_fail_rps"] <= 2 * knee["pass_rps"]
+    assert result["server"]["version"] == "0.32.0"
+    assert result["server"]["kv_cache_tokens"] > 2048
+    assert result["fleet"]["replicas"] * result["fleet"]["headroom"] * knee["pass_rps"] >= 100
+    judged = [repeat for step in result["steps"] if step["phase"] == "search" for repeat in step["repeats"]]
+    assert any(repeat["kv_usage_max"] > 0 for repeat in judged)
+    assert all(repeat["prefix_hit_frac"] == 0 for repeat in judged)
+
+
+async def test_held_rate_agrees_with_the_servers_own_counters() -> None:
+    workload = Workload(input_tokens=Lengths(median=64), output_tokens=Lengths(median=32))
+    async with serve("small", "--max-num-seqs", "16") as url, _Loader.of(url, "small", workload) as loader:
+        before = await loader.idle()
+        ended = await loader.hold(rate_rps=1.5, duration_s=15)
+        after = await loader.idle()
+    assert ended
+    assert {record.ending for record in ended} == {"ok"}
+    assert _delta(before.requests_success_total, after.requests_success_total) == len(ended)
+    assert _delta(before.prompt_tokens_total, after.prompt_tokens_total) == sum(record.prompt_tokens or 0 for record in ended)
+    assert _delta(before.generation_tokens_total, after.generation_tokens_total) == sum(record.output_tokens for record in ended)
+    assert all(record.prompt_tokens == 64 and record.output_tokens == 32 for record in ended)
+    assert max(sample.kv_usage_max_frac or 0 for sample in loader.samples) > 0
+
+
+async def test_few_blocks_make_preemptions_and_a_full_kv_cache_visible() -> None:
+    workload = Workload(input_tokens=Lengths(median=120), output_tokens=Lengths(median=200))
+    async with (
+        serve("tiny", "--num-gpu-blocks-override", "24", "--max-num-seqs", "64") as url,
+        _Loader.of(url, "tiny", workload) as loader,
+    ):
+        before = await loader.idle()
+        await loader.hold(rate_rps=30, duration_s=6)
+        after = await loader.idle()
+    assert _delta(before.preemptions_total, after.preemptions_total) > 0
+    assert max(sample.kv_usage_max_frac or 0 for sample in loader.samples) > 0.9
+    assert max(sample.waiting or 0 for sample in loader.samples) > 0
+
+
+def _delta(before: float | None, after: float | None) -> float:
+    assert before is not None
+    assert after is not None
+    return after - before
+
+
+class _Loader:
+    """The product's own preflight, generator and scraper, joined as a run joins them but without a search."""
+
+    def __init__(self, url: str, workload: Workload, generator: Generator, http: httpx.AsyncClient) -> None:
+        self.workload = workload
+        self.generator = generator
+        self.messages = generator.messages()
+        self.scraper = Scraper(f"{url}/metrics", http)
+        self.samples: list[ServerSample] = []
+        self.orders = 0
+
+    @classmethod
+    def of(cls, url: str, model: str, workload: Workload) -> "_LoaderContext":
+        return _LoaderContext(url, model, workload)
+
+    async def singles(self, hello: Hello, n: int, phase: Phase) -> list[RequestEnded]:
+        await self.generator.hello(hello)
+        return [ended for i in range(n) for ended in await self._run(self._order(phase, i, offsets_s=(0.0,)))]
+
+    async def hold(self, rate_rps: float, duration_s: float) -> list[RequestEnded]:
+        """All requests of one measured segment, none aborted, with the server sampled meanwhile."""
+        sampling = asyncio.create_task(self._sample())
+        order = self._order("hold", 0, segments=(Segment(rate_rps=rate_rps, duration_s=duration_s, role="measured"),))
+        ended = await self._run(order)
+        sampling.cancel()
+        assert len(ended) == len(draw(order, self.workload))
+        return ended
+
+    async def idle(self) -> ServerSample:
+        """A reading with nothing running or waiting."""
+        async with asyncio.timeout(120):
+            while True:
+                sample = await self.scraper.once()
+                if sample.running == 0 and sample.waiting == 0:
+                    return sample
+                await asyncio.sleep(0.2)
+
+    async def _sample(self) -> None:
+        while True:
+            self.samples.append(await self.scraper.once())
+            await asyncio.sleep(0.25)
+
+    def _order(
+        self, phase: Phase, repeat: int, segments: tuple[Segment, ...] = (), offsets_s: tuple[float, ...] | None = None
+    ) -> RepeatOrder:
+        self.orders += 1
+        return RepeatOrder(
+            order=self.orders,
+            phase=phase,
+            step=0,
+            repeat=repeat,
+            seed=11,
+            segments=segments,
+            offsets_s=offsets_s,
+            start_at=time.monotonic() + 0.3,
+        )
+
+    async def _run(self, order: RepeatOrder) -> list[RequestEnded]:
+        await self.generator.order(order)
+        ended: list[RequestEnded] = []
+        async for message in self.messages:
+            if isinstance(message, RequestEnded):
+                ended.append(message)
+            if isinstance(message, LoadDone):
+                return ended
+        raise AssertionError("the generator ended")
+
+
+class _LoaderContext:
+    def __init__(self, url: str, model: str, workload: Workload) -> None:
+        self.config = ProbeConfig(target=Target(url=url, model=model), slo=Slo(ttft_s=60.0, tpot_s=None), workload=workload)
+        self.http = httpx.AsyncClient(trust_env=False)
+
+    async def __aenter__(self) -> _Loader:
+        self.generator = await Generator.start()
+        loader = _Loader(self.config.target.url, self.config.workload, self.generator, self.http)
+        preflight = Preflight(self.config, None, secrets.token_hex(8), self.http, loader.singles)
+        checks = [check async for check in preflight.checks()]
+        assert [check for check in checks if check.status == "refuse"] == []
+        assert preflight.hello is not None
+        await self.generator.hello(preflight.hello)
+        return loader
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.generator.close()
+        await self.http.aclose()
