@@ -1,0 +1,166 @@
+"""Results made by hand, to feed a search with."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from core.config import Method, ProbeConfig, Safety, Slo, Target
+from core.judge.search import Done, Ramp, Search, Step
+from core.records import (
+    Answer,
+    Ending,
+    Percentiles,
+    RepeatResult,
+    RepeatVerdict,
+    RequestRecord,
+    Segment,
+    StepResult,
+    StepVerdict,
+)
+
+
+def config(
+    *,
+    start_rps: float | None = None,
+    max_rps: float | None = None,
+    slo: Slo | None = None,
+    drain_s: float = 120.0,
+) -> ProbeConfig:
+    return ProbeConfig(
+        target=Target(url="http://127.0.0.1:8000"),
+        slo=slo or Slo(ttft_s=0.8, tpot_s=None, e2e_s=20.0),
+        method=Method(start_rps=start_rps, drain_s=drain_s),
+        safety=Safety(max_rps=max_rps),
+    )
+
+
+def single(
+    e2e_s: float = 1.0, *, ttft_s: float = 0.1, ending: Ending = "ok", error: str | None = None, output_tokens: int = 11
+) -> RequestRecord:
+    """A single request sent at 1000 s whose first event carries one token."""
+    ok = ending == "ok"
+    return RequestRecord(
+        order=0,
+        index=0,
+        t_sched=1000.0,
+        t_sent=1000.0,
+        t_first=1000.0 + ttft_s if ok else None,
+        t_last=1000.0 + e2e_s if ok else None,
+        t_end=1000.0 + e2e_s,
+        first_tokens=1 if ok else 0,
+        output_tokens=output_tokens if ok else 0,
+        asked_input=512,
+        asked_output=output_tokens,
+        ending=ending,
+        error=error,
+    )
+
+
+def repeat(verdict: RepeatVerdict, index: int = 0) -> RepeatResult:
+    attainment = {"pass": 0.99, "fail": 0.5}.get(verdict)
+    return RepeatResult(
+        index=index,
+        order=1,
+        verdict=verdict,
+        reason="made by hand",
+        attainment=attainment,
+        attainment_interval=(0.0, 1.0) if attainment is None else (attainment, attainment),
+        planned=100,
+        sent=100,
+        succeeded=100,
+        good=0,
+        misses=0,
+        errors=0,
+        error_rate=0.0,
+        endings={},
+        lateness_s=Percentiles(),
+        queue="flat",
+        offered_rps=0.0,
+        served_rps=0.0,
+        goodput_rps=0.0,
+        output_tps=0.0,
+        total_tps=0.0,
+        ttft_s=Percentiles(),
+        tpot_s=Percentiles(),
+        e2e_s=Percentiles(),
+        itl_s=Percentiles(),
+    )
+
+
+def step_result(rate_rps: float, verdict: StepVerdict, *repeats: RepeatVerdict) -> StepResult:
+    """A judged step; its repeats are one of the step's own verdict unless given."""
+    verdicts: tuple[RepeatVerdict, ...] = repeats or (("fail" if verdict == "mixed" else verdict),)
+    return StepResult(
+        step=1,
+        rate_rps=rate_rps,
+        phase="search",
+        verdict=verdict,
+        reason="made by hand",
+        floor=None,
+        repeats=tuple(repeat(v, i) for i, v in enumerate(verdicts)),
+    )
+
+
+def started(probe: ProbeConfig | None = None, idle_s: float = 1.0) -> Search:
+    """A search that has seen three good singles of `idle_s` each."""
+    search = Search(probe or config())
+    search.observe_singles([single(idle_s, ttft_s=min(0.1, idle_s / 2))] * 3)
+    return search
+
+
+def ramp_of(search: Search, elapsed_s: float = 0.0) -> tuple[Segment, ...]:
+    action = search.next(elapsed_s)
+    assert isinstance(action, Ramp)
+    return action.segments
+
+
+def step_of(search: Search, elapsed_s: float = 0.0) -> Step:
+    action = search.next(elapsed_s)
+    assert isinstance(action, Step)
+    return action
+
+
+def answer_of(search: Search, elapsed_s: float = 0.0) -> Answer:
+    action = search.next(elapsed_s)
+    assert isinstance(action, Done)
+    return action.answer
+
+
+class Course(msgspec.Struct):
+    """A whole search against a server that holds a rate or not: what was run, how long it took, what came out."""
+
+    answer: Answer
+    ramp: tuple[Segment, ...]
+    steps: list[Step]
+    elapsed_s: float
+    left_s: list[float]
+
+
+def run(search: Search, holds: Callable[[float], bool], e2e_s: float, fail_share: float = 0.4) -> Course:
+    """Drive a started search to its end; a failing step is cut after `fail_share` of its measured part."""
+    elapsed_s, ramp, steps, left_s = 0.0, (), [], []  # type: float, tuple[Segment, ...], list[Step], list[float]
+    for _ in range(200):
+        action = search.next(elapsed_s)
+        left = search.left_s(elapsed_s)
+        assert left is not None
+        left_s.append(left)
+        match action:
+            case Done(answer=answer):
+                return Course(answer=answer, ramp=ramp, steps=steps, elapsed_s=elapsed_s, left_s=left_s)
+            case Ramp(segments=ramp):
+                passed_rps = failed_rps = None
+                for segment in ramp:
+                    elapsed_s += segment.duration_s
+                    if not holds(segment.rate_rps):
+                        failed_rps = segment.rate_rps
+                        break
+                    passed_rps = segment.rate_rps
+                search.observe_ramp(passed_rps, failed_rps)
+            case Step(rate_rps=rate_rps):
+                steps.append(action)
+                good = holds(rate_rps)
+                for segment in action.segments[:-1]:
+                    elapsed_s += segment.duration_s * (1 if good or segment.role == "warmup" else fail_share)
+                elapsed_s += e2e_s
+                search.observe_step(step_result(rate_rps, "pass" if good else "fail"), e2e_s if good else None)
+    raise AssertionError("the search does not end")

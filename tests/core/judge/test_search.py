@@ -1,0 +1,295 @@
+"""Each transition of the quick search, with results fed by hand."""
+
+import math
+
+import pytest
+
+from core.config import Slo
+from core.judge.bracket import FROM_RAMP, ONE_FAILING_STEP, ONE_REPEAT, rate_text
+from core.judge.search import Search, Step
+from core.records import FailCount, StepVerdict
+from tests.core.judge.feed import answer_of, config, ramp_of, run, single, started, step_of, step_result
+
+
+def fed(search: Search, *results: tuple[float, StepVerdict], e2e_s: float = 2.0) -> Search:
+    for rate_rps, verdict in results:
+        search.observe_step(step_result(rate_rps, verdict), e2e_s)
+    return search
+
+
+def after_ramp(passed_rps: float | None, failed_rps: float | None, *, max_rps: float | None = None) -> Search:
+    search = started(config(max_rps=max_rps))
+    ramp_of(search)
+    search.observe_ramp(passed_rps, failed_rps)
+    return search
+
+
+# --- singles ---
+
+
+def test_nothing_is_known_before_the_singles() -> None:
+    search = Search(config())
+    assert search.left_s(0.0) is None
+    with pytest.raises(RuntimeError, match="observe_singles"):
+        search.next(0.0)
+
+
+def test_three_misses_are_infeasible_and_say_which_limit() -> None:
+    search = Search(config())
+    search.observe_singles([single(2.0, ttft_s=0.91), single(2.0, ttft_s=0.95), single(21.0)])
+    answer = answer_of(search)
+    assert answer.outcome == "infeasible"
+    assert "any rate" in answer.message
+    assert "3 of 3" in answer.message
+    assert "TTFT 910 ms, limit 800 ms" in answer.message
+    assert answer.knee.pass_rps is None
+    assert answer.knee.first_fail_rps is None
+    assert search.left_s(0.0) == 0.0
+    assert answer_of(search, 99.0) == answer
+
+
+def test_one_good_single_of_three_is_enough() -> None:
+    search = Search(config())
+    search.observe_singles([single(ending="http", error="503 busy"), single(2.0, ttft_s=0.91), single(4.0)])
+    assert ramp_of(search)[0].rate_rps == pytest.approx(2 / 3.0), "s0 is the mean E2E of those that succeeded"
+
+
+def test_no_success_is_infeasible_with_the_reason() -> None:
+    search = Search(config())
+    search.observe_singles([single(ending="http", error="400 no such model"), single(ending="timeout"), single(ending="empty")])
+    answer = answer_of(search)
+    assert answer.outcome == "infeasible"
+    assert "400 no such model" in answer.message
+
+
+def test_errors_beside_misses_are_infeasible_too() -> None:
+    search = Search(config())
+    search.observe_singles([single(ending="connection"), single(21.0), single(22.0)])
+    assert answer_of(search).outcome == "infeasible"
+
+
+def test_a_tpot_that_does_not_exist_is_not_a_miss() -> None:
+    slo = Slo(ttft_s=0.8, tpot_s=0.001)
+    search = Search(config(slo=slo))
+    search.observe_singles([single(0.1, output_tokens=1)] * 3)
+    ramp_of(search)
+    strict = Search(config(slo=slo))
+    strict.observe_singles([single(1.1, output_tokens=11)] * 3)
+    assert "TPOT 100 ms, limit 1 ms" in answer_of(strict).message
+
+
+def test_a_single_without_duration_still_gives_a_rate() -> None:
+    assert ramp_of(started(idle_s=0.0))[0].rate_rps == pytest.approx(2000.0)
+
+
+# --- ramp to first step ---
+
+
+def test_the_ramp_is_asked_for_until_it_was_seen() -> None:
+    search = started()
+    assert search.next(0.0) == search.next(1.0)
+
+
+def test_full_steps_start_between_the_ramps_last_pass_and_its_fail() -> None:
+    step = step_of(after_ramp(8.0, 16.0))
+    assert step.rate_rps == pytest.approx(math.sqrt(8.0 * 16.0))
+    assert (step.phase, step.repeats, step.curtail_pass) == ("search", 1, True)
+
+
+def test_a_ramp_whose_ends_are_near_is_confirmed_at_its_pass() -> None:
+    assert step_of(after_ramp(8.0, 10.0)).rate_rps == 8.0
+
+
+def test_a_ramp_that_failed_at_once_goes_down_by_half() -> None:
+    assert step_of(after_ramp(None, 2.0)).rate_rps == 1.0
+
+
+def test_a_ramp_that_never_failed_is_judged_at_its_highest_rate() -> None:
+    search = after_ramp(40.0, None, max_rps=40.0)
+    assert step_of(search).rate_rps == 40.0
+    answer = answer_of(fed(search, (40.0, "pass")))
+    assert answer.outcome == "at_least"
+    assert answer.message == "holds at 40.0 requests/s, the highest rate tried"
+    assert (answer.knee.pass_rps, answer.knee.first_fail_rps, answer.knee.first_fail) == (40.0, None, None)
+
+
+def test_a_highest_rate_that_fails_a_full_step_becomes_the_upper_end() -> None:
+    search = fed(after_ramp(40.0, None, max_rps=40.0), (40.0, "fail"))
+    assert step_of(search).rate_rps == 20.0
+    answer = answer_of(fed(search, (20.0, "pass"), (math.sqrt(800.0), "pass")))
+    assert (answer.outcome, answer.knee.first_fail_rps) == ("bracket", 40.0)
+
+
+# --- bisection ---
+
+
+def test_one_pass_in_the_middle_ends_the_search() -> None:
+    middle = math.sqrt(128.0)
+    answer = answer_of(fed(after_ramp(8.0, 16.0), (middle, "pass")))
+    assert answer.outcome == "bracket"
+    assert answer.message == "holds at 11.3 requests/s, fails at 16.0 requests/s"
+    assert (answer.knee.pass_rps, answer.knee.pass_repeats) == (middle, 1)
+    assert (answer.knee.first_fail_rps, answer.knee.first_fail) == (16.0, FailCount(failed=1, run=1))
+    assert (answer.knee.clear_fail_rps, answer.knee.clear_fail) == (None, None)
+    assert answer.knee.notes == (FROM_RAMP, ONE_REPEAT)
+
+
+def test_after_a_fail_in_the_middle_the_ramps_pass_itself_is_judged() -> None:
+    middle = math.sqrt(128.0)
+    search = fed(after_ramp(8.0, 16.0), (middle, "fail"))
+    assert step_of(search).rate_rps == 8.0, "a segment that passed is no evidence: the full step has to pass"
+    answer = answer_of(fed(search, (8.0, "pass")))
+    assert (answer.knee.pass_rps, answer.knee.first_fail_rps) == (8.0, middle)
+    assert answer.knee.notes == (ONE_FAILING_STEP, ONE_REPEAT)
+
+
+def test_a_refuted_ramp_goes_down_by_half_and_bisects_back_up() -> None:
+    search = fed(after_ramp(8.0, 16.0), (math.sqrt(128.0), "fail"), (8.0, "fail"))
+    assert step_of(search).rate_rps == 4.0
+    fed(search, (4.0, "pass"))
+    assert step_of(search).rate_rps == pytest.approx(math.sqrt(32.0))
+    answer = answer_of(fed(search, (math.sqrt(32.0), "fail")))
+    assert (answer.knee.pass_rps, answer.knee.first_fail_rps) == (4.0, math.sqrt(32.0))
+
+
+def test_a_mixed_step_counts_as_failing_with_its_repeats() -> None:
+    search = after_ramp(8.0, 16.0)
+    search.observe_step(step_result(11.0, "mixed", "pass", "fail", "pass"), None)
+    search.observe_step(step_result(8.0, "pass", "pass", "void", "pass"), 2.0)
+    knee = answer_of(search).knee
+    assert (knee.first_fail_rps, knee.first_fail) == (11.0, FailCount(failed=1, run=3))
+    assert (knee.pass_rps, knee.pass_repeats) == (8.0, 2)
+    assert knee.notes == ()
+
+
+@pytest.mark.parametrize("verdict", ["void", "unjudged"])
+def test_a_step_without_a_verdict_changes_nothing(verdict: StepVerdict) -> None:
+    search = after_ramp(8.0, 16.0)
+    before = step_of(search)
+    search.observe_step(step_result(before.rate_rps, verdict), 9.0)
+    assert step_of(search) == before
+    assert search.answer_so_far("void", "the client was late").knee.pass_rps is None
+
+
+def test_a_pass_above_a_failing_rate_is_said_and_the_lower_one_counts() -> None:
+    search = fed(after_ramp(8.0, 16.0), (11.0, "pass"), (8.0, "fail"), (6.0, "pass"))
+    answer = answer_of(search)
+    assert (answer.knee.pass_rps, answer.knee.first_fail_rps) == (6.0, 8.0)
+    assert any(note.startswith("not monotone: a pass at 11.0 requests/s") for note in answer.knee.notes)
+
+
+# --- the ends of patience ---
+
+
+def test_the_search_stops_at_a_sixteenth_of_the_first_rate() -> None:
+    search = after_ramp(None, 2.0)
+    rates_rps = []
+    while isinstance(action := search.next(0.0), Step):
+        rates_rps.append(action.rate_rps)
+        fed(search, (action.rate_rps, "fail"))
+    assert rates_rps == [1.0, 0.5, 0.25, 0.125]
+    answer = answer_of(search)
+    assert answer.outcome == "below"
+    assert answer.message == "fails at 0.125 requests/s, the lowest rate tried"
+    assert (answer.knee.pass_rps, answer.knee.first_fail_rps) == (None, 0.125)
+
+
+def test_no_step_is_begun_that_does_not_fit_the_budget_once_something_passed() -> None:
+    search = fed(after_ramp(8.0, 16.0), (math.sqrt(128.0), "fail"), (8.0, "fail"), (4.0, "pass"), e2e_s=5.0)
+    # W 10 + M 40 + E 5 = 55 s; 60 % of it is 33 s, the budget 180 s
+    assert step_of(search, 146.9).rate_rps == pytest.approx(math.sqrt(32.0))
+    answer = answer_of(search, 147.1)
+    assert (answer.outcome, answer.knee.pass_rps, answer.knee.first_fail_rps) == ("bracket", 4.0, 8.0)
+    assert answer.knee.notes[-1] == "the time was used up: the ends are a factor 2 apart, not 1.42"
+
+
+def test_without_a_pass_the_search_goes_on_into_overtime() -> None:
+    search = fed(after_ramp(8.0, 16.0), (math.sqrt(128.0), "fail"), (8.0, "fail"), (4.0, "fail"))
+    assert step_of(search, 233.0).rate_rps == 2.0
+    answer = answer_of(search, 235.0)
+    assert (answer.outcome, answer.message) == ("below", "fails at 4.00 requests/s, the lowest rate tried")
+    assert "the time was used up before a rate passed" in answer.knee.notes
+
+
+def test_a_slow_ramp_does_not_take_the_steps_their_time() -> None:
+    search = fed(after_ramp(8.0, 16.0), (math.sqrt(128.0), "fail"))
+    assert step_of(search, 1000.0).rate_rps == 8.0
+
+
+def test_the_number_of_requests_wins_over_the_budget() -> None:
+    search = started(config(slo=Slo(tpot_s=None, target=0.99)))  # 500 requests
+    ramp_of(search)
+    search.observe_ramp(1.0, 2.0)
+    rate_rps = step_of(search, 60.0).rate_rps
+    assert step_of(search, 60.0).segments[2].duration_s == pytest.approx(500 / rate_rps)
+    fed(search, (rate_rps, "fail"), (1.0, "fail"), (0.5, "pass"))
+    # the budget is 180 s and 2.5 times what 500 requests at 1.41/s take beyond 40 s: 964 s; the next step: 0.6 * 713 s
+    assert step_of(search, 530.0).rate_rps == pytest.approx(math.sqrt(0.5))
+    assert answer_of(search, 540.0).knee.notes[-1].startswith("the time was used up")
+
+
+# --- E, and the time left ---
+
+
+def test_e_follows_what_was_learned() -> None:
+    search = after_ramp(8.0, 16.0)
+    assert step_of(search).expected_e2e_s == 1.5, "half more than idle once the ramp passed something"
+    fed(search, (11.3, "fail"), e2e_s=9.0)
+    assert step_of(search).expected_e2e_s == 1.5, "a failing step tells nothing of E"
+    fed(search, (4.0, "pass"), e2e_s=3.0)
+    assert step_of(search).expected_e2e_s == 3.0
+    fed(search, (4.5, "pass"), e2e_s=0.2)
+    assert step_of(search).expected_e2e_s == 1.0, "never below the idle latency"
+    search.observe_step(step_result(4.6, "pass"), None)
+    assert step_of(search).expected_e2e_s == 1.0
+    assert step_of(after_ramp(None, 2.0)).expected_e2e_s == 1.0
+
+
+def test_left_counts_down_while_a_step_runs_and_never_below_zero() -> None:
+    search = after_ramp(8.0, 16.0)
+    before = search.left_s(20.0)
+    step_of(search, 20.0)
+    # W 3 + M 40 + E 1.5, twice: the middle, and half the time the ramp's pass
+    assert search.left_s(20.0) == before == pytest.approx(89.0)
+    assert search.left_s(50.0) == pytest.approx(59.0)
+    assert search.left_s(500.0) == pytest.approx(44.5)
+    fed(search, (math.sqrt(128.0), "fail"))
+    assert search.left_s(60.0) == pytest.approx(44.5)
+    fed(search, (8.0, "pass"))
+    assert search.left_s(60.0) == 0.0
+    answer_of(search, 60.0)
+    assert search.left_s(60.0) == 0.0
+
+
+def test_left_before_the_ramp_is_five_segments_and_two_and_a_half_steps() -> None:
+    search = started()
+    ramp = ramp_of(search)
+    # at 32/s M is 40 s; E is 1 s as yet: 43 s a step
+    assert search.left_s(0.0) == pytest.approx(sum(s.duration_s for s in ramp[:5]) + 2.5 * 43)
+    assert search.left_s(10.0) == pytest.approx(sum(s.duration_s for s in ramp[:5]) - 10 + 2.5 * 43)
+
+
+# --- what is known in the middle ---
+
+
+def test_an_interrupted_search_tells_what_it_knows() -> None:
+    search = started()
+    assert search.answer_so_far("interrupted", "stopped by q").knee.first_fail_rps is None
+    search.observe_ramp(8.0, 16.0)
+    answer = search.answer_so_far("interrupted", "stopped by q")
+    assert (answer.outcome, answer.message) == ("interrupted", "stopped by q")
+    assert (answer.knee.pass_rps, answer.knee.first_fail_rps, answer.knee.notes) == (None, 16.0, (FROM_RAMP,))
+
+
+@pytest.mark.parametrize(
+    ("rate_rps", "text"),
+    [(16.0, "16.0"), (11.3137, "11.3"), (0.0125, "0.0125"), (9.996, "10.0"), (99.96, "100"), (1234.0, "1230"), (2.0, "2.00")],
+)
+def test_rates_have_three_significant_digits(rate_rps: float, text: str) -> None:
+    assert rate_text(rate_rps) == f"{text} requests/s"
+
+
+def test_a_typical_course_takes_the_time_of_quick_mode() -> None:
+    course = run(started(idle_s=2.1), lambda rate_rps: rate_rps <= 13.1, e2e_s=4.0)
+    assert course.answer.knee.pass_rps == pytest.approx(10.8, rel=0.01)
+    assert course.elapsed_s < 180

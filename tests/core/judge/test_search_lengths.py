@@ -1,0 +1,89 @@
+"""What a search sends: the segments of its ramp and of its steps."""
+
+import math
+
+import pytest
+
+from core.config import Slo
+from core.judge.modes import MODES, measured_s, ramp_segments, step_cost_s, warmup_s
+from core.records import Segment
+from tests.core.judge.feed import config, ramp_of, started, step_of
+
+QUICK = MODES["quick"]
+SLO = Slo()
+
+
+def test_the_ramp_doubles_from_two_per_idle_latency() -> None:
+    ramp = ramp_of(started(idle_s=4.0))
+    assert [segment.rate_rps for segment in ramp[:4]] == pytest.approx([0.5, 1.0, 2.0, 4.0])
+    assert {segment.role for segment in ramp} == {"measured"}
+
+
+@pytest.mark.parametrize(
+    ("idle_s", "rate_rps", "duration_s"),
+    [
+        (1.0, 100.0, 6.0),  # 2*s0 is under 6 s
+        (4.0, 100.0, 8.0),  # 2*s0
+        (9.0, 100.0, 10.0),  # 2*s0 is over 10 s
+        (1.0, 1.0, 12.0),  # 12 requests need longer
+        (1.0, 0.1, 18.0),  # but at most three times as long
+    ],
+)
+def test_a_segment_is_long_enough_for_twelve_requests_if_it_can(idle_s: float, rate_rps: float, duration_s: float) -> None:
+    assert ramp_segments(rate_rps, idle_s, None)[0].duration_s == pytest.approx(duration_s)
+
+
+def test_the_ramp_ends_after_fourteen_segments_or_six_thousand_requests() -> None:
+    assert len(ramp_segments(0.01, 1.0, None)) == 14
+    many = ramp_segments(10.0, 1.0, None)
+    planned = [segment.rate_rps * segment.duration_s for segment in many]
+    assert sum(planned[:-1]) < 6000 <= sum(planned)
+
+
+def test_the_ramp_ends_at_the_highest_allowed_rate() -> None:
+    assert [segment.rate_rps for segment in ramp_segments(2.0, 1.0, 11.0)] == [2.0, 4.0, 8.0, 11.0]
+    assert [segment.rate_rps for segment in ramp_segments(2.0, 1.0, 8.0)] == [2.0, 4.0, 8.0]
+    assert [segment.rate_rps for segment in ramp_of(started(config(start_rps=5.0, max_rps=3.0)))] == [3.0]
+    assert [segment.rate_rps for segment in ramp_of(started(config(start_rps=0.3, max_rps=1.0)))] == [0.3, 0.6, 1.0]
+
+
+@pytest.mark.parametrize(("e2e_s", "expected_s"), [(0.1, 2.0), (4.0, 8.0), (40.0, 30.0)])
+def test_warm_up_is_two_latencies_within_bounds(e2e_s: float, expected_s: float) -> None:
+    assert warmup_s(e2e_s) == expected_s
+
+
+@pytest.mark.parametrize(
+    ("rate_rps", "e2e_s", "target", "expected_s"),
+    [
+        (20.0, 1.0, 0.95, 40.0),  # the mode's
+        (20.0, 10.0, 0.95, 50.0),  # 5E
+        (0.5, 1.0, 0.95, 200.0),  # 100 requests
+        (10.0, 1.0, 0.99, 50.0),  # 500 requests
+        (0.5, 1.0, 1.0, 40.0),  # no count follows from a target that allows no miss
+    ],
+)
+def test_measured_part(rate_rps: float, e2e_s: float, target: float, expected_s: float) -> None:
+    slo = Slo(target=target)
+    assert measured_s(QUICK, slo, rate_rps, e2e_s) == pytest.approx(expected_s)
+    assert step_cost_s(QUICK, slo, rate_rps, e2e_s) == pytest.approx(warmup_s(e2e_s) + expected_s + e2e_s)
+
+
+def test_a_step_warms_up_in_two_halves_and_keeps_the_load_up_to_the_end() -> None:
+    search = started(config(slo=Slo(tpot_s=None, e2e_s=25.0), drain_s=60.0), idle_s=4.0)
+    ramp_of(search)
+    search.observe_ramp(4.0, 8.0)
+    rate_rps = math.sqrt(32.0)
+    assert step_of(search).segments == (
+        Segment(rate_rps=1.5 * rate_rps, duration_s=6.0, role="warmup"),
+        Segment(rate_rps=rate_rps, duration_s=6.0, role="warmup"),
+        Segment(rate_rps=rate_rps, duration_s=40.0, role="measured"),
+        Segment(rate_rps=rate_rps, duration_s=85.0, role="tail"),
+    )
+
+
+def test_the_boosted_warm_up_stays_under_the_highest_allowed_rate() -> None:
+    search = started(config(max_rps=6.0))
+    ramp_of(search)
+    search.observe_ramp(4.0, 6.0)
+    segments = step_of(search).segments
+    assert [s.rate_rps for s in segments] == pytest.approx([6.0, math.sqrt(24.0), math.sqrt(24.0), math.sqrt(24.0)])

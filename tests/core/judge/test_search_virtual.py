@@ -1,0 +1,74 @@
+"""The quick search end to end in virtual time: real arrivals, real verdicts, simulated servers whose knee is known."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
+from core.load.arrivals import Plan
+from core.replica.catalog import CATALOG
+from tests.core.judge.virtual import VirtualRun, batching, probe_of
+
+
+@pytest.mark.parametrize("name", ["chat", "rag", "kvlim", "slot"])
+def test_the_knee_of_a_simulated_replica_is_found(name: str) -> None:
+    replica = CATALOG[name]
+    assert replica.truth_rps is not None
+    answer = VirtualRun(probe_of(replica, seed=11), batching(replica)).answer()
+    assert answer.outcome == "bracket"
+    assert answer.knee.pass_rps is not None
+    assert answer.knee.first_fail_rps is not None
+    # One repeat errs by up to a fifth at the knee; a search that errs by more has a fault.
+    assert answer.knee.pass_rps < 1.2 * replica.truth_rps
+    assert answer.knee.first_fail_rps > 0.8 * replica.truth_rps
+    assert answer.knee.first_fail_rps / answer.knee.pass_rps <= 2
+
+
+def test_one_seed_gives_one_answer() -> None:
+    replica = CATALOG["slot"]
+    runs = [VirtualRun(probe_of(replica, seed), batching(replica)) for seed in (3, 3, 4)]
+    answers = [run.answer() for run in runs]
+    assert answers[0] == answers[1]
+    assert runs[0].elapsed_s == runs[1].elapsed_s != runs[2].elapsed_s
+
+
+def collapsing(plan: Plan) -> Iterator[tuple[float, list[int]]]:
+    """One server for 10 requests/s, which does only 6/s from a backlog of 60 on until it has worked it off."""
+    now, overloaded = 0.0, False
+    due = plan.offsets_s.tolist()
+    arrived = 0
+    for index, due_s in enumerate(due):
+        now = max(now, due_s)
+        while arrived < len(due) and due[arrived] <= now:
+            arrived += 1
+        backlog = arrived - index
+        overloaded = backlog >= 60 or (overloaded and backlog > 1)
+        now += 1 / 6 if overloaded else 1 / 10
+        yield now, [index]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_server_that_collapses_under_overload_is_judged_by_what_it_holds(seed: int) -> None:
+    """In the long run it holds the limit up to 8.0 requests/s; it serves 6 in overload, and never 10 within the limit."""
+    probe = ProbeConfig(
+        target=Target(url="http://127.0.0.1:8000"),
+        slo=Slo(ttft_s=0.8, tpot_s=None),
+        workload=Workload(input_tokens=Lengths(median=8), output_tokens=Lengths(median=1)),
+        method=Method(seed=seed),
+    )
+    answer = VirtualRun(probe, collapsing).answer()
+    assert answer.outcome == "bracket"
+    assert answer.knee.pass_rps is not None
+    assert answer.knee.first_fail_rps is not None
+    assert answer.knee.pass_rps <= 8.5
+    assert answer.knee.first_fail_rps >= 7.5
+    assert answer.knee.first_fail_rps / answer.knee.pass_rps <= 1.42
+
+
+def test_limits_that_an_idle_server_misses_end_before_any_load() -> None:
+    replica = CATALOG["slot"]
+    probe = probe_of(replica, seed=11)
+    strict = ProbeConfig(target=probe.target, slo=Slo(ttft_s=0.001), workload=probe.workload)
+    run = VirtualRun(strict, batching(replica))
+    assert run.answer().outcome == "infeasible"
+    assert run.orders == 1
