@@ -1,0 +1,230 @@
+"""What a streamed answer says: tokens, times, endings and errors, from events with their arrival times. Pure, no I/O."""
+
+from typing import Any
+
+import msgspec
+
+from core.load.sse import BARE_JSON, SseEvent
+from core.records import Ending, GapSummary
+from core.sketch import bin_of
+
+DONE = b"[DONE]"
+_BROKEN_FINISH = ("abort", "error")
+"""Finish reasons by which vLLM says that the engine gave up on a request: an answer that was not given."""
+
+
+class _PromptDetails(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+
+
+class _Delta(msgspec.Struct):
+    content: Any = None
+    reasoning: Any = None
+    reasoning_content: Any = None
+    tool_calls: Any = None
+
+
+class _Choice(msgspec.Struct):
+    text: Any = None
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+
+    @property
+    def carries_output(self) -> bool:
+        delta = self.delta
+        return bool(self.text or (delta and (delta.content or delta.reasoning or delta.reasoning_content or delta.tool_calls)))
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_Choice] | None = None
+    usage: _Usage | None = None
+    error: Any = None
+    object: Any = None
+    system_fingerprint: str | None = None
+
+
+_decoder = msgspec.json.Decoder(_Chunk)
+
+
+def error_text(data: bytes) -> str | None:
+    """The message of an error object in any form that vLLM has used, or None when the JSON holds no error.
+
+    Forms: `{"error": {"message": ...}}` (0.10.1 and later), `{"object": "error", "message": ...}` (before),
+    `{"error": "text"}` (401 and scaling), `{"detail": ...}` (unknown paths of older releases).
+    """
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    error = value.get("error")
+    if isinstance(error, dict):
+        return _words(error.get("message") or error)
+    if error:
+        return _words(error)
+    if value.get("object") == "error":
+        return _words(value.get("message") or value)
+    return _words(value["detail"]) if value.get("detail") else None
+
+
+def _words(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+class _Gaps:
+    """Sums up the gaps between token events while they come."""
+
+    def __init__(self) -> None:
+        self.n, self.sum_s, self.max_s, self.under_1ms = 0, 0.0, 0.0, 0
+        self.bins: dict[int, int] = {}
+
+    def add(self, gap_s: float) -> None:
+        self.n += 1
+        self.sum_s += gap_s
+        self.max_s = max(self.max_s, gap_s)
+        self.under_1ms += gap_s < 1e-3
+        bin_index = bin_of(gap_s)
+        self.bins[bin_index] = self.bins.get(bin_index, 0) + 1
+
+    def summary(self) -> GapSummary:
+        return GapSummary(
+            n=self.n, sum_s=self.sum_s, max_s=self.max_s, under_1ms=self.under_1ms, bins=tuple(sorted(self.bins.items()))
+        )
+
+
+class AnswerReader:
+    """Follows one answer. `t_first`, `t_last` are the times of the first event with tokens and of the last whose count rose.
+
+    An event's tokens are the rise of `usage.completion_tokens` where the server sends usage with every chunk; one chunk may hold
+    several (speculative decoding, `--stream-interval`, a frontend that is behind). Without that it is one per event that carries
+    output. The last usage that is not null decides `output_tokens`. Role-only and usage-only chunks start nothing.
+    """
+
+    def __init__(self) -> None:
+        self.t_first: float | None = None
+        self.t_last: float | None = None
+        self.first_tokens = 0
+        self.prompt_tokens: int | None = None
+        self.cached_tokens: int | None = None
+        self.finish_reason: str | None = None
+        self.fingerprint: str | None = None
+        self.error: str | None = None
+        self._t_finish: float | None = None
+        self._counted = 0
+        self._final: int | None = None
+        self._continuous = False
+        self._gaps = _Gaps()
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens of the answer so far, by the server's usage if it sent any."""
+        return self._counted if self._final is None else self._final
+
+    @property
+    def usage(self) -> bool:
+        """False when `output_tokens` is our own count, one per event, because the server sent no usage."""
+        return self._final is not None or self._counted == 0
+
+    @property
+    def gaps(self) -> GapSummary:
+        """Gaps between the events that carried tokens."""
+        return self._gaps.summary()
+
+    def feed(self, events: list[SseEvent], t: float) -> None:
+        """Take in the events of one read, which all arrived at `t`. After an error (`error` is set) the rest is ignored."""
+        for event in events:
+            if self.error is not None:
+                return
+            if event.data and event.data != DONE:
+                self._event(event, t)
+
+    def feed_rest(self, events: list[SseEvent], t: float) -> None:
+        """Take in what stood without its blank line at the end of the body; an event cut in the middle is none."""
+        self.feed([event for event in events if event.data == DONE or _is_json(event.data)], t)
+
+    def end(self, *, orderly: bool) -> tuple[Ending, str | None]:
+        """How the answer ended, and why if it was no success; `orderly` says that the body came to its end."""
+        if self.error is not None:
+            return "stream", self.error
+        if not orderly:
+            return "truncated", f"The connection broke after {self.output_tokens} tokens."
+        if self.finish_reason is None:
+            return "truncated", f"The stream ended after {self.output_tokens} tokens without a finish_reason."
+        if self.finish_reason in _BROKEN_FINISH:
+            return "stream", f"The server gave the answer up (finish_reason {self.finish_reason!r})."
+        if self.output_tokens == 0:
+            return "empty", "The answer ended in order but holds no token."
+        if self.t_first is None:  # only the total told of tokens: the finish is the first moment that they are known of
+            self.t_first = self.t_last = self._t_finish
+            self.first_tokens = self.output_tokens
+        return "ok", None
+
+    def _event(self, event: SseEvent, t: float) -> None:
+        if event.name == b"error":
+            self.error = error_text(event.data) or _excerpt(event.data)
+            return
+        try:
+            chunk = _decoder.decode(event.data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            self.error = error_text(event.data) or f"The stream holds an event that is no chunk: {_excerpt(event.data)}"
+            return
+        if chunk.error or chunk.object == "error":
+            self.error = error_text(event.data)
+        elif event.name == BARE_JSON:
+            self.error = f"The server answered with JSON outside the event stream: {_excerpt(event.data)}"
+        else:
+            self._chunk(chunk, t)
+
+    def _chunk(self, chunk: _Chunk, t: float) -> None:
+        usage = chunk.usage
+        total = usage.completion_tokens if usage is not None else None
+        if usage is not None:
+            self._keep_usage(usage)
+        if chunk.system_fingerprint is not None:
+            self.fingerprint = chunk.system_fingerprint
+        if not chunk.choices:
+            return
+        choice = chunk.choices[0]
+        if choice.finish_reason is not None:
+            self.finish_reason, self._t_finish = choice.finish_reason, t
+        if total is not None and total > self._counted:
+            self._continuous = True
+            self._tokens(total - self._counted, t)
+        elif not self._continuous and choice.carries_output:
+            self._tokens(1, t)
+
+    def _keep_usage(self, usage: _Usage) -> None:
+        if usage.completion_tokens is not None:
+            self._final = usage.completion_tokens
+        if usage.prompt_tokens is not None:
+            self.prompt_tokens = usage.prompt_tokens
+        details = usage.prompt_tokens_details
+        if details is not None and details.cached_tokens is not None:
+            self.cached_tokens = details.cached_tokens
+
+    def _tokens(self, tokens: int, t: float) -> None:
+        if self.t_first is None or self.t_last is None:
+            self.t_first, self.first_tokens = t, tokens
+        else:
+            self._gaps.add(t - self.t_last)
+        self.t_last = t
+        self._counted += tokens
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        msgspec.json.decode(data, type=msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def _excerpt(data: bytes) -> str:
+    return data[:200].decode("utf-8", "replace")

@@ -1,0 +1,191 @@
+"""The generator's child process: commands in by stdin, messages out by stdout, load in between; nothing else.
+
+It lives no longer than its parent. End of stdin ends the process at once, whatever it was doing: the kernel closes its
+connections, and the server frees its slots.
+"""
+
+import asyncio
+import ctypes
+import gc
+import os
+import platform
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+
+from core.load.arrivals import draw
+from core.load.client import LoadClient
+from core.load.dispatch import OrderRun
+from core.load.protocol import commands, encode
+from core.load.transport import TRANSPORT_NAME, LoadTransport
+from core.load.workload import Bodies
+from core.records import Abort, ChildCommand, ChildMessage, Hello, LoadReady, RepeatOrder, StopArrivals
+
+_READ_BYTES = 256 * 1024
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """Run until stdin ends. Ctrl-C goes to the whole process group; here it is ignored, because the parent decides."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _die_with_parent()
+    out_fd = _take_stdout()
+    fd_limit = _raise_fd_limit()
+    loop_name, loop_factory = _loop()
+    ready = LoadReady(
+        t=time.monotonic(), python=platform.python_version(), loop=loop_name, transport=TRANSPORT_NAME, fd_limit=fd_limit
+    )
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(_serve(out_fd, ready))
+
+
+async def _serve(out_fd: int, ready: LoadReady) -> None:
+    loop = asyncio.get_running_loop()
+    inbox: asyncio.Queue[ChildCommand | BaseException] = asyncio.Queue()
+    outbox = await Outbox.open(out_fd)
+    outbox.emit(ready)
+    threading.Thread(
+        target=_read_commands, args=(lambda command: loop.call_soon_threadsafe(inbox.put_nowait, command),), daemon=True
+    ).start()
+    child = Child(outbox.emit, inbox.put_nowait)
+    while True:
+        command = await inbox.get()
+        if isinstance(command, BaseException):
+            raise command
+        await child.obey(command)
+
+
+class Child:
+    """Obeys commands: keeps the hello and its client, and runs one order at a time."""
+
+    def __init__(self, emit: Callable[[ChildMessage], None], fail: Callable[[BaseException], None]) -> None:
+        self._emit, self._fail = emit, fail
+        self._hello: Hello | None = None
+        self._client: LoadClient | None = None
+        self._order: int | None = None
+        self._run: OrderRun | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def obey(self, command: ChildCommand) -> None:
+        """Take in one command. Raises RuntimeError for an order without a hello or beside another, and for a hello beside one."""
+        match command:
+            case Hello():
+                await self._greet(command)
+            case RepeatOrder():
+                self._start(command)
+            case StopArrivals() if self._run is not None and command.order == self._order:
+                self._run.stop()
+            case Abort() if self._run is not None and command.order == self._order:
+                self._run.abort()
+
+    async def _greet(self, hello: Hello) -> None:
+        self._refuse_if_busy()
+        old = self._hello
+        self._hello = hello
+        if self._client is None or old is None or (old.target, old.api_key) != (hello.target, hello.api_key):
+            if self._client is not None:
+                await self._client.aclose()
+            self._client = LoadClient(hello.target, hello.api_key, LoadTransport())
+
+    def _start(self, order: RepeatOrder) -> None:
+        self._refuse_if_busy()
+        if self._hello is None or self._client is None:
+            raise RuntimeError("an order came before the hello")
+        plan = draw(order, self._hello.workload)
+        bodies = Bodies(self._hello, order, plan)
+        gc.collect()
+        gc.freeze()  # a full collection over what lives long anyway would stall the sends
+        self._order, self._run = order.order, OrderRun(order, plan, bodies.build, self._client, self._emit)
+        self._task = asyncio.create_task(self._run.run())
+        self._task.add_done_callback(self._finished)
+
+    def _refuse_if_busy(self) -> None:
+        if self._task is not None and not self._task.done():
+            raise RuntimeError(f"order {self._order} is not over yet")
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._run = None
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            self._fail(problem)
+
+
+class Outbox(asyncio.BaseProtocol):
+    """Messages to the parent. Nobody waits for the pipe: a parent that does not read costs memory, never a send."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._lines: list[bytes] = []
+        self._transport: asyncio.WriteTransport | None = None
+
+    @classmethod
+    async def open(cls, fd: int) -> "Outbox":
+        """An outbox on a pipe."""
+        transport, outbox = await asyncio.get_running_loop().connect_write_pipe(cls, os.fdopen(fd, "wb", 0))
+        outbox._transport = transport
+        return outbox
+
+    def emit(self, message: ChildMessage) -> None:
+        """Queue a message; all messages of one turn of the loop are written together."""
+        if not self._lines:
+            self._loop.call_soon(self._flush)
+        self._lines.append(encode(message))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The parent has closed its end: there is nobody left to load for."""
+        os._exit(0)
+
+    def _flush(self) -> None:
+        if self._transport is not None:
+            self._transport.write(b"".join(self._lines))
+        self._lines.clear()
+
+
+def _read_commands(put: Callable[[ChildCommand | BaseException], object]) -> None:
+    """Runs in a thread of its own, so that the end of stdin is seen even while the loop is busy."""
+    inlet = commands()
+    while data := os.read(0, _READ_BYTES):
+        try:
+            for command in inlet.feed(data):
+                put(command)
+        except ValueError as problem:  # msgspec's errors
+            put(problem)
+    os._exit(0)
+
+
+def _take_stdout() -> int:
+    """The pipe to the parent for messages alone: whatever else prints goes to stderr."""
+    fd = os.dup(1)
+    os.dup2(2, 1)
+    return fd
+
+
+def _die_with_parent() -> None:
+    """On Linux the kernel kills this process when the thread that started it ends; elsewhere the end of stdin has to do."""
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(0)
+
+
+def _raise_fd_limit() -> int:
+    """Raise the soft limit of open files to the hard one and return it: each request in flight needs a socket."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (ValueError, OSError):  # macOS refuses its own "unlimited"
+        return soft
+    return hard
+
+
+def _loop() -> tuple[str, Callable[[], asyncio.AbstractEventLoop]]:
+    try:
+        import uvloop
+    except ImportError:
+        return "asyncio", asyncio.new_event_loop
+    return f"uvloop {version('uvloop')}", uvloop.new_event_loop

@@ -1,0 +1,209 @@
+"""One streamed request over httpx, from its due time to its record."""
+
+import asyncio
+import errno
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import httpx
+
+from core.config import Target
+from core.load.answer import AnswerReader, error_text
+from core.load.sse import EventTooLong, SseParser
+from core.load.workload import PATHS
+from core.records import Ending, RequestEnded, RequestFirst, RequestSent
+
+CONNECT_TIMEOUT_S = 10.0
+"""The only timeout: a request that was accepted may take as long as the server likes; who judges it also ends it."""
+
+MAX_ERROR_CHARS = 300
+_MAX_ERROR_BODY = 64 * 1024
+_CLIENT_ERRNOS = (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL)
+_HIDDEN = "***"
+
+Emit = Callable[[RequestSent | RequestFirst | RequestEnded], None]
+_Outcome = tuple[Ending, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One request to send now: its place in the order, when it was due, what it asks for, and the request, built beforehand."""
+
+    order: int
+    index: int
+    t_sched: float
+    asked_input: int
+    asked_output: int
+    request: httpx.Request
+
+
+class LoadClient:
+    """Sends requests to one target. The key goes to that origin only: redirects are not followed, proxies not looked for."""
+
+    def __init__(self, target: Target, api_key: str | None, transport: httpx.AsyncBaseTransport) -> None:
+        headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}
+        if api_key:
+            headers["Authorization"] = f"Bearer {api_key}"
+        self._api_key = api_key
+        self._url = target.url.rstrip("/") + PATHS[target.api]
+        self._http = httpx.AsyncClient(
+            transport=transport,
+            headers=headers,
+            timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S),
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    def prepare(self, body: bytes) -> httpx.Request:
+        """The request of a body, so that nothing is left to do when it is due."""
+        return self._http.build_request("POST", self._url, content=body)
+
+    async def send(self, job: Job, emit: Emit) -> None:
+        """Send, read the answer, and emit RequestSent, RequestFirst and always RequestEnded, also when cancelled."""
+        exchange = _Exchange(job, emit)
+        try:
+            ending, error = await self._outcome(exchange)
+        except asyncio.CancelledError:
+            exchange.end("aborted", None)
+            raise
+        exchange.end(ending, self._shown(error))
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def _outcome(self, exchange: "_Exchange") -> _Outcome:
+        request = exchange.job.request
+        request.extensions = {**request.extensions, "on_sent": exchange.sent}
+        try:
+            response = await self._http.send(request, stream=True)
+        except httpx.HTTPError as problem:
+            return _failure(problem, "connection")
+        exchange.status = response.status_code
+        try:
+            if not response.is_success:
+                return "http", _http_error(response, await _body(response))
+            if response.headers.get("Content-Type", "").startswith("application/json"):
+                return "stream", error_text(await _body(response)) or "The server answered with one JSON body, not a stream."
+            return await _read(response, exchange)
+        except EventTooLong as problem:
+            return "stream", str(problem)
+        except httpx.HTTPError as problem:
+            ending, error = _failure(problem, "truncated")
+            return (ending, error) if ending != "truncated" else exchange.reader.end(orderly=False)
+        finally:
+            await response.aclose()
+
+    def _shown(self, error: str | None) -> str | None:
+        """An error as it may be kept: one line, no longer than MAX_ERROR_CHARS, without the key."""
+        if error is None:
+            return None
+        text = " ".join(error.split())
+        if self._api_key:
+            text = text.replace(self._api_key, _HIDDEN)
+        return text if len(text) <= MAX_ERROR_CHARS else text[: MAX_ERROR_CHARS - 1] + "…"
+
+
+class _Exchange:
+    """One request on its way: what is known of it so far, told as it becomes known."""
+
+    def __init__(self, job: Job, emit: Emit) -> None:
+        self.job = job
+        self.reader = AnswerReader()
+        self.parser = SseParser()
+        self.status: int | None = None
+        self._emit = emit
+        self._t_sent: float | None = None
+        self._told_first = False
+
+    def sent(self, t: float) -> None:
+        """The request was written at `t`; a resend moves the time of the record, and is not told twice."""
+        if self._t_sent is None:
+            self._emit(RequestSent(order=self.job.order, index=self.job.index, t_sched=self.job.t_sched, t_sent=t))
+        self._t_sent = t
+
+    def read(self, data: bytes, t: float) -> None:
+        """Bytes of the body that arrived at `t`."""
+        self.reader.feed(self.parser.feed(data), t)
+        self._tell_first()
+
+    def end(self, ending: Ending, error: str | None) -> None:
+        """Nothing more comes: emit the record."""
+        self._tell_first()
+        job, reader = self.job, self.reader
+        self._emit(
+            RequestEnded(
+                order=job.order,
+                index=job.index,
+                t_sched=job.t_sched,
+                t_sent=self._t_sent,
+                t_first=reader.t_first,
+                t_last=reader.t_last,
+                t_end=time.monotonic(),
+                first_tokens=reader.first_tokens,
+                output_tokens=reader.output_tokens,
+                prompt_tokens=reader.prompt_tokens,
+                cached_tokens=reader.cached_tokens,
+                asked_input=job.asked_input,
+                asked_output=job.asked_output,
+                ending=ending,
+                finish_reason=reader.finish_reason,
+                status=self.status,
+                error=error,
+                usage=reader.usage,
+                fingerprint=reader.fingerprint,
+                gaps=reader.gaps,
+            )
+        )
+
+    def _tell_first(self) -> None:
+        t_first = self.reader.t_first
+        if t_first is not None and not self._told_first:
+            self._told_first = True
+            job = self.job
+            self._emit(RequestFirst(order=job.order, index=job.index, t_first=t_first, first_tokens=self.reader.first_tokens))
+
+
+async def _read(response: httpx.Response, exchange: _Exchange) -> _Outcome:
+    """The body to its end, or to the first error in it."""
+    async for data in response.aiter_raw():
+        exchange.read(data, time.monotonic())
+        if exchange.reader.error is not None:
+            return exchange.reader.end(orderly=False)
+    exchange.reader.feed_rest(exchange.parser.close(), time.monotonic())
+    return exchange.reader.end(orderly=True)
+
+
+async def _body(response: httpx.Response) -> bytes:
+    """The beginning of a body that is no stream; what breaks off is given as far as it came."""
+    data = b""
+    try:
+        async for piece in response.aiter_raw():
+            data += piece
+            if len(data) > _MAX_ERROR_BODY:
+                break
+    except httpx.HTTPError:
+        return data
+    return data
+
+
+def _http_error(response: httpx.Response, body: bytes) -> str:
+    """The status and the first sentence of the body; a page of HTML says no more than the status does."""
+    status = f"HTTP {response.status_code} {response.reason_phrase}".strip()
+    text = error_text(body) or body.decode("utf-8", "replace").strip()
+    if not text or text.startswith("<"):
+        return f"{status}, and redirects are not followed." if response.is_redirect else status
+    sentence, dot, _ = text.partition("\n")[0].partition(". ")
+    return f"{status}: {sentence}{dot.strip()}"
+
+
+def _failure(problem: BaseException, otherwise: Ending) -> _Outcome:
+    """The ending for a request that httpx gave up on; files and ports of this machine running out is the client's fault."""
+    text = str(problem) or type(problem).__name__
+    cause: BaseException | None = problem
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in _CLIENT_ERRNOS:
+            return "client", text
+        cause = cause.__cause__
+    return ("timeout" if isinstance(problem, httpx.TimeoutException) else otherwise), text

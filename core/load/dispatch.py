@@ -1,0 +1,169 @@
+"""One order on its way: every request sent at its due time, each by itself, until all have ended."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+import httpx
+import numpy as np
+
+from core.load.arrivals import Plan
+from core.load.client import Emit, Job
+from core.load.meter import LoopMeter
+from core.records import ChildMessage, LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent
+
+TICK_S = 0.5
+BODIES_AHEAD = 8
+"""Requests built beforehand, so that a burst of arrivals does not wait for its bodies."""
+
+_BUILD_MARGIN_S = 1e-3
+
+
+class Sender(Protocol):
+    """What an order needs of `core.load.client.LoadClient`."""
+
+    def prepare(self, body: bytes) -> httpx.Request: ...
+    async def send(self, job: Job, emit: Emit) -> None: ...
+
+
+class OrderRun:
+    """Sends one plan on absolute times of CLOCK_MONOTONIC. Requests never wait for each other, and there is no cap.
+
+    When the sender is late, what is due goes out at once and its lateness shows; no arrival is moved or dropped.
+    """
+
+    def __init__(
+        self, order: RepeatOrder, plan: Plan, body: Callable[[int], bytes], sender: Sender, emit: Callable[[ChildMessage], None]
+    ) -> None:
+        self._order, self._plan, self._body, self._sender, self._emit = order, plan, body, sender, emit
+        self._due = (order.start_at + plan.offsets_s).tolist()
+        self._ready: deque[httpx.Request] = deque()
+        self._built = 0
+        self._build_s = 0.0
+        self._sent = 0
+        self._open: dict[int, Job] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._dispatcher: asyncio.Task[None] | None = None
+        self._stopped_at: float | None = None
+        self._meter = LoopMeter()
+        self._lag_max_s = 0.0
+
+    async def run(self) -> None:
+        """Send, wait for every end, and emit LoadDone last; LoadTick twice a second meanwhile."""
+        wall, cpu = time.monotonic(), time.process_time()
+        ticker = asyncio.create_task(self._tick())
+        try:
+            async with asyncio.TaskGroup() as requests:
+                if self._stopped_at is None:
+                    self._dispatcher = requests.create_task(self._dispatch(requests))
+        finally:
+            ticker.cancel()
+        now = time.monotonic()
+        self._lag_max_s = max(self._lag_max_s, self._meter.lap()[0])
+        self._emit(
+            LoadDone(
+                order=self._order.order,
+                t=now,
+                sent=self._sent,
+                unsent=self._unsent(),
+                cpu_frac=(time.process_time() - cpu) / max(now - wall, 1e-9),
+                loop_lag_max_s=self._lag_max_s,
+            )
+        )
+
+    def stop(self) -> None:
+        """Send nothing more; what is open runs to its end."""
+        if self._stopped_at is None:
+            self._stopped_at = time.monotonic()
+            if self._dispatcher is not None:
+                self._dispatcher.cancel()
+
+    def abort(self) -> None:
+        """Send nothing more and cancel what is open, which closes its connections."""
+        self.stop()
+        for task in self._tasks.values():
+            task.cancel()
+
+    async def _dispatch(self, requests: asyncio.TaskGroup) -> None:
+        for index, due in enumerate(self._due):
+            self._build_ahead(index, due)
+            await _until(due)
+            job = Job(
+                order=self._order.order,
+                index=index,
+                t_sched=due,
+                asked_input=int(self._plan.input_tokens[index]),
+                asked_output=int(self._plan.output_tokens[index]),
+                request=self._ready.popleft(),
+            )
+            self._open[index] = job
+            self._sent += 1
+            task = requests.create_task(self._sender.send(job, self._report))
+            self._tasks[index] = task
+            task.add_done_callback(partial(self._settle, index))
+
+    def _build_ahead(self, index: int, due: float) -> None:
+        """Build the request that is next in any case, and more while there is time before it is due."""
+        while self._built < len(self._due) and len(self._ready) < BODIES_AHEAD:
+            start = time.monotonic()
+            if self._built > index and start + 2 * self._build_s + _BUILD_MARGIN_S > due:
+                return
+            self._ready.append(self._sender.prepare(self._body(self._built)))
+            self._built += 1
+            self._build_s = time.monotonic() - start
+
+    def _report(self, message: RequestSent | RequestFirst | RequestEnded) -> None:
+        if isinstance(message, RequestEnded):
+            self._open.pop(message.index, None)
+        self._emit(message)
+
+    def _settle(self, index: int, task: asyncio.Task[None]) -> None:
+        """A request's task is over. One that was cancelled before it began has not told of its end."""
+        del self._tasks[index]
+        job = self._open.get(index)
+        if job is not None and task.cancelled():
+            self._report(
+                RequestEnded(
+                    order=job.order,
+                    index=index,
+                    t_sched=job.t_sched,
+                    t_end=time.monotonic(),
+                    asked_input=job.asked_input,
+                    asked_output=job.asked_output,
+                    ending="aborted",
+                )
+            )
+
+    async def _tick(self) -> None:
+        while True:
+            await self._meter.wait(TICK_S)
+            lag_s, cpu_frac = self._meter.lap()
+            self._lag_max_s = max(self._lag_max_s, lag_s)
+            self._emit(
+                LoadTick(
+                    order=self._order.order,
+                    t=time.monotonic(),
+                    in_flight=len(self._open),
+                    loop_lag_max_s=lag_s,
+                    cpu_frac=cpu_frac,
+                )
+            )
+
+    def _unsent(self) -> int:
+        """Arrivals that were due before the stop and did not get their turn."""
+        if self._stopped_at is None:
+            return 0
+        return int(np.searchsorted(self._due, self._stopped_at, side="right")) - self._sent
+
+
+async def _until(due: float) -> None:
+    """Return at `due`, never before, and never without giving way once: what is overdue must go out between other work.
+
+    uvloop rounds to milliseconds and wakes up to 1 ms early, so the clock is asked again.
+    """
+    await asyncio.sleep(max(0.0, due - time.monotonic()))
+    while (left := due - time.monotonic()) > 0:  # noqa: ASYNC110 (a time is waited for, not an event)
+        await asyncio.sleep(left)

@@ -1,0 +1,95 @@
+"""Server-sent events from bytes, incremental: any cut of the same bytes gives the same events. Pure and linear."""
+
+from typing import NamedTuple
+
+MAX_EVENT_BYTES = 8 * 1024 * 1024
+BARE_JSON = b"(bare JSON)"
+_BOM = b"\xef\xbb\xbf"
+
+
+class SseEvent(NamedTuple):
+    """One event: its data lines joined by newlines, and its `event:` name if it has one.
+
+    A line that is JSON outside any field, as some servers write their errors, comes as an event named BARE_JSON.
+    """
+
+    data: bytes
+    name: bytes | None = None
+
+
+class EventTooLong(Exception):
+    """The stream holds an event larger than the limit; the text is a sentence."""
+
+
+class SseParser:
+    """Takes the bytes of one body in any pieces and returns the events they complete.
+
+    Lines end with LF, CRLF or CR and with nothing else (HTML standard, section 9.2): text in JSON may hold U+2028 and U+0085
+    unescaped, so `str.splitlines` would break it; `bytes.splitlines` knows just these three.
+    """
+
+    def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
+        self._limit = limit
+        self._line: list[bytes] = []
+        self._data: list[bytes] = []
+        self._size = 0
+        self._name: bytes | None = None
+        self._first_line = True
+        self._after_cr = False
+
+    def feed(self, data: bytes) -> list[SseEvent]:
+        """The events completed by these bytes. Raises EventTooLong."""
+        if self._after_cr and data:
+            self._after_cr = False
+            if data[:1] == b"\n":
+                data = data[1:]
+        events: list[SseEvent] = []
+        for line in data.splitlines(keepends=True):
+            self._size += len(line)
+            if self._size > self._limit:
+                raise EventTooLong(f"The stream holds an event of more than {self._limit} bytes; it was not read on.")
+            if line[-1:] not in (b"\n", b"\r"):
+                self._line.append(line)
+                break
+            self._end_line(line.rstrip(b"\r\n"), events)
+        self._after_cr = data[-1:] == b"\r"
+        return events
+
+    def close(self) -> list[SseEvent]:
+        """The event that an orderly end of the body completes, for servers that leave out the last blank line."""
+        events: list[SseEvent] = []
+        if self._line:
+            self._end_line(b"", events)
+        self._end_event(events)
+        return events
+
+    def _end_line(self, end: bytes, events: list[SseEvent]) -> None:
+        line = end
+        if self._line:
+            self._line.append(end)
+            line = b"".join(self._line)
+            self._line.clear()
+        if self._first_line:
+            self._first_line = False
+            line = line.removeprefix(_BOM)
+        if not line:
+            self._end_event(events)
+        elif line[:1] == b"{":
+            events.append(SseEvent(line, BARE_JSON))
+        else:
+            self._field(line)
+        if not self._data:
+            self._size = 0
+
+    def _field(self, line: bytes) -> None:
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            self._data.append(value.removeprefix(b" "))
+        elif field == b"event":
+            self._name = value.removeprefix(b" ")
+
+    def _end_event(self, events: list[SseEvent]) -> None:
+        if self._data:
+            events.append(SseEvent(b"\n".join(self._data) if len(self._data) > 1 else self._data[0], self._name))
+            self._data.clear()
+        self._name = None

@@ -1,0 +1,75 @@
+"""A client against the raw server, with everything that it tells."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from core.config import Api, Target
+from core.load.client import Job, LoadClient
+from core.load.transport import LoadTransport
+from core.records import RequestEnded, RequestFirst, RequestSent
+from tests.core.load.server import WAIT_S, Handler, Received, Server, serving
+
+Message = RequestSent | RequestFirst | RequestEnded
+KEY = "sk-TESTSECRET"
+
+
+class Caller:
+    """A client with everything that it told."""
+
+    def __init__(self, client: LoadClient) -> None:
+        self.client = client
+        self.told: list[Message] = []
+        self._changed = asyncio.Event()
+
+    def start(self, index: int = 0) -> asyncio.Task[None]:
+        request = self.client.prepare(b'{"prompt":[1,2]}')
+        job = Job(order=3, index=index, t_sched=0.5, asked_input=8, asked_output=2, request=request)
+        return asyncio.create_task(self.client.send(job, self.tell))
+
+    def tell(self, message: Message) -> None:
+        self.told.append(message)
+        self._changed.set()
+
+    async def call(self) -> RequestEnded:
+        async with asyncio.timeout(WAIT_S):
+            await self.start()
+        return self.last
+
+    @property
+    def last(self) -> RequestEnded:
+        last = self.told[-1]
+        assert isinstance(last, RequestEnded)
+        return last
+
+    async def until(self, kind: type[Message]) -> None:
+        async with asyncio.timeout(WAIT_S):
+            while not any(isinstance(m, kind) for m in self.told):
+                self._changed.clear()
+                await self._changed.wait()
+
+
+@asynccontextmanager
+async def calling(
+    handler: Handler, *, api: Api = "completions", api_key: str | None = None
+) -> AsyncIterator[tuple[Caller, Server]]:
+    async with serving(handler) as server:
+        client = LoadClient(Target(url=server.url, api=api), api_key, LoadTransport())
+        try:
+            yield Caller(client), server
+        finally:
+            await client.aclose()
+
+
+def raw(*pieces: bytes, close: bool = False) -> Handler:
+    async def handle(request: Received) -> bool:
+        await request.write(*pieces)
+        return close
+
+    return handle
+
+
+async def end_of(handler: Handler, **options: Any) -> RequestEnded:
+    async with calling(handler, **options) as (caller, _):
+        return await caller.call()
