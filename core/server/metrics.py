@@ -1,34 +1,101 @@
-"""/metrics of any vLLM version -> ServerSample. What a server does not expose is None, never 0."""
+"""Reads a server's /metrics at a steady pace, on a connection of its own."""
 
-from collections.abc import AsyncIterator
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 
 import httpx
 
 from core.records import ServerSample
+from core.server.exposition import ScrapeError, parse
+from core.server.http import DEADLINE_S, Caller, Credential, HttpError, public
+
+__all__ = ["SCRAPE_INTERVAL_S", "Exposition", "ScrapeError", "Scraper", "parse", "read_exposition"]
 
 SCRAPE_INTERVAL_S = 0.5
+"""Twice a second: /metrics is served by the event loop that serves the API, so more would be load of its own."""
+
+_ACCEPT = "text/plain;version=0.0.4,*/*;q=0.1"
 
 
-class ScrapeError(Exception):
-    """A reading that failed; the text is a sentence for the event line."""
+@dataclass(frozen=True, slots=True)
+class Exposition:
+    """One answer of /metrics as it came; `t` is when it had arrived, on the monotonic clock."""
+
+    text: str
+    content_type: str
+    t: float
+    took_s: float
+
+    def sample(self) -> ServerSample:
+        """Its values. Raises ScrapeError when there is no vLLM metric in it."""
+        return parse(self.text, self.content_type, self.t, self.took_s)
 
 
-def parse(text: str, content_type: str, t: float, took_s: float) -> ServerSample:
-    """Read one exposition (Prometheus text or OpenMetrics). Raises ScrapeError when there is no vLLM metric in it."""
-    raise NotImplementedError
+async def read_exposition(caller: Caller, url: str, clock: Callable[[], float] = time.monotonic) -> Exposition:
+    """One reading. Raises HttpError when there is no answer or its status is not 200."""
+    began = clock()
+    reply = await caller.get(url, accept=_ACCEPT)
+    arrived = clock()
+    if reply.status != 200:
+        raise HttpError(reply.refusal())
+    return Exposition(text=reply.text, content_type=reply.content_type, t=arrived, took_s=arrived - began)
 
 
 class Scraper:
-    """Reads one metrics URL on a connection of its own; at most one reading in flight."""
+    """Reads one metrics URL; at most one reading in flight, whatever the server does.
 
-    def __init__(self, url: str, client: httpx.AsyncClient) -> None:
+    `client` should serve nothing else, so that a slow reading holds back no request. `credential` is sent only if the
+    URL lies in its origin. `clock` and `sleep` are for tests.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        client: httpx.AsyncClient,
+        *,
+        credential: Credential | None = None,
+        deadline_s: float = DEADLINE_S,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self.url = url
-        raise NotImplementedError
+        self._credential = credential or Credential(url)
+        self._caller = Caller(client, self._credential, deadline_s)
+        self._clock = clock
+        self._sleep = sleep
+        self._one = asyncio.Lock()
 
     async def once(self) -> ServerSample:
-        """One reading now. Raises ScrapeError."""
-        raise NotImplementedError
+        """One reading now, after the one in flight. Raises ScrapeError."""
+        async with self._one:
+            try:
+                return (await read_exposition(self._caller, self.url, self._clock)).sample()
+            except HttpError as error:
+                raise ScrapeError(self._sentence(f" {error}.")) from error
+            except ScrapeError as error:
+                raise ScrapeError(self._sentence(f": {error}")) from error
 
-    def readings(self, interval_s: float = SCRAPE_INTERVAL_S) -> AsyncIterator[ServerSample | ScrapeError]:
-        """Readings for ever, one each `interval_s`; a failed one is yielded as its ScrapeError (no text twice in a row)."""
-        raise NotImplementedError
+    async def readings(self, interval_s: float = SCRAPE_INTERVAL_S) -> AsyncIterator[ServerSample | ScrapeError]:
+        """Readings for ever, due at whole intervals from the first; those that a slow one overran are left out.
+
+        A failed one is yielded as its ScrapeError, unless the one before failed with the same words.
+        """
+        due, said = self._clock(), ""
+        while True:
+            try:
+                sample = await self.once()
+            except ScrapeError as error:
+                if str(error) != said:
+                    said = str(error)
+                    yield error
+            else:
+                said = ""
+                yield sample
+            due += interval_s * max(1, math.ceil((self._clock() - due) / interval_s))
+            await self._sleep(max(0.0, due - self._clock()))
+
+    def _sentence(self, end: str) -> str:
+        return self._credential.scrub(f"Metrics at {public(self.url)}{end}")

@@ -3,13 +3,43 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import httpx
+import msgspec
 
-from core.config import ProbeConfig
-from core.records import Check, Hello, Phase, RequestRecord, ServerInfo
+from core.config import Lengths, ProbeConfig, Workload
+from core.records import Check, Hello, Phase, PromptAlphabet, RequestRecord, ServerInfo, ServerSample
+from core.server import answers, checks
+from core.server.alphabet import CALIBRATION_WORDS, LETTERS, Tokenizer, calibrated, chat_alphabet, completion_alphabets
+from core.server.checks import ModelCard, check_of
+from core.server.exposition import cache_config
+from core.server.http import Caller, Credential, HttpError, Reply, public, seconds
+from core.server.metrics import Exposition, ScrapeError, read_exposition
 
 SendSingles = Callable[[Hello, int, Phase], Awaitable[list[RequestRecord]]]
 """Sends that many requests one after another through the generator, exactly as the load will, and returns how they ended.
 Phase "preflight" while something is being found out, "single" for the one unjudged and the three judged requests."""
+
+_NOTHING_LEFT = ("reachable", "model", "context", "request", "prompt length")
+"""Checks whose refusal makes the rest pointless: nothing could be sent, or not what was asked."""
+
+_CONFIG_LABELS = (
+    "block_size",
+    "num_gpu_blocks",
+    "num_gpu_blocks_override",
+    "kv_cache_size_tokens",
+    "kv_cache_max_concurrency",
+    "kv_cache_memory_bytes",
+    "enable_prefix_caching",
+    "cache_dtype",
+    "gpu_memory_utilization",
+    "sliding_window",
+)
+"""Labels of `vllm:cache_config_info` that matter for reading a result."""
+
+_CALIBRATION_OUTPUT = 4
+
+
+class _Models(msgspec.Struct):
+    data: list[ModelCard]
 
 
 class Preflight:
@@ -20,8 +50,215 @@ class Preflight:
     singles: list[RequestRecord]
 
     def __init__(self, config: ProbeConfig, api_key: str | None, nonce: str, http: httpx.AsyncClient, send: SendSingles) -> None:
-        raise NotImplementedError
+        """Raises UserError for a key that no header can carry."""
+        self._config = config
+        self._api_key = api_key
+        self._nonce = nonce
+        self._send = send
+        self._base = config.target.url.rstrip("/")
+        self._credential = Credential(self._base, api_key)
+        self._caller = Caller(http, self._credential)
+        self._before: ServerSample | None = None
+        self._labels: dict[str, str] = {}
+        self._records: list[RequestRecord] = []
+        self._unjudged: RequestRecord | None = None
+        self.info = ServerInfo(url=public(self._base))
+        self.hello = None
+        self.singles = []
 
-    def checks(self) -> AsyncIterator[Check]:
+    async def checks(self) -> AsyncIterator[Check]:
         """The checks, each as soon as it is known; stops after the first refusal that makes the rest pointless."""
-        raise NotImplementedError
+        stages: tuple[Callable[[], Awaitable[Check]], ...] = (
+            self._reachable,
+            self._version,
+            self._model,
+            self._context,
+            self._fd_limit,
+            self._metrics,
+            self._kv_capacity,
+            self._traffic,
+            self._request,
+            self._layout,
+            self._usage,
+            self._prompt_length,
+            self._isolation,
+            self._output_length,
+            self._slo,
+        )
+        for stage in stages:
+            check = await stage()
+            yield msgspec.structs.replace(check, message=self._credential.scrub(check.message))
+            if check.status == "refuse" and check.check in _NOTHING_LEFT:
+                return
+
+    async def _reachable(self) -> Check:
+        """/health, and where a gateway hides that, whatever else a vLLM server always answers."""
+        seen = ""
+        for path in ("/health", "/version", "/v1/models"):
+            try:
+                reply = await self._get(path)
+            except HttpError as error:
+                return check_of("reachable", "refuse", f"{self.info.url} {error}.")
+            if reply.ok or reply.status in (401, 403):
+                return check_of("reachable", "pass", f"{self.info.url} answers (GET {path}: {reply.status}).")
+            seen = f"{self.info.url} is there, but GET {path} {reply.refusal()}"
+            if reply.status >= 500:
+                break
+        return check_of("reachable", "refuse", f"{seen}; the server is not up, or the address is not that of its API.")
+
+    async def _version(self) -> Check:
+        version, simulated = None, False
+        try:
+            reply = await self._get("/version")
+            if reply.ok:
+                simulated = b"simulated" in reply.body.lower()
+                version = msgspec.json.decode(reply.body, type=dict[str, object]).get("version")
+        except (HttpError, msgspec.DecodeError):
+            pass  # said by the check: the version is not known
+        known = version if isinstance(version, str) else None
+        self._learn(version=known, simulated=simulated)
+        return checks.version_check(known, simulated, self._config.target.api)
+
+    async def _model(self) -> Check:
+        try:
+            reply = await self._get("/v1/models")
+            if not reply.ok:
+                key = "set KNEESCOPE_API_KEY" if self._api_key is None else "the API key that was given is not accepted"
+                hint = f"; {key}" if reply.status in (401, 403) else ""
+                return check_of("model", "refuse", f"The list of models (GET /v1/models) {reply.refusal()}{hint}.")
+            cards = msgspec.json.decode(reply.body, type=_Models).data
+        except (HttpError, msgspec.DecodeError) as error:
+            return check_of("model", "refuse", f"The list of models (GET /v1/models) cannot be read: {error}.")
+        check, card = checks.model_check(cards, self._config.target.model)
+        if card is not None:
+            self._learn(model=card.id, max_model_len=card.max_model_len)
+        return check
+
+    async def _context(self) -> Check:
+        return checks.context_check(self.info.max_model_len, self._config.workload, self.info.version)
+
+    async def _fd_limit(self) -> Check:
+        return checks.fd_limit_check()
+
+    async def _metrics(self) -> Check:
+        """The address given, else beside the API: under its base, and at the root of its host when the base has a path."""
+        given = self._config.target.metrics_url
+        root = str(httpx.URL(self._base).copy_with(path="/metrics"))
+        tried = []
+        for url in [given] if given else list(dict.fromkeys((f"{self._base}/metrics", root))):
+            try:
+                exposition = await read_exposition(self._caller, url)
+                self._before = exposition.sample()
+            except (HttpError, ScrapeError) as error:
+                between = " " if isinstance(error, HttpError) else ": "
+                tried.append(f"{public(url)}{between}{error}".rstrip("."))
+                continue
+            return self._found(url, exposition, self._before)
+        hint = "" if given else "; --metrics-url names another place"
+        return check_of("metrics", "warn", f"Metrics are not available, the run goes on without: {'; '.join(tried)}{hint}.")
+
+    def _found(self, url: str, exposition: Exposition, sample: ServerSample) -> Check:
+        self._labels = cache_config(exposition.text, exposition.content_type)
+        config = {name: self._labels[name] for name in _CONFIG_LABELS if name in self._labels}
+        self._learn(metrics_url=url, engines=sample.engines, config=config)
+        engines = f"{sample.engines} engines" if sample.engines > 1 else "1 engine"
+        return check_of("metrics", "pass", f"Metrics at {public(url)}, {engines}, read in {seconds(sample.took_s)}.")
+
+    async def _kv_capacity(self) -> Check:
+        check, tokens = checks.capacity_check(self._labels, self.info.engines, self._before is not None)
+        self._learn(kv_cache_tokens=tokens)
+        return check
+
+    async def _traffic(self) -> Check:
+        return checks.traffic_check(self._before)
+
+    async def _request(self) -> Check:
+        """One streamed request as the load will send them, with each alphabet in turn until one is understood."""
+        check = check_of("request", "refuse", "No request was sent.")
+        for alphabet in await self._alphabets():
+            hello = self._hello_with(alphabet, self._config.workload)
+            record = await self._one(hello)
+            if record is None:
+                break
+            check = answers.request_check(record)
+            if record.ending == "ok":
+                self.hello = hello
+                self._learn(fingerprint=record.fingerprint)
+                break
+        return check
+
+    async def _layout(self) -> Check:
+        engines = self.info.engines if self._before is not None else None
+        check, layout = checks.layout_check(self.info.fingerprint, engines, self.info.version)
+        self._learn(tp=layout.tp, pp=layout.pp, dp=layout.dp)
+        return check
+
+    async def _usage(self) -> Check:
+        return answers.usage_check(self._records[-1])
+
+    async def _prompt_length(self) -> Check:
+        return answers.prompt_length_check(self._records[-1])
+
+    async def _isolation(self) -> Check:
+        """Sends the single requests first: that the first prompt was cold says nothing about the next."""
+        assert self.hello is not None  # _request refused otherwise
+        sent = await self._send(self.hello, answers.SINGLES, "single")
+        self._records += [record for record in sent if record.ending == "ok"]
+        self._unjudged, self.singles = (sent[0] if sent else None), sent[1:]
+        after = await self._sample_again()
+        return answers.isolation_check(self._records, self._before, after, self._labels, self.info.version)
+
+    async def _output_length(self) -> Check:
+        return answers.output_length_check(self.singles)
+
+    async def _slo(self) -> Check:
+        if self._unjudged is None or len(self.singles) < answers.SINGLES - 1:
+            return check_of("slo", "refuse", f"Only {len(self.singles)} of {answers.SINGLES - 1} single requests were sent.")
+        return answers.slo_check(self._unjudged, self.singles, self._config.slo)
+
+    async def _alphabets(self) -> list[PromptAlphabet]:
+        """What to make prompts of, best first; never empty."""
+        tokenizer = Tokenizer(self._caller, self._base, self.info.model or "")
+        if self._config.target.api == "completions":
+            return await completion_alphabets(tokenizer)
+        return [await chat_alphabet(tokenizer) or await self._calibrate()]
+
+    async def _calibrate(self) -> PromptAlphabet:
+        """Without `/tokenize`: two short chats of different size show what a letter and the template cost."""
+        letters = PromptAlphabet(token_ids=(), words=LETTERS)
+        found = []
+        for words in CALIBRATION_WORDS:
+            lengths = {"input_tokens": Lengths(median=words), "output_tokens": Lengths(median=_CALIBRATION_OUTPUT)}
+            found.append(await self._one(self._hello_with(letters, msgspec.structs.replace(self._config.workload, **lengths))))
+        small, large = found
+        return (calibrated(small, large) if small and large else None) or letters
+
+    def _hello_with(self, alphabet: PromptAlphabet, workload: Workload) -> Hello:
+        return Hello(
+            target=self._config.target,
+            model=self.info.model or "",
+            workload=workload,
+            alphabet=alphabet,
+            nonce=self._nonce,
+            api_key=self._api_key,
+        )
+
+    async def _one(self, hello: Hello) -> RequestRecord | None:
+        """One request of phase "preflight"; None when the generator sent nothing."""
+        sent = await self._send(hello, 1, "preflight")
+        self._records += [record for record in sent if record.ending == "ok"]
+        return sent[0] if sent else None
+
+    async def _sample_again(self) -> ServerSample | None:
+        if self.info.metrics_url is None:
+            return None
+        try:
+            return (await read_exposition(self._caller, self.info.metrics_url)).sample()
+        except (HttpError, ScrapeError):
+            return None  # said by the check: not proven
+
+    async def _get(self, path: str) -> Reply:
+        return await self._caller.get(f"{self._base}{path}")
+
+    def _learn(self, **facts: object) -> None:
+        self.info = msgspec.structs.replace(self.info, **facts)

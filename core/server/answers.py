@@ -1,0 +1,181 @@
+"""What preflight says about the requests it sent itself: records in, one check out.
+
+Latencies start at the scheduled time, as everywhere; TPOT leaves out the tokens of the first event.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from core.config import Slo
+from core.records import Check, RequestRecord, ServerSample
+from core.server.checks import check_of
+from core.server.http import seconds
+from core.server.mapping import has_feature
+
+PROMPT_TOLERANCE = 0.02
+"""A repeat with prompts further off is void, so a run that would begin so is refused."""
+
+MIN_OUTPUT_FRAC = 0.95
+MAX_HIT_FRAC = 0.01
+SINGLES = 4
+"""One that is not judged, because a first request pays for what the server sets up late, and three that are."""
+
+_SLOW_FIRST = 2.0
+"""The unjudged request is spoken of when it took this many times as long as the slowest judged one."""
+
+_ALONE = 1.05
+"""The server may count this much more prompt than we sent before somebody else must have sent some."""
+
+
+def request_check(record: RequestRecord) -> Check:
+    """Whether a request as the load sends it is answered to its orderly end."""
+    size = f"{record.asked_input} + {record.asked_output} tokens"
+    if record.ending != "ok":
+        return check_of("request", "refuse", f"A streamed request of {size} failed: {_failure(record)}.")
+    took = ", ".join(f"{name} {seconds(value)}" for name, value in _latencies(record).items() if value is not None)
+    return check_of("request", "pass", f"A streamed request of {size} was answered: {took}.")
+
+
+def usage_check(record: RequestRecord) -> Check:
+    """Whether the stream says how many tokens each event brings; without that they are counted one per event."""
+    events = record.gaps.n + 1 if record.output_tokens else 0
+    if not record.usage:
+        message = (
+            f"No usage in the stream: tokens are counted one per event ({events} of {record.asked_output} asked), an estimate."
+        )
+        return check_of("usage", "warn", message)
+    counts = f"{record.output_tokens} output tokens of {record.asked_output} asked, in {events} events"
+    return check_of("usage", "pass" if record.output_tokens == record.asked_output else "warn", f"Usage in the stream: {counts}.")
+
+
+def prompt_length_check(record: RequestRecord) -> Check:
+    """Whether the server counts the prompt that was asked for."""
+    if record.prompt_tokens is None:
+        return check_of("prompt length", "warn", f"The server does not say how long the prompt was ({record.asked_input} asked).")
+    off = record.prompt_tokens / record.asked_input - 1
+    counted = f"{record.prompt_tokens} prompt tokens for {record.asked_input} asked"
+    if abs(off) > PROMPT_TOLERANCE:
+        message = f"The server counts {counted} ({off:+.1%}; {PROMPT_TOLERANCE:.0%} is allowed)."
+        return check_of("prompt length", "refuse", message)
+    return check_of("prompt length", "pass", f"The server counts {counted}.")
+
+
+def isolation_check(
+    records: Sequence[RequestRecord],
+    before: ServerSample | None,
+    after: ServerSample | None,
+    labels: Mapping[str, str],
+    version: str | None,
+) -> Check:
+    """Whether our prompts found nothing in the prefix cache, by the counters before and after them.
+
+    The counters are everybody's: when more was asked of the cache than we sent, hits may be others'.
+    """
+    ours = sum(record.prompt_tokens or record.asked_input for record in records)
+    if labels.get("enable_prefix_caching") == "False":
+        return check_of("isolation", "pass", "The server caches no prefixes, so every prompt is cold.")
+    queries, hits = _delta(before, after, "prefix_queries_total"), _delta(before, after, "prefix_hits_total")
+    if queries is None or hits is None:
+        return _isolation_by_usage(records, ours)
+    if queries == 0:
+        return check_of("isolation", "warn", "Cold prompts cannot be proven: the prefix cache counters did not move.")
+    in_blocks = has_feature("prefix_counters_in_tokens", version) is False
+    share = hits / (queries if in_blocks else ours)
+    counted = f"{hits:g} of {queries:g} {'blocks' if in_blocks else 'tokens'} looked up were hits"
+    if share < MAX_HIT_FRAC:
+        return check_of("isolation", "pass" if hits == 0 else "warn", f"Our {len(records)} prompts were cold: {counted}.")
+    if not in_blocks and queries > ours * _ALONE:
+        message = f"Cold prompts cannot be proven: {counted}, but only {ours} were ours, so others took part."
+        return check_of("isolation", "warn", message)
+    return check_of("isolation", "refuse", f"Prompts are not cold: {counted} ({share:.0%}); every latency would look too good.")
+
+
+def output_length_check(records: Sequence[RequestRecord]) -> Check:
+    """Whether answers get as long as asked: those that end early make a server look faster than it is."""
+    ended = [record for record in records if record.ending == "ok"]
+    asked = sum(record.asked_output for record in ended)
+    if not asked:
+        return check_of("output length", "warn", "No single request was answered, so its length is not known.")
+    frac = sum(record.output_tokens for record in ended) / asked
+    counted = f"{frac:.0%} of the {asked} output tokens asked of {len(ended)} requests"
+    if frac < MIN_OUTPUT_FRAC:
+        reasons = ", ".join(sorted({record.finish_reason or "none" for record in ended}))
+        message = f"Answers end early: {counted} came (finish reason: {reasons}); does the server ignore ignore_eos?"
+        return check_of("output length", "refuse", message)
+    return check_of("output length", "pass", f"Answers are as long as asked: {counted} came.")
+
+
+def slo_check(first: RequestRecord, judged: Sequence[RequestRecord], slo: Slo) -> Check:
+    """Whether a request that has the server for itself meets its limits; when no judged one does, no rate can be found.
+
+    `first` came before them and is not judged. A failed request misses.
+    """
+    limits = {"TTFT": slo.ttft_s, "TPOT": slo.tpot_s, "E2E": slo.e2e_s}
+    misses = [_over(record, limits) for record in judged]
+    missed = [record for record, names in zip(judged, misses, strict=True) if names or record.ending != "ok"]
+    failed = next((record for record in judged if record.ending != "ok"), None)
+    measured = "; ".join(_measured(name, judged) for name in ("TTFT", "TPOT", "E2E"))
+    warm = _first_was_slow(first, judged)
+    if not missed:
+        return check_of("slo", "pass", f"{len(judged)} single requests meet their limits: {measured}{warm}.")
+    named = [f"{name} over {seconds(limit)}" for name, limit in limits.items() if limit and any(name in names for names in misses)]
+    over = named + ([_failure(failed)] if failed else [])
+    why = f"{' and '.join(over)} ({measured}){warm}"
+    if len(missed) < len(judged):
+        return check_of("slo", "warn", f"{len(missed)} of {len(judged)} single requests miss: {why}.")
+    return check_of("slo", "refuse", f"Infeasible at any rate: all {len(judged)} single requests miss: {why}.")
+
+
+def _over(record: RequestRecord, limits: Mapping[str, float | None]) -> list[str]:
+    """The limits that a finished answer went over; a TPOT that is not defined goes over none."""
+    values = _latencies(record) if record.ending == "ok" else {}
+    return [name for name, value in values.items() if value is not None and (limit := limits[name]) is not None and value > limit]
+
+
+def _latencies(record: RequestRecord) -> dict[str, float | None]:
+    first, last = record.t_first, record.t_last
+    decoded = record.output_tokens - record.first_tokens
+    return {
+        "TTFT": None if first is None else first - record.t_sched,
+        "TPOT": None if first is None or last is None or decoded <= 0 else (last - first) / decoded,
+        "E2E": None if last is None else last - record.t_sched,
+    }
+
+
+def _measured(name: str, records: Sequence[RequestRecord]) -> str:
+    values = [_latencies(record)[name] for record in records]
+    return f"{name} " + ", ".join("none" if value is None else seconds(value) for value in values)
+
+
+def _first_was_slow(first: RequestRecord, judged: Sequence[RequestRecord]) -> str:
+    slowest = max((value for record in judged if (value := _latencies(record)["E2E"]) is not None), default=None)
+    took = _latencies(first)["E2E"]
+    if slowest is None or took is None or took <= _SLOW_FIRST * slowest:
+        return ""
+    return f"; the first request took {seconds(took)} and is not judged"
+
+
+def _failure(record: RequestRecord) -> str:
+    status = f" with status {record.status}" if record.status is not None and record.status != 200 else ""
+    return f"{record.ending}{status}" + (f", {record.error.rstrip('.')}" if record.error else "")
+
+
+def _delta(before: ServerSample | None, after: ServerSample | None, field: str) -> float | None:
+    """Growth of a counter; None when it was not readable both times or fell (a restart)."""
+    first, last = getattr(before, field, None), getattr(after, field, None)
+    if first is None or last is None or last < first:
+        return None
+    return float(last - first)
+
+
+def _isolation_by_usage(records: Sequence[RequestRecord], ours: int) -> Check:
+    """Without counters: what the answers themselves say, if they do (`--enable-prompt-tokens-details`)."""
+    cached = [record.cached_tokens for record in records if record.cached_tokens is not None]
+    if cached and sum(cached) >= MAX_HIT_FRAC * ours:
+        return check_of(
+            "isolation", "refuse", f"Prompts are not cold: {sum(cached)} of {ours} prompt tokens came from the prefix cache."
+        )
+    if cached and len(cached) == len(records):
+        return check_of(
+            "isolation", "pass", f"Our {len(records)} prompts were cold: usage says {sum(cached)} of {ours} tokens cached."
+        )
+    return check_of("isolation", "warn", "Cold prompts cannot be proven: the server shows no prefix cache counters.")

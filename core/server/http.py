@@ -1,0 +1,216 @@
+"""One careful HTTP call: redirects only within the origin, the API key only to its own origin, a limit on the body."""
+
+import asyncio
+import math
+import re
+import socket
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import httpx
+import msgspec
+
+from core.errors import UserError
+
+CONNECT_TIMEOUT_S = 2.0
+READ_TIMEOUT_S = 8.0
+DEADLINE_S = CONNECT_TIMEOUT_S + READ_TIMEOUT_S
+"""For the whole call: a server that drips a byte now and then would get past a read timeout for ever."""
+
+MAX_BODY_BYTES = 32 * 1024 * 1024
+MAX_REDIRECTS = 3
+MAX_SENTENCE = 300
+"""Of a server's error text this many characters are shown."""
+
+_MOVED = (301, 302, 303, 307, 308)
+_SCRUBBED_FROM = 4
+"""Keys shorter than this are no secrets, and blanking them out would garble every sentence."""
+
+
+class HttpError(Exception):
+    """A call that brought no usable answer; the text is the second half of a sentence, such as "answers 404"."""
+
+
+class Caller:
+    """Calls one server's addresses with an httpx client that was set up elsewhere (proxy, certificates)."""
+
+    def __init__(self, client: httpx.AsyncClient, credential: "Credential", deadline_s: float = DEADLINE_S) -> None:
+        self._client = client
+        self._credential = credential
+        self._deadline_s = deadline_s
+
+    async def get(self, url: str, accept: str = "*/*") -> "Reply":
+        """GET with redirects followed inside the origin. Raises HttpError when no answer came; any status is an answer."""
+        return await self._call("GET", url, accept, None)
+
+    async def post(self, url: str, body: object) -> "Reply":
+        """POST JSON. A redirect is returned as it is: it would not carry the body. Raises HttpError when no answer came."""
+        return await self._call("POST", url, "application/json", msgspec.json.encode(body))
+
+    async def _call(self, method: str, url: str, accept: str, content: bytes | None) -> "Reply":
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                reply = await self._once(method, url, accept, content)
+                for _ in range(MAX_REDIRECTS):
+                    if method != "GET" or reply.location is None:
+                        return reply
+                    target = _join(reply.url, reply.location)
+                    if origin_of(target) != origin_of(url):
+                        raise HttpError(f"redirects to another place ({public(target)}), which is not followed")
+                    reply = await self._once(method, target, accept, content)
+        except TimeoutError as error:
+            raise HttpError(f"does not answer within {self._deadline_s:g} s") from error
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+            raise HttpError(explain(error)) from error
+        if method == "GET" and reply.location is not None:
+            raise HttpError(f"redirects more than {MAX_REDIRECTS} times")
+        return reply
+
+    async def _once(self, method: str, url: str, accept: str, content: bytes | None) -> "Reply":
+        headers = {"Accept": accept, **self._credential.headers(url)}
+        if content is not None:
+            headers["Content-Type"] = "application/json"
+        timeout = httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+        stream = self._client.stream(method, url, headers=headers, content=content, timeout=timeout, follow_redirects=False)
+        async with stream as response:
+            body = bytearray()
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > MAX_BODY_BYTES:
+                    raise HttpError(f"answers with more than {MAX_BODY_BYTES >> 20} MiB, which is not read")
+            return Reply(
+                url=url,
+                status=response.status_code,
+                content_type=response.headers.get("content-type", ""),
+                location=response.headers.get("location") if response.status_code in _MOVED else None,
+                body=bytes(body),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """An API key and the one origin that may see it; never in a repr, scrubbed from every sentence."""
+
+    url: str
+    key: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.key is not None and not re.fullmatch(r"[!-~]+", self.key):
+            raise UserError(
+                "The API key is empty or holds a blank, a line break or another character that no header carries; "
+                "check where it is read from."
+            )
+
+    def headers(self, url: str) -> dict[str, str]:
+        """The Authorization header for addresses of the key's own origin, nothing for others."""
+        if self.key is None or origin_of(url) != origin_of(self.url):
+            return {}
+        return {"Authorization": f"Bearer {self.key}"}
+
+    def scrub(self, text: str) -> str:
+        """The text fit for a screen or a file: without the key (servers echo it) and without control characters."""
+        if self.key is not None and len(self.key) >= _SCRUBBED_FROM:
+            text = text.replace(self.key, "***")
+        return "".join(char if char.isprintable() else " " for char in text)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer, read whole. `location` is set for redirects only."""
+
+    url: str
+    status: int
+    content_type: str
+    location: str | None
+    body: bytes
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def text(self) -> str:
+        return self.body.decode("utf-8", errors="replace")
+
+    def refusal(self) -> str:
+        """How a bad status reads in a sentence: "answers 401 (unauthorised: ...)", with the server's own words."""
+        words = _server_words(self.body)
+        kind = {401: "unauthorised", 403: "forbidden", 404: "not found"}.get(self.status)
+        inside = ": ".join(part for part in (kind, words) if part)
+        return f"answers {self.status}" + (f" ({inside})" if inside else "")
+
+
+def origin_of(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port of an address, with the scheme's own port filled in. Raises httpx.InvalidURL."""
+    parsed = httpx.URL(url)
+    return parsed.scheme, parsed.host, parsed.port or {"http": 80, "https": 443}.get(parsed.scheme)
+
+
+def public(url: str) -> str:
+    """The address without user, password, query and fragment: fit to be shown and kept."""
+    try:
+        parsed = httpx.URL(url)
+        return str(parsed.copy_with(username=None, password=None, query=None, fragment=None))
+    except httpx.InvalidURL:
+        return "an address that cannot be read"
+
+
+def explain(error: Exception) -> str:
+    """Why a call failed, for a sentence that began with the address. Looks through the layers to the system's own error."""
+    if isinstance(error, httpx.ConnectTimeout):
+        return f"cannot be reached: no connection within {CONNECT_TIMEOUT_S:g} s"
+    if isinstance(error, httpx.TimeoutException):
+        return f"does not answer within {READ_TIMEOUT_S:g} s"
+    for cause in _causes(error):
+        match cause:
+            case ssl.SSLCertVerificationError():
+                return f"has a certificate that is not trusted: {cause.verify_message}"
+            case ssl.SSLError():
+                return f"does not complete the TLS handshake ({cause.reason or 'no reason given'}); is it plain HTTP?"
+            case socket.gaierror():
+                return "cannot be reached: its name is not known (DNS)"
+            case ConnectionRefusedError():
+                return "cannot be reached: nothing listens there (connection refused)"
+            case _:
+                pass
+    if isinstance(error, httpx.RemoteProtocolError):
+        return "does not speak HTTP, or closed the connection before its answer"
+    return f"cannot be reached: {error or type(error).__name__}"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An exception and everything under it, groups included."""
+    waiting, seen = [error], set[int]()
+    while waiting:
+        current = waiting.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        yield current
+        waiting += [linked for linked in (current.__cause__, current.__context__) if linked is not None]
+        if isinstance(current, BaseExceptionGroup):
+            waiting += current.exceptions
+
+
+def _join(url: str, location: str) -> str:
+    return str(httpx.URL(url).join(location))
+
+
+def _server_words(body: bytes) -> str:
+    """The sentence of a JSON error body in any of vLLM's forms (object, string, flat, `detail`); empty for other bodies."""
+    try:
+        parsed = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return ""
+    found = parsed.get("error", parsed) if isinstance(parsed, dict) else None
+    if isinstance(found, dict):
+        found = found.get("message", found.get("detail"))
+    return found.strip()[:MAX_SENTENCE] if isinstance(found, str) else ""
+
+
+def seconds(value: float) -> str:
+    """A duration for a sentence: 12 ms, 800 ms, 1.25 s."""
+    if not math.isfinite(value):
+        return "an unknown time"
+    return f"{value * 1e3:.3g} ms" if value < 1 else f"{value:.3g} s"

@@ -1,0 +1,282 @@
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.records import ServerSample
+from core.server.exposition import ScrapeError, cache_config, kv_capacity_tokens, parse
+from tests.core.server.fakes import capture
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+def read(text: str, content_type: str = TEXT) -> ServerSample:
+    return parse(text, content_type, t=12.5, took_s=0.01)
+
+
+def test_capture_of_0_32_under_preemption() -> None:
+    sample = read(capture("0.32.0-preempting"))
+    assert sample == ServerSample(
+        t=12.5,
+        took_s=0.01,
+        engines=1,
+        running=9.0,
+        waiting=50.0,
+        kv_usage_frac=1.0,
+        kv_usage_max_frac=1.0,
+        preemptions_total=370.0,
+        prompt_tokens_total=36746.0,
+        generation_tokens_total=59726.0,
+        requests_success_total=294.0,
+        prefix_queries_total=36746.0,
+        prefix_hits_total=0.0,
+        ttft_s=(216.80418848991394, 305.0),
+        queue_time_s=(196.9073485130025, 294.0),
+        prefill_time_s=(2.4957404730002963, 294.0),
+        decode_time_s=(169.80458134699688, 294.0),
+        epoch=1.79596475203e09,
+    )
+
+
+@pytest.mark.parametrize(("name", "epoch"), [("0.32.0-idle", 1.79596453203e09), ("0.15.1-idle", 1.79596788506e09)])
+def test_captures_of_idle_servers(name: str, epoch: float) -> None:
+    sample = read(capture(name))
+    assert (sample.running, sample.waiting, sample.kv_usage_max_frac, sample.preemptions_total) == (0, 0, 0, 0)
+    assert (sample.prompt_tokens_total, sample.generation_tokens_total, sample.requests_success_total) == (16, 8, 2)
+    assert (sample.prefix_queries_total, sample.prefix_hits_total) == (16, 0)
+    assert sample.epoch == epoch
+
+
+def without_total(text: str) -> str:
+    """The same exposition with counters stripped of their suffix, as some exporters pass them on."""
+    return re.sub(r"^((?:# (?:HELP|TYPE) )?vllm:\w+?)_total(?=[{ ])", r"\1", text, flags=re.M).replace(
+        "vllm:iteration_tokens", "vllm:it"
+    )
+
+
+def openmetrics(text: str) -> str:
+    """The same families as OpenMetrics: TYPE names the base, `_created` stands in the counter's own family."""
+    text = re.sub(r"^# (?:HELP|TYPE) vllm:\w+_created .*\n", "", text, flags=re.M)
+    text = re.sub(r"^(# (?:HELP|TYPE) vllm:\w+?)_total (?!histogram)", r"\1 ", text, flags=re.M)
+    return text.rstrip("\n") + "\n# EOF\n"
+
+
+@pytest.mark.parametrize("name", ["0.32.0-idle", "0.32.0-preempting", "0.15.1-idle"])
+@pytest.mark.parametrize("change", [without_total, openmetrics])
+@pytest.mark.parametrize("content_type", [TEXT, OPENMETRICS])
+def test_other_forms_read_the_same(name: str, change: object, content_type: str) -> None:
+    assert callable(change)
+    changed = change(capture(name))
+    assert changed != capture(name)
+    assert read(changed, content_type) == read(capture(name))
+
+
+V0 = """\
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{model_name="m"} 3.0
+# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting{model_name="m"} 2.0
+# TYPE vllm:num_requests_swapped gauge
+vllm:num_requests_swapped{model_name="m"} 1.0
+# TYPE vllm:gpu_cache_usage_perc gauge
+vllm:gpu_cache_usage_perc{model_name="m"} 0.25
+# TYPE vllm:cpu_cache_usage_perc gauge
+vllm:cpu_cache_usage_perc{model_name="m"} 0.75
+# TYPE vllm:num_preemptions_total counter
+vllm:num_preemptions_total{model_name="m"} 4.0
+# TYPE vllm:prompt_tokens_total counter
+vllm:prompt_tokens_total{model_name="m"} 512.0
+# TYPE vllm:time_in_queue_requests histogram
+vllm:time_in_queue_requests_bucket{le="+Inf",model_name="m"} 7.0
+vllm:time_in_queue_requests_count{model_name="m"} 7.0
+vllm:time_in_queue_requests_sum{model_name="m"} 1.5
+"""
+
+
+def test_v0_names() -> None:
+    sample = read(V0)
+    assert (sample.running, sample.waiting, sample.preemptions_total, sample.prompt_tokens_total) == (3, 2, 4, 512)
+    assert (sample.kv_usage_frac, sample.kv_usage_max_frac, sample.queue_time_s) == (0.25, 0.25, (1.5, 7))
+    assert sample.engines == 1
+
+
+def test_what_is_not_exposed_is_none() -> None:
+    sample = read(V0)
+    assert sample.prefix_hits_total is None
+    assert sample.generation_tokens_total is None
+    assert sample.ttft_s is None
+    assert sample.epoch is None
+
+
+def test_0_8_prefix_counters_under_their_old_names() -> None:
+    sample = read(
+        'vllm:gpu_prefix_cache_queries_total{model_name="m"} 40\nvllm:gpu_prefix_cache_hits_total{model_name="m"} 5\n'
+        '# TYPE vllm:gpu_cache_usage_perc gauge\nvllm:gpu_cache_usage_perc{model_name="m"} 0.5\n'
+    )
+    assert (sample.prefix_queries_total, sample.prefix_hits_total, sample.kv_usage_frac) == (40, 5, 0.5)
+
+
+def test_the_newer_name_wins() -> None:
+    sample = read('vllm:gpu_cache_usage_perc{engine="0"} 0.1\nvllm:kv_cache_usage_perc{engine="0"} 0.9\n')
+    assert sample.kv_usage_frac == 0.9
+
+
+ENGINES = """\
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",model_name="m"} 3.0
+vllm:num_requests_running{engine="1",model_name="m"} 5.0
+# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting{engine="0",model_name="m"} 1.0
+vllm:num_requests_waiting{engine="1",model_name="m"} 2.0
+# TYPE vllm:kv_cache_usage_perc gauge
+vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.4
+vllm:kv_cache_usage_perc{engine="1",model_name="m"} 0.8
+# TYPE vllm:prompt_tokens counter
+vllm:prompt_tokens_total{engine="0",model_name="m"} 100.0
+vllm:prompt_tokens_total{engine="1",model_name="m"} 20.0
+# TYPE vllm:time_to_first_token_seconds histogram
+vllm:time_to_first_token_seconds_sum{engine="0",model_name="m"} 1.5
+vllm:time_to_first_token_seconds_sum{engine="1",model_name="m"} 0.5
+vllm:time_to_first_token_seconds_count{engine="0",model_name="m"} 3.0
+vllm:time_to_first_token_seconds_count{engine="1",model_name="m"} 1.0
+"""
+
+
+def test_engines_are_added_up_but_never_their_kv_usage() -> None:
+    sample = read(ENGINES)
+    assert (sample.engines, sample.running, sample.waiting, sample.prompt_tokens_total) == (2, 8, 3, 120)
+    assert sample.kv_usage_frac == pytest.approx(0.6)
+    assert sample.kv_usage_max_frac == 0.8
+    assert sample.ttft_s == (2.0, 4.0)
+
+
+def test_a_busy_second_engine_is_seen_while_the_first_is_idle() -> None:
+    drained = ENGINES.replace('running{engine="0",model_name="m"} 3.0', 'running{engine="0",model_name="m"} 0.0')
+    assert read(drained).running == 5
+
+
+def test_label_values_with_commas_quotes_and_line_separators() -> None:
+    labels = 'engine="0",model_name="a,b=\\"c\\" {d} \u2028 \\\\ e\\n"'
+    sample = read(f"vllm:num_requests_running{{{labels}}} 4\nvllm:num_requests_waiting{{{labels}}} 1\n")
+    assert (sample.engines, sample.running, sample.waiting) == (1, 4, 1)
+
+
+def test_created_is_never_a_value_but_tells_the_epoch_where_the_process_does_not() -> None:
+    sample = read(
+        "# TYPE vllm:prompt_tokens counter\n"
+        'vllm:prompt_tokens_total{engine="0"} 7\n'
+        "# TYPE vllm:prompt_tokens_created gauge\n"
+        'vllm:prompt_tokens_created{engine="0"} 1.7e9\n'
+        'vllm:prompt_tokens_created{engine="1"} 1.8e9\n'
+    )
+    assert (sample.prompt_tokens_total, sample.epoch) == (7, 1.8e9)
+
+
+def test_only_created_is_no_counter() -> None:
+    sample = read(
+        'vllm:num_requests_running 1\n# TYPE vllm:prompt_tokens_created gauge\nvllm:prompt_tokens_created{engine="0"} 1.7e9\n'
+    )
+    assert sample.prompt_tokens_total is None
+
+
+def test_a_histogram_called_total_is_no_counter() -> None:
+    assert "vllm:iteration_tokens_total_sum" in capture("0.32.0-idle")
+    text = (
+        capture("0.32.0-idle")
+        .replace("vllm:generation_tokens_total", "vllm:gone")
+        .replace("vllm:iteration_tokens", "vllm:generation_tokens")
+    )
+    assert "# TYPE vllm:generation_tokens_total histogram" in text
+    for form, content_type in ((text, TEXT), (openmetrics(text), OPENMETRICS)):
+        assert read(form, content_type).generation_tokens_total is None
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf"])
+@pytest.mark.parametrize("content_type", [TEXT, OPENMETRICS])
+def test_what_is_not_finite_is_not_available(value: str, content_type: str) -> None:
+    text = ENGINES.replace("} 5.0", f"}} {value}").replace("} 0.8", f"}} {value}").replace("} 20.0", f"}} {value}")
+    sample = read(text.replace("} 0.5", f"}} {value}") + "# EOF\n", content_type)
+    assert (sample.running, sample.kv_usage_frac, sample.kv_usage_max_frac) == (None, None, None)
+    assert (sample.prompt_tokens_total, sample.ttft_s) == (None, None)
+    assert sample.waiting == 3
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_body_is_named(text: str) -> None:
+    with pytest.raises(ScrapeError, match="empty"):
+        read(text)
+
+
+def test_a_server_without_log_stats_is_named() -> None:
+    others = "\n".join(line for line in capture("0.32.0-idle").split("\n") if "vllm:" not in line)
+    with pytest.raises(ScrapeError, match="--disable-log-stats"):
+        read(others)
+
+
+def test_a_page_of_html_is_no_metrics() -> None:
+    with pytest.raises(ScrapeError, match="no vLLM metrics"):
+        read("<html><body>Not here</body></html>", "text/html")
+
+
+def test_a_malformed_line_of_ours_is_a_failed_reading_and_one_of_others_is_not() -> None:
+    with pytest.raises(ScrapeError, match="cannot be read"):
+        read('vllm:num_requests_running{engine="0} x\n')
+    assert read('some_other{label="0} x\nvllm:num_requests_running 2\n').running == 2
+
+
+@given(st.text(max_size=300), st.sampled_from([TEXT, OPENMETRICS]))
+def test_any_text_is_a_sample_or_a_scrape_error(text: str, content_type: str) -> None:
+    for body in (text, f"vllm:num_requests_running {text}", f"vllm:num_requests_running{{{text}"):
+        try:
+            sample = read(body, content_type)
+        except ScrapeError:
+            continue
+        assert sample.running is None or math.isfinite(sample.running)
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens", "blocks"),
+    [("0.32.0-idle", 2097152, "16384"), ("0.32.0-preempting", 3072, "24"), ("0.15.1-idle", 2097024, "16384")],
+)
+def test_kv_capacity_of_the_captures(name: str, tokens: int, blocks: str) -> None:
+    labels = cache_config(capture(name), TEXT)
+    assert (labels["num_gpu_blocks"], labels["block_size"]) == (blocks, "128")
+    assert kv_capacity_tokens(labels, engines=1) == tokens
+    assert "sliding_window" not in labels  # "None" is not a value
+    assert "engine" not in labels
+
+
+def test_cache_config_of_several_engines() -> None:
+    row = 'vllm:cache_config_info{{engine="{}",block_size="16",num_gpu_blocks="{}",kv_cache_size_tokens="{}",kv="a,\\"b"}} 1.0\n'
+    labels = cache_config(row.format(0, 900, 8000) + row.format(1, 1000, 7000) + row.format(2, "None", ""), TEXT)
+    assert labels == {"block_size": "16", "num_gpu_blocks": "1000", "kv_cache_size_tokens": "7000", "kv": 'a,"b'}
+    assert kv_capacity_tokens(labels, engines=3) == 21000
+
+
+@pytest.mark.parametrize("content_type", [TEXT, OPENMETRICS])
+def test_cache_config_that_is_not_there(content_type: str) -> None:
+    assert cache_config(V0 + "# EOF\n", content_type) == {}
+
+
+def test_blocks_are_those_of_all_engines_with_one_null_block_each() -> None:
+    assert kv_capacity_tokens({"num_gpu_blocks": "1000", "block_size": "16"}, engines=2) == (500 - 1) * 16 * 2
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {},
+        {"num_gpu_blocks": "1000"},
+        {"block_size": "16"},
+        {"num_gpu_blocks": "x", "block_size": "16"},
+        {"num_gpu_blocks": "1", "block_size": "16"},
+        {"num_gpu_blocks": "1000", "block_size": "16", "sliding_window": "4096"},
+        {"num_gpu_blocks": "1000", "block_size": "16", "mamba_block_size": "512"},
+        {"num_gpu_blocks": "1000", "block_size": "16", "is_attention_free": "True"},
+    ],
+)
+def test_capacity_that_is_not_known(labels: dict[str, str]) -> None:
+    assert kv_capacity_tokens(labels, engines=1) is None

@@ -1,0 +1,251 @@
+import httpx
+import pytest
+
+from core.config import Lengths, Slo, Target, Workload
+from core.records import Hello, Phase, RequestRecord
+from core.server.alphabet import BLIND_RANGES, LETTERS
+from core.server.preflight import Preflight
+from tests.core.server.fakes import ALL, BASE, KEY, FakeSend, FakeVllm, capture, client, config, counting, record, run, texts
+
+
+async def test_all_checks_of_a_good_server() -> None:
+    server = FakeVllm()
+    send = counting(server)
+    ran = await run(server, send)
+    assert ran.names == ALL
+    assert {check.status for check in ran.checks} == {"pass"}, texts(ran.checks)
+    info = ran.preflight.info
+    assert (info.url, info.version, info.model, info.max_model_len, info.simulated) == (BASE, "0.32.0", "tiny", 2048, False)
+    assert (info.metrics_url, info.engines, info.kv_cache_tokens) == (f"{BASE}/metrics", 1, 2097152)
+    assert (info.tp, info.pp, info.dp, info.fingerprint) == (None, None, None, "vllm-0.32.0-9666ce4b")
+    assert info.config == {
+        "block_size": "128",
+        "num_gpu_blocks": "16384",
+        "kv_cache_size_tokens": "2097152",
+        "kv_cache_max_concurrency": "1024.0",
+        "kv_cache_memory_bytes": "1073741824",
+        "enable_prefix_caching": "True",
+        "cache_dtype": "auto",
+        "gpu_memory_utilization": "0.92",
+    }
+    assert "0 of 2560 tokens" in ran["isolation"].message
+
+
+async def test_requests_go_through_the_generator_as_the_load_will() -> None:
+    send = FakeSend(lambda hello, i, phase: record(index=i))
+    ran = await run(FakeVllm(), send, key=KEY)
+    assert [(n, phase) for _, n, phase in send.calls] == [(1, "preflight"), (4, "single")]
+    hello = send.calls[-1][0]
+    assert ran.preflight.hello == hello
+    assert (hello.model, hello.nonce, hello.api_key, hello.workload) == ("tiny", "00ff", KEY, Workload())
+    assert len(hello.alphabet.token_ids) >= 64
+    assert [single.index for single in ran.preflight.singles] == [1, 2, 3]
+
+
+async def test_checks_come_one_by_one() -> None:
+    server, send = FakeVllm(), FakeSend()
+    async with client(server) as http:
+        checks = Preflight(config(), None, "00ff", http, send).checks()
+        seen = []
+        async for check in checks:
+            seen.append(check.check)
+            if check.check == "traffic":
+                break
+    assert seen == ALL[: ALL.index("traffic") + 1]
+    assert send.calls == []
+
+
+async def test_the_traffic_of_others_is_read_before_the_first_request() -> None:
+    server = FakeVllm()
+    send = FakeSend(before=lambda: setattr(server, "metrics", lambda: capture("0.32.0-preempting")))
+    assert (await run(server, send))["traffic"].status == "pass"
+    busy = await run(FakeVllm(metrics=lambda: capture("0.32.0-preempting")))
+    assert busy["traffic"].status == "warn"
+    assert "59 requests" in busy["traffic"].message
+
+
+# --- reachable ------------------------------------------------------------------------------------------------------
+
+
+async def test_nothing_listens() -> None:
+    error = httpx.ConnectError("All connection attempts failed")
+    error.__cause__ = ConnectionRefusedError()
+    ran = await run(FakeVllm(overrides={"/health": error}))
+    assert ran.names == ["reachable"]
+    assert ran["reachable"].status == "refuse"
+    assert f"{BASE} cannot be reached: nothing listens there" in ran["reachable"].message
+
+
+async def test_a_dead_engine() -> None:
+    ran = await run(FakeVllm(overrides={"/health": httpx.Response(503)}))
+    assert ran.names == ["reachable"]
+    assert "503" in ran["reachable"].message
+
+
+async def test_a_gateway_that_passes_on_only_the_api() -> None:
+    hidden = {"/health": httpx.Response(404), "/version": httpx.Response(404), "/metrics": httpx.Response(404)}
+    ran = await run(FakeVllm(overrides={**hidden}))
+    assert ran["reachable"].status == "pass"
+    assert ran["version"].status == "warn"
+    assert ran.names == ALL
+
+
+async def test_another_kind_of_server() -> None:
+    ran = await run(lambda request: httpx.Response(404))
+    assert ran.names == ["reachable"]
+    assert ran["reachable"].status == "refuse"
+
+
+# --- version and model ----------------------------------------------------------------------------------------------
+
+
+async def test_a_simulated_replica_is_known_by_its_version() -> None:
+    ran = await run(FakeVllm(version={"version": "0.32.0+simulated"}))
+    assert ran.preflight.info.simulated
+    assert "simulated" in ran["version"].message
+
+
+@pytest.mark.parametrize("version", [{"release": "1"}, {"version": None}, ["0.32.0"], {"version": 3}])
+async def test_a_version_that_is_none(version: object) -> None:
+    ran = await run(FakeVllm(version=version))
+    assert ran["version"].status == "warn"
+    assert ran.preflight.info.version is None
+
+
+async def test_several_models_need_a_choice() -> None:
+    models = {"data": [{"id": "a", "max_model_len": 2048}, {"id": "b", "parent": "a", "max_model_len": None}]}
+    ran = await run(FakeVllm(models=models))
+    assert ran.names == ALL[:3]
+    assert "a, b" in ran["model"].message
+    chosen = await run(FakeVllm(models=models), config=config(Target(url=BASE, model="b")))
+    assert (chosen.preflight.info.model, chosen.preflight.info.max_model_len) == ("b", 2048)
+    assert chosen.names == ALL
+
+
+@pytest.mark.parametrize("models", [{"error": "no"}, {"data": [{"name": "x"}]}, {"data": []}])
+async def test_a_list_of_models_that_is_none(models: object) -> None:
+    ran = await run(FakeVllm(models=models))
+    assert ran.names == ALL[:3]
+    assert ran["model"].status == "refuse"
+
+
+async def test_too_long_requests_stop_before_anything_is_sent() -> None:
+    send = FakeSend()
+    workload = Workload(input_tokens=Lengths(median=1024), output_tokens=Lengths(median=1025))
+    ran = await run(FakeVllm(), send, config(workload=workload))
+    assert ran.names == ALL[:4]
+    assert ran["context"].status == "refuse"
+    assert send.calls == []
+
+
+# --- requests -------------------------------------------------------------------------------------------------------
+
+
+async def test_without_tokenize_ranges_of_ids_are_tried_until_one_is_known() -> None:
+    def answer(hello: Hello, i: int, phase: Phase) -> RequestRecord:
+        known = max(hello.alphabet.token_ids) < 320
+        return record() if known else record(ending="http", status=400, error="Token id 1999 is out of vocabulary")
+
+    send = FakeSend(answer)
+    ran = await run(FakeVllm(tokenize=None), send)
+    assert ran.names == ALL
+    assert [hello.alphabet.token_ids[0] for hello, _, phase in send.calls if phase == "preflight"] == [1000, 100]
+    assert send.calls[-1][0].alphabet.token_ids == tuple(BLIND_RANGES[1])
+
+
+async def test_a_request_that_no_prompt_makes_work_is_refused_in_the_servers_words() -> None:
+    send = FakeSend(lambda hello, i, phase: record(ending="http", status=400, error="cache_salt is not supported"))
+    for tokenize in (None, FakeVllm().tokenize):
+        ran = await run(FakeVllm(tokenize=tokenize), send)
+        assert ran.names[-1] == "request"
+        assert ran["request"].status == "refuse"
+        assert "cache_salt is not supported" in ran["request"].message
+        assert ran.preflight.hello is None
+
+
+async def test_a_generator_that_sends_nothing() -> None:
+    class Mute(FakeSend):
+        async def __call__(self, hello: Hello, n: int, phase: Phase) -> list[RequestRecord]:
+            return []
+
+    ran = await run(FakeVllm(), Mute())
+    assert ran.names[-1] == "request"
+    assert ran["request"].status == "refuse"
+
+
+async def test_singles_that_were_cut_off_are_refused() -> None:
+    class Cut(FakeSend):
+        async def __call__(self, hello: Hello, n: int, phase: Phase) -> list[RequestRecord]:
+            return (await super().__call__(hello, n, phase))[:2]
+
+    ran = await run(FakeVllm(), Cut())
+    assert ran["slo"].status == "refuse"
+    assert "1 of 3" in ran["slo"].message
+
+
+async def test_chat_prompts_by_tokenize() -> None:
+    send = FakeSend()
+    await run(FakeVllm(template_tokens=9), send, config(Target(url=BASE, api="chat")))
+    alphabet = send.calls[-1][0].alphabet
+    assert (alphabet.tokens_per_word, alphabet.chat_overhead_tokens, alphabet.token_ids) == (1, 9, ())
+    assert [phase for _, _, phase in send.calls] == ["preflight", "single"]
+
+
+async def test_chat_prompts_without_tokenize_are_calibrated_by_two_requests() -> None:
+    def answer(hello: Hello, i: int, phase: Phase) -> RequestRecord:
+        asked = hello.workload.input_tokens.largest
+        words = round((asked - hello.alphabet.chat_overhead_tokens) / hello.alphabet.tokens_per_word)
+        return record(asked_input=asked, prompt_tokens=11 + 2 * words, asked_output=hello.workload.output_tokens.largest)
+
+    send = FakeSend(answer)
+    workload = Workload(input_tokens=Lengths(median=111))
+    ran = await run(FakeVllm(tokenize=None), send, config(Target(url=BASE, api="chat"), workload))
+    hello = send.calls[-1][0]
+    assert (hello.alphabet.tokens_per_word, hello.alphabet.chat_overhead_tokens) == (2, 11)
+    assert (hello.alphabet.words, hello.workload) == (LETTERS, workload)
+    assert [call[0].workload.input_tokens.largest for call in send.calls] == [32, 96, 111, 111]
+    assert ran["prompt length"].status == "pass"
+    assert ran.names == ALL
+
+
+async def test_a_wrong_prompt_length_ends_it() -> None:
+    send = FakeSend(lambda hello, i, phase: record(prompt_tokens=530))
+    ran = await run(FakeVllm(), send)
+    assert ran.names[-1] == "prompt length"
+    assert "530 prompt tokens for 512" in ran["prompt length"].message
+    assert len(send.calls) == 1
+
+
+async def test_prompts_that_hit_the_prefix_cache_are_refused_and_the_rest_still_said() -> None:
+    server = FakeVllm()
+    ran = await run(server, counting(server, hits_per_request=496))
+    assert ran["isolation"].status == "refuse"
+    assert "2480 of 2560" in ran["isolation"].message
+    assert ran.names == ALL
+
+
+async def test_metrics_that_vanish_on_the_way_leave_isolation_open() -> None:
+    server = FakeVllm()
+    send = FakeSend(before=lambda: server.overrides.update({"/metrics": httpx.Response(500)}))
+    ran = await run(server, send)
+    assert ran["isolation"].status == "warn"
+    assert ran.names == ALL
+
+
+async def test_answers_that_end_early_are_refused() -> None:
+    ran = await run(FakeVllm(), FakeSend(lambda hello, i, phase: record(output_tokens=40, finish_reason="stop")))
+    assert ran["usage"].status == "warn"
+    assert ran["output length"].status == "refuse"
+
+
+async def test_limits_below_a_single_request_are_infeasible() -> None:
+    ran = await run(FakeVllm(), config=config(slo=Slo(ttft_s=0.01, tpot_s=None)))
+    assert ran["slo"].status == "refuse"
+    assert "Infeasible at any rate" in ran["slo"].message
+    assert len(ran.preflight.singles) == 3
+
+
+async def test_layout_from_the_fingerprint() -> None:
+    ran = await run(FakeVllm(), FakeSend(lambda hello, i, phase: record(fingerprint="vllm-0.32.0-tp4-9666ce4b")))
+    info = ran.preflight.info
+    assert (info.tp, info.pp, info.dp, info.fingerprint) == (4, 1, 1, "vllm-0.32.0-tp4-9666ce4b")

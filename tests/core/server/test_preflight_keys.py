@@ -1,0 +1,62 @@
+import httpx
+import pytest
+
+from core.config import Target
+from core.errors import UserError
+from core.server.preflight import Preflight
+from tests.core.server.fakes import ALL, BASE, KEY, FakeSend, FakeVllm, client, config, counting, record, run, texts
+
+
+@pytest.mark.parametrize("api_key", [None, KEY])
+@pytest.mark.parametrize("metrics_key", [None, KEY])
+async def test_the_key_is_given_wherever_it_is_wanted(api_key: str | None, metrics_key: str | None) -> None:
+    server = FakeVllm(key=api_key, metrics_key=metrics_key)
+    ran = await run(server, counting(server) if metrics_key is None else FakeSend(), key=KEY)
+    assert ran.names == ALL
+    assert ran["metrics"].status == "pass"
+
+
+async def test_a_missing_key_and_a_wrong_one_are_told_apart() -> None:
+    missing = await run(FakeVllm(key=KEY))
+    assert missing.names == ALL[:3]
+    assert "401 (unauthorised: Unauthorized)" in missing["model"].message
+    assert "KNEESCOPE_API_KEY" in missing["model"].message
+    wrong = await run(FakeVllm(key=KEY), key="sk-other")
+    assert "not accepted" in wrong["model"].message
+
+
+async def test_metrics_that_want_a_key_of_their_own_do_not_stop_the_run() -> None:
+    ran = await run(FakeVllm(metrics_key="another"), key=KEY)
+    assert ran["metrics"].status == "warn"
+    assert "401 (unauthorised" in ran["metrics"].message
+    assert ran.names == ALL
+
+
+async def test_a_key_that_no_header_carries() -> None:
+    async with client(FakeVllm()) as http:
+        with pytest.raises(UserError) as caught:
+            Preflight(config(), f"{KEY}\n", "00ff", http, FakeSend())
+    assert KEY not in str(caught.value)
+
+
+async def test_the_key_is_in_no_message_even_if_everybody_repeats_it() -> None:
+    echo = {"error": {"message": f"Incorrect API key provided: {KEY}"}}
+    bad = record(ending="http", status=401, error=f"Incorrect API key provided: {KEY}")
+    for path in ("/health", "/version", "/v1/models", "/metrics", "/tokenize"):
+        server = FakeVllm(overrides={path: httpx.Response(401, json=echo)}, version={"version": f"1.0 {KEY}"})
+        server.models = {"data": [{"id": f"model-{KEY}", "max_model_len": 2048}]}
+        ran = await run(server, FakeSend(lambda hello, i, phase: bad), key=KEY)
+        assert KEY not in texts(ran.checks), path
+    singles_fail = FakeSend(lambda hello, i, phase: bad if phase == "single" else record())
+    ran = await run(FakeVllm(), singles_fail, key=KEY)
+    assert KEY not in texts(ran.checks)
+    assert "Incorrect API key" in ran["slo"].message
+    assert KEY not in repr(ran.preflight.hello)
+
+
+async def test_the_key_stays_at_the_targets_origin() -> None:
+    target = Target(url=BASE, metrics_url="http://pod:9090/metrics")
+    server = FakeVllm()
+    await run(server, config=config(target), key=KEY)
+    keys = {(request.url.host, request.headers.get("authorization")) for request in server.seen}
+    assert keys == {("gw", f"Bearer {KEY}"), ("pod", None)}
