@@ -291,7 +291,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def end(self) -> tuple[float, float]:
         """Attainment that the whole repeat can still reach, as [lowest, highest]."""
-        return (self.good / self.planned, 1 - self.bad / self.planned) if self.planned else (0.0, 1.0)
+        return (self.good / self.planned, (self.planned - self.bad) / self.planned) if self.planned else (0.0, 1.0)
 
 
 class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,14 +1,35 @@
 """The running account of one repeat: which requests are good, bad, open or not yet sent, at any moment."""
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
 from core.config import Slo
-from core.records import Bounds, RepeatOrder, RequestEnded, RequestFirst, RequestRecord, RequestSent
+from core.judge.layout import Layout
+from core.judge.slo import good, sure_miss_at
+from core.judge.traffic import Traffic
+from core.records import Bounds, Percentiles, RepeatOrder, RequestEnded, RequestFirst, RequestRecord, RequestSent, Role
+
+CLOSING_S = 0.25
+"""How long the end of an answer's body may lag behind its last token, at least. Only the end of the body tells when the
+last token came, so an open request counts as late in E2E or TPOT only this long after its limit; twice the longest lag
+seen in the repeat, if that is more (a proxy that closes slowly)."""
+
+_DUST_S = 1e-6
+"""t_sched + limit and t_first - t_sched round differently; a microsecond keeps them from contradicting each other."""
+
+_NEVER = float("inf")
 
 
 class Tally:
-    """Counts one repeat as its events come in. Owned by the run's state, which is the only writer."""
+    """Counts one repeat as its events come in. Owned by the run's state, which is the only writer.
+
+    Each event costs O(1), each reading of the bounds one vectorised pass over the planned requests. Exact: while a request
+    is open it counts as bad only when no later event can make it good, so [lo, hi] always holds the final attainment.
+    """
 
     def __init__(
         self,
@@ -18,22 +39,167 @@ class Tally:
         output_tokens: NDArray[np.int64],
         slo: Slo,
     ) -> None:
-        raise NotImplementedError
+        """Arrays of the drawn plan, one entry per request: offset after `start_at` in seconds, segment, tokens asked for.
+
+        Raises ValueError for arrays that do not fit together or are not in the order of time.
+        """
+        self.order: Final = order
+        self.slo: Final = slo
+        self.layout: Final = Layout.of(order, offsets_s, segment)
+        self.measured: Final = self.layout.of_role("measured")
+        self._segment = segment.tolist()
+        self._asked = output_tokens.tolist()
+        self._traffic = Traffic(offsets_s.size)
+        self._has_ended = bytearray(offsets_s.size)
+        # When an open request surely misses, by what is known of it: each has at most one of the two.
+        self._first_by = np.full(offsets_s.size, _NEVER)
+        self._last_by = np.full(offsets_s.size, _NEVER)
+        self._closing_s = CLOSING_S
+        segments = len(self.layout.segments)
+        self._sent, self._good, self._bad, self._open = ([0] * segments for _ in range(4))
+        self._stopped_at: float | None = None
+        self._errors: Counter[str] = Counter()
+        self._measured_endings: Counter[str] = Counter()
+        self._records: list[RequestRecord] = []
+        self._measured_records: list[RequestRecord] = []
+
+    # --- events ---------------------------------------------------------------------------------------------------
 
     def sent(self, event: RequestSent) -> None:
-        raise NotImplementedError
+        """A request left: it is open from now on."""
+        segment = self._segment[event.index]
+        self._sent[segment] += 1
+        self._open[segment] += 1
+        self._first_by[event.index] = sure_miss_at(self.slo, event.t_sched, self._asked[event.index])
+        self._traffic.sent(event)
 
     def first(self, event: RequestFirst) -> None:
-        raise NotImplementedError
+        """The first token came. If it came in time, the later limits decide from now on."""
+        i = event.index
+        due, asked = float(self.layout.due[i]), self._asked[i]
+        # A first token past its limit leaves the request the sure miss that it already is.
+        if event.t_first <= sure_miss_at(self.slo, due, asked) + _DUST_S:
+            self._first_by[i] = _NEVER
+            self._last_by[i] = sure_miss_at(self.slo, due, asked, event.t_first, event.first_tokens)
+        self._traffic.first(event)
 
     def ended(self, event: RequestEnded) -> None:
-        raise NotImplementedError
+        """The request ended, and its record decides; one that we cut off ourselves stays as undecided as it was.
+
+        Raises ValueError when it had ended before.
+        """
+        i = event.index
+        if self._has_ended[i]:
+            raise ValueError(f"request {i} of order {self.order.order} ended twice")
+        self._has_ended[i] = True
+        self._keep(event)
+        self._traffic.ended(event)
+        if event.ending == "ok" and event.t_last is not None:
+            self._closing_s = max(self._closing_s, 2 * (event.t_end - event.t_last))
+        decided = event.ending != "aborted" or self._sure_misses(i, i + 1, event.t_end) > 0
+        self._first_by[i] = self._last_by[i] = _NEVER
+        if decided:
+            segment = self._segment[i]
+            self._open[segment] -= self._traffic.has_left(i)
+            (self._good if good(event, self.slo) else self._bad)[segment] += 1
+
+    def _keep(self, event: RequestEnded) -> None:
+        self._records.append(event)
+        if event.ending == "aborted":
+            self._stopped_at = event.t_end if self._stopped_at is None else min(self._stopped_at, event.t_end)
+        elif event.ending != "ok":
+            self._errors[event.ending] += 1
+        if self._segment[event.index] in self.measured:
+            self._measured_records.append(event)
+            self._measured_endings[event.ending] += 1
+
+    # --- attainment -----------------------------------------------------------------------------------------------
 
     def bounds(self, now: float, segment: int | None = None) -> Bounds:
-        """Good, bad (sure misses at `now` included) and open of the measured requests, or of one segment."""
-        raise NotImplementedError
+        """Good, bad (sure misses at `now` included) and open of the measured requests, or of one segment.
+
+        `now` says up to when events have been applied. Requests cut off by an abort before they were decided stay open.
+        """
+        return self._sum(now, self.measured if segment is None else (segment,))
+
+    def role_bounds(self, now: float, role: Role) -> Bounds:
+        """The same over all segments of a role, the warm-up for example."""
+        return self._sum(now, self.layout.of_role(role))
+
+    def _sum(self, now: float, segments: Iterable[int]) -> Bounds:
+        planned = good_ = bad = open_ = 0
+        for segment in segments:
+            low, high = self.layout.slices[segment]
+            sure = self._sure_misses(low, high, now)
+            planned += high - low
+            good_ += self._good[segment]
+            bad += self._bad[segment] + sure
+            open_ += self._open[segment] - sure
+        return Bounds(planned=planned, good=good_, bad=bad, open=open_)
+
+    def _sure_misses(self, low: int, high: int, now: float) -> int:
+        late_first = np.count_nonzero(self._first_by[low:high] < now - _DUST_S)
+        late_last = np.count_nonzero(self._last_by[low:high] < now - self._closing_s)
+        return int(late_first + late_last)
+
+    # --- what else readers ask ------------------------------------------------------------------------------------
 
     @property
     def records(self) -> list[RequestRecord]:
         """Everything that ended so far."""
-        raise NotImplementedError
+        return self._records
+
+    @property
+    def measured_records(self) -> list[RequestRecord]:
+        """Those of them that were scheduled in a measured segment."""
+        return self._measured_records
+
+    @property
+    def traffic(self) -> Traffic:
+        """The series of all requests: sends, waiting, ends. For reading."""
+        return self._traffic
+
+    @property
+    def sent_count(self) -> int:
+        """Requests sent so far, warm-up and tail included."""
+        return self._traffic.sent_count
+
+    @property
+    def measured_sent(self) -> int:
+        """Requests of the measured segments sent so far."""
+        return sum(self._sent[i] for i in self.measured)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests sent that have not ended."""
+        return self._traffic.in_flight
+
+    @property
+    def no_first_token(self) -> int:
+        """Requests sent that have neither a first token nor ended."""
+        return self._traffic.no_first_token
+
+    @property
+    def lateness_s(self) -> Percentiles:
+        """How late the sends were against the plan, over all of them, in seconds."""
+        return self._traffic.lateness_s
+
+    @property
+    def errors(self) -> Mapping[str, int]:
+        """Endings other than ok and aborted, by class, warm-up and tail included."""
+        return self._errors
+
+    @property
+    def measured_endings(self) -> Mapping[str, int]:
+        """All endings of the measured requests, by class."""
+        return self._measured_endings
+
+    @property
+    def measured_errors(self) -> int:
+        """Measured requests that ended neither ok nor by our own abort."""
+        return sum(n for ending, n in self._measured_endings.items() if ending not in ("ok", "aborted"))
+
+    @property
+    def stopped_at(self) -> float | None:
+        """When the first request was cut off by an abort; None while none was."""
+        return self._stopped_at

@@ -1,34 +1,64 @@
-"""From a tally to a verdict: when a repeat may stop early, and what it was."""
+"""From a tally to a verdict: what a repeat was, with the numbers behind it."""
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-import msgspec
+import numpy as np
 
+from core.judge import caveats, validity
+from core.judge.readings import Readings
+from core.judge.slo import needed_good, too_many_errors
+from core.judge.stability import queue_verdict
+from core.judge.stopping import REPORT_DELAY_S, Decision, decide_ramp, decide_step, error_text
+from core.judge.summary import Latencies, Rates
 from core.judge.tally import Tally
-from core.records import JudgeRules, LoadDone, LoadTick, RepeatResult, ServerInfo, ServerSample
+from core.judge.wording import beside, plain
+from core.records import (
+    Bounds,
+    JudgeRules,
+    LoadDone,
+    LoadTick,
+    QueueVerdict,
+    RepeatResult,
+    RepeatVerdict,
+    RequestRecord,
+    ServerInfo,
+    ServerSample,
+)
+
+__all__ = ["Decision", "decide_ramp", "decide_step", "judge_repeat"]
+
+_WHOLE_WINDOW = ("pass", "complete", "drained")
+_REFUSED = ("http", "connection", "client")
+"""Endings that the server cannot have counted as a success."""
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a repeat (or a ramp) need not go on. `segment` is the failing segment of a ramp.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Evidence:
+    """Everything a verdict rests on. `ok`: measured requests that ended ok."""
 
-    fail: the target cannot be reached any more; pass: it cannot be missed any more; overload: hopeless already in the
-    warm-up; complete: every measured request is decided; drained: the drain time ran out, what is open counts as missed.
-    """
+    tally: Tally
+    decision: Decision | None
+    rules: JudgeRules
+    readings: Readings
+    ticks: Sequence[LoadTick]
+    done: LoadDone | None
+    server: ServerInfo
+    bounds: Bounds
+    ok: Sequence[RequestRecord]
+    latencies: Latencies
+    queue: QueueVerdict | None
 
-    kind: Literal["fail", "pass", "overload", "complete", "drained"]
-    reason: str
-    segment: int | None = None
+    @property
+    def closed(self) -> bool:
+        """Whether every measured request counts as decided."""
+        all_decided = self.bounds.good + self.bounds.bad == self.bounds.planned
+        return all_decided or (self.decision is not None and self.decision.kind in ("complete", "drained"))
 
-
-def decide_step(tally: Tally, now: float, rules: JudgeRules, drain_s: float) -> Decision | None:
-    """Whether a full step (warm-up, measured, tail) is decided at `now`; None while it is not."""
-    raise NotImplementedError
-
-
-def decide_ramp(tally: Tally, now: float, rules: JudgeRules) -> Decision | None:
-    """Whether any segment of a ramp can no longer reach the target at `now`, or all were sent and decided."""
-    raise NotImplementedError
+    @property
+    def whole_window(self) -> bool:
+        """Whether all of the window was offered, at one rate."""
+        return self.decision is not None and self.decision.kind in _WHOLE_WINDOW and not _is_ramp(self.tally)
 
 
 def judge_repeat(
@@ -41,8 +71,174 @@ def judge_repeat(
     done: LoadDone | None,
     server: ServerInfo,
 ) -> RepeatResult:
-    """The judged repeat; `decision` None means it was interrupted: unjudged.
+    """The judged repeat; `decision` None means it was interrupted: unjudged. So is a ramp (several measured segments),
+    whose numbers are over all of them: it only says where to look.
 
-    `samples`: readings of the server from just before the repeat's start to its end.
+    `now`: when it was decided, or later; on the clock of the events. `samples`: readings of the server from just before
+    the repeat's start to its end. Of a repeat that was cut short the attainment is an interval, and requests cut off
+    undecided are neither good nor missed.
     """
-    raise NotImplementedError
+    evidence = _gather(tally, decision, now, rules, samples, ticks, done, server)
+    void = [reason for reason in _void_reasons(evidence) if reason]
+    verdict, reason = _verdict(evidence, void)
+    warnings = [text for text in _warnings(evidence, verdict) if text] + (void if verdict == "unjudged" else [])
+    return _result(evidence, verdict, reason, warnings, now)
+
+
+def _gather(
+    tally: Tally,
+    decision: Decision | None,
+    now: float,
+    rules: JudgeRules,
+    samples: Sequence[ServerSample],
+    ticks: Sequence[LoadTick],
+    done: LoadDone | None,
+    server: ServerInfo,
+) -> _Evidence:
+    ok = [r for r in tally.measured_records if r.ending == "ok"]
+    latencies = Latencies.of(ok)
+    return _Evidence(
+        tally=tally,
+        decision=decision,
+        rules=rules,
+        readings=Readings(samples),
+        ticks=ticks,
+        done=done,
+        server=server,
+        bounds=tally.bounds(now - REPORT_DELAY_S),
+        ok=ok,
+        latencies=latencies,
+        queue=_queue(tally, decision, latencies.e2e_s.mean),
+    )
+
+
+def _is_ramp(tally: Tally) -> bool:
+    return len(tally.measured) > 1
+
+
+def _queue(tally: Tally, decision: Decision | None, mean_e2e_s: float | None) -> QueueVerdict | None:
+    """Of the whole window at one rate; anything less has no verdict."""
+    start, end = tally.layout.window
+    if decision is None or decision.kind not in _WHOLE_WINDOW or _is_ramp(tally) or end <= start:
+        return None
+    traffic = tally.traffic
+    return queue_verdict(traffic.sent_at, traffic.first_at, traffic.ended_at, start, end, mean_e2e_s)
+
+
+def _void_reasons(e: _Evidence) -> Iterable[str | None]:
+    tally, layout, slo = e.tally, e.tally.layout, e.rules.slo
+    rate_rps = layout.segments[tally.measured[0]].rate_rps if tally.measured else 0.0
+    yield validity.nothing_planned(e.bounds.planned, layout.length_s("measured"), rate_rps)
+    yield validity.client_failed(tally.records)
+    never_sent = e.bounds.planned - e.bounds.sent if e.decision is not None and e.decision.kind == "drained" else 0
+    yield validity.unsent(max(never_sent, e.done.unsent if e.done else 0))
+    yield validity.late(tally.lateness_s, slo.ttft_s)
+    yield validity.restarted(e.readings.breaks)
+    if e.rules.cold:
+        yield validity.warm_prompts(e.readings.prefix_hit_frac, e.ok)
+    yield validity.short_answers(e.ok)
+    yield validity.prompt_length_off(e.ok)
+    refused = [r.t_end for r in tally.records if r.ending in _REFUSED and tally.traffic.has_left(r.index)]
+    others = e.readings.others(tally.traffic.sent_at, np.array(refused), tally.stopped_at)
+    yield validity.others_took_part(others, tally.sent_count)
+    yield validity.in_clumps(e.ok, slo, e.readings.mean("decode_time_s"))
+    yield validity.tpot_undecidable(e.ok, slo)
+
+
+def _verdict(e: _Evidence, void: Sequence[str]) -> tuple[RepeatVerdict, str]:
+    """Void before fail before pass."""
+    if e.decision is None:
+        return "unjudged", "stopped before it was decided"
+    if _is_ramp(e.tally):
+        return "unjudged", f"a ramp only says where to look; {e.decision.reason}"
+    if void:
+        return "void", "; ".join(void)
+    if e.decision.kind in ("fail", "overload"):
+        return "fail", e.decision.reason
+    slo, planned = e.rules.slo, e.bounds.planned
+    attained = _attained(e, e.decision)
+    if e.bounds.good < needed_good(planned, slo.target):
+        return "fail", attained
+    if too_many_errors(e.tally.measured_errors, planned, slo.max_error_rate):
+        return "fail", error_text(e.tally, planned, slo.max_error_rate)
+    if e.queue == "rising":
+        return "fail", f"queue rising: requests waited longer and longer, although {attained}"
+    return "pass", attained
+
+
+def _attained(e: _Evidence, decision: Decision) -> str:
+    if not e.closed:
+        return decision.reason
+    share = beside(e.bounds.good / e.bounds.planned, e.rules.slo.target)
+    missed = f" ({decision.reason}, counted as missed)" if decision.kind == "drained" else ""
+    return f"attainment {share} of {e.bounds.planned}, target {plain(e.rules.slo.target)}{missed}"
+
+
+def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[str | None]:
+    slo, layout = e.rules.slo, e.tally.layout
+    lags_s = [tick.loop_lag_max_s for tick in e.ticks] + ([e.done.loop_lag_max_s] if e.done else [])
+    yield caveats.lateness(e.tally.lateness_s, slo.ttft_s)
+    yield caveats.loop_lag(max(lags_s, default=0.0), slo.ttft_s)
+    yield caveats.unread(len(e.readings.samples), e.server.metrics_url)
+    yield caveats.several_processes(e.readings.breaks)
+    yield caveats.no_usage(e.ok)
+    yield caveats.no_tpot(e.ok, slo)
+    if not e.whole_window:
+        return
+    yield caveats.few_requests(e.bounds.planned, slo.target)
+    yield caveats.short_window(layout.length_s("measured"), e.latencies.e2e_s.mean)
+    yield caveats.short_warmup(layout.length_s("warmup"), e.latencies.e2e_s.mean)
+    if verdict == "pass" and e.closed:
+        yield caveats.by_one_request(e.bounds.good, e.bounds.planned, slo.target)
+    yield caveats.queue_undecided(e.queue)
+    yield caveats.few_values(e.latencies.e2e_s.n)
+
+
+def _result(e: _Evidence, verdict: RepeatVerdict, reason: str, warnings: Sequence[str], now: float) -> RepeatResult:
+    """One line per field of the result."""
+    tally, bounds, readings, start_at = e.tally, e.bounds, e.readings, e.tally.order.start_at
+    attainment = bounds.good / bounds.planned if e.closed and bounds.planned else None
+    rates = Rates.of(tally, bounds.planned, bounds.good, _cut_at(e, now))
+    return RepeatResult(
+        index=tally.order.repeat,
+        order=tally.order.order,
+        verdict=verdict,
+        reason=reason,
+        attainment=attainment,
+        attainment_interval=bounds.end if attainment is None else (attainment, attainment),
+        planned=bounds.planned,
+        sent=tally.measured_sent,
+        succeeded=len(e.ok),
+        good=bounds.good,
+        misses=bounds.planned - bounds.good if e.closed else bounds.bad,
+        errors=tally.measured_errors,
+        error_rate=tally.measured_errors / bounds.planned if bounds.planned else 0.0,
+        endings=dict(tally.measured_endings),
+        lateness_s=tally.lateness_s,
+        queue=e.queue,
+        offered_rps=rates.offered_rps,
+        served_rps=rates.served_rps,
+        goodput_rps=rates.goodput_rps,
+        output_tps=rates.output_tps,
+        total_tps=rates.total_tps,
+        ttft_s=e.latencies.ttft_s,
+        tpot_s=e.latencies.tpot_s,
+        e2e_s=e.latencies.e2e_s,
+        itl_s=e.latencies.itl_s,
+        kv_usage_max=readings.highest("kv_usage_max_frac", "kv_usage_frac", since=start_at),
+        preemptions=readings.delta("preemptions_total"),
+        waiting_max=readings.highest("waiting", since=start_at),
+        running_max=readings.highest("running", since=start_at),
+        prefix_hit_frac=readings.prefix_hit_frac,
+        warmup_s=tally.layout.length_s("warmup"),
+        measure_s=tally.layout.length_s("measured"),
+        curtailed=not e.closed,
+        duration_s=max(0.0, now - start_at),
+        warnings=tuple(warnings),
+    )
+
+
+def _cut_at(e: _Evidence, now: float) -> float:
+    """When the load was stopped: at the verdict, at the first request that was cut off, or when the generator was done."""
+    known = (now, e.tally.stopped_at, e.done.t if e.done else None)
+    return min(t for t in known if t is not None)

@@ -1,0 +1,117 @@
+"""What a reader should know beside a verdict: sentences that change nothing about it."""
+
+from collections.abc import Sequence
+
+from core.config import Slo
+from core.judge.slo import needed_good, tpot_s
+from core.judge.validity import lateness_limit_s, lateness_status
+from core.judge.wording import count, duration, plain
+from core.records import Percentiles, QueueVerdict, RequestRecord
+
+_DUST = 1e-9
+
+ENOUGH_MISSES = 5
+"""Requests for which a target lets at least five miss (100 at 95 %, 500 at 99 %): fewer, and one slow request moves the verdict."""
+
+ENOUGH_E2E = 5
+"""Neighbouring requests share their fate for 1 to 7 mean durations: a window of fewer than 5 is hardly one observation."""
+
+WARM_E2E = 2
+"""An empty start flatters a server: measured after one mean duration by 2 points at its knee and 22 at 1.1 times that."""
+
+
+def few_requests(planned: int, target: float) -> str | None:
+    """n against 1/(1-q), where no miss is allowed, and against 5/(1-q)."""
+    may_miss = planned * (1 - target)
+    if may_miss < 1 - _DUST:
+        return f"no miss is allowed: of {count(planned, 'request')}, one slow one fails this step"
+    if may_miss >= ENOUGH_MISSES - _DUST:
+        return None
+    return (
+        f"this step saw only {planned} requests; attainment moves in steps of {100 / planned:.2g} %, "
+        f"at a target of {plain(target)} plan at least {needed_requests(target)}"
+    )
+
+
+def needed_requests(target: float) -> int:
+    """5/(1-q), rounded; only for targets below 1."""
+    return round(ENOUGH_MISSES / (1 - target))
+
+
+def short_window(measure_s: float, e2e: float | None) -> str | None:
+    """M < 5E, with the mean E2E that the step itself had, in seconds."""
+    if e2e is None or measure_s >= ENOUGH_E2E * e2e - _DUST:
+        return None
+    return (
+        f"the step ({duration(measure_s)}) is shorter than {ENOUGH_E2E} mean request durations ({duration(e2e)} each): "
+        "repeats will scatter, a pass is optimistic"
+    )
+
+
+def short_warmup(warmup_s: float, e2e: float | None) -> str | None:
+    """W < 2E: E grows two- to fourfold from idle to the knee, so a warm-up planned before may turn out short."""
+    if e2e is None or warmup_s >= WARM_E2E * e2e - _DUST:
+        return None
+    return f"warm-up too short: {duration(warmup_s)} for requests of {duration(e2e)}, at least {WARM_E2E} of those are needed"
+
+
+def by_one_request(good: int, planned: int, target: float) -> str | None:
+    """For a pass whose endings were all decided."""
+    return "passed by one request" if good == needed_good(planned, target) else None
+
+
+def lateness(lateness_s: Percentiles, ttft_limit_s: float | None) -> str | None:
+    """Sends late enough to be told, and not so late that the repeat is void."""
+    if lateness_status(lateness_s, ttft_limit_s) != "warn" or lateness_s.p99 is None:
+        return None
+    return f"sends were late by {duration(lateness_s.p99)} (p99): latencies hold that much of the client's own"
+
+
+def loop_lag(lag_max_s: float, ttft_limit_s: float | None) -> str | None:
+    """The client's event loop stood still for longer than sends may be late; what arrived meanwhile was stamped late."""
+    if lag_max_s <= lateness_limit_s(ttft_limit_s):
+        return None
+    return f"the client stood still for {duration(lag_max_s)}: what arrived meanwhile looks that much slower than it was"
+
+
+def few_values(n: int) -> str | None:
+    """Nearest rank makes the p99 of fewer than 100 values, and the p95 of fewer than 20, the maximum or nearly so."""
+    if n == 0 or n >= 100:
+        return None
+    which = "p95 and p99 are" if n < 20 else "p99 is"
+    return f"{which} over only {count(n, 'answer')}, so hardly more than the slowest"
+
+
+def queue_undecided(queue: QueueVerdict | None) -> str | None:
+    """Neither flat nor rising: fails nothing."""
+    return "queue: undecided" if queue == "undecided" else None
+
+
+def no_tpot(ok: Sequence[RequestRecord], slo: Slo) -> str | None:
+    """Answers whose TPOT does not exist, where TPOT has a limit."""
+    without = sum(tpot_s(r) is None for r in ok)
+    if slo.tpot_s is None or not without:
+        return None
+    return f"{without} of {count(len(ok), 'answer')} had no token after the first event: judged without a TPOT"
+
+
+def no_usage(ok: Sequence[RequestRecord]) -> str | None:
+    """Answers whose tokens had to be counted by events."""
+    guessed = sum(not r.usage for r in ok)
+    if not guessed:
+        return None
+    return f"the server sent no usage with {guessed} of {count(len(ok), 'answer')}: their tokens are counted one per event"
+
+
+def several_processes(breaks: int) -> str | None:
+    """Counters that changed back and forth."""
+    if breaks < 2:
+        return None
+    return "the server's counters jump back and forth: several processes answer there, so their differences are withheld"
+
+
+def unread(readings: int, metrics_url: str | None) -> str | None:
+    """No reading of a server that has metrics."""
+    if readings or metrics_url is None:
+        return None
+    return "the server's metrics could not be read: a restart, prefix hits or other traffic would have gone unseen"

@@ -1,0 +1,79 @@
+"""What one request's latencies are, whether it met every limit at once, and when it surely no longer can."""
+
+import math
+
+from core.config import Slo
+from core.records import RequestRecord
+
+_DUST = 1e-9
+
+
+def ttft_s(record: RequestRecord) -> float | None:
+    """Time to first token in seconds: from when the request was due to its first event with output."""
+    return None if record.t_first is None else record.t_first - record.t_sched
+
+
+def e2e_s(record: RequestRecord) -> float | None:
+    """Seconds from when the request was due to its last token; what comes after that (usage, a slow close) is not in it."""
+    return None if record.t_last is None else record.t_last - record.t_sched
+
+
+def tpot_s(record: RequestRecord) -> float | None:
+    """Seconds per output token after the first event: (t_last - t_first)/(O - k), k tokens in the first event.
+
+    None where it does not exist: no token came after the first event.
+    """
+    later_tokens = record.output_tokens - record.first_tokens
+    if record.t_first is None or record.t_last is None or later_tokens <= 0:
+        return None
+    return (record.t_last - record.t_first) / later_tokens
+
+
+def good(record: RequestRecord, slo: Slo) -> bool:
+    """The joint indicator: ended ok and inside every limit that is set. Without a TPOT, the other limits decide."""
+    if record.ending != "ok":
+        return False
+    tpot = tpot_s(record)
+    return (
+        _within(ttft_s(record), slo.ttft_s)
+        and _within(e2e_s(record), slo.e2e_s)
+        and (tpot is None or slo.tpot_s is None or tpot <= slo.tpot_s)
+    )
+
+
+def _within(value_s: float | None, limit_s: float | None) -> bool:
+    return limit_s is None or (value_s is not None and value_s <= limit_s)
+
+
+def sure_miss_at(slo: Slo, t_sched: float, asked_output: int, t_first: float | None = None, first_tokens: int = 0) -> float:
+    """The moment after which an open request, still without its last token, is surely a miss; inf if only its end can tell.
+
+    Before the first token the limits on TTFT and E2E decide. After it, E2E does, and TPOT: an answer has at most
+    `asked_output` tokens, so (now - t_first)/(asked_output - k) is a lower bound of its final TPOT. When the first event
+    brought all tokens that were asked for, nothing can become late any more.
+    """
+    first_by = t_sched + min(slo.ttft_s or math.inf, slo.e2e_s or math.inf)
+    if t_first is None or not _within(t_first - t_sched, slo.ttft_s) or not _within(t_first - t_sched, slo.e2e_s):
+        return first_by
+    later_tokens = asked_output - first_tokens
+    if later_tokens <= 0:
+        return math.inf
+    return min(
+        math.inf if slo.e2e_s is None else t_sched + slo.e2e_s,
+        math.inf if slo.tpot_s is None else t_first + slo.tpot_s * later_tokens,
+    )
+
+
+def needed_good(planned: int, target: float) -> int:
+    """How many of the planned requests must be good: ceil(target * planned), safe against binary dust (0.95 * 20)."""
+    return math.ceil(target * planned - _DUST)
+
+
+def allowed_misses(planned: int, target: float) -> int:
+    """How many of the planned requests may miss; one more and the target is out of reach."""
+    return planned - needed_good(planned, target)
+
+
+def too_many_errors(errors: int, of: int, max_error_rate: float) -> bool:
+    """Whether more than the allowed share of requests ended in an error."""
+    return errors > max_error_rate * of + _DUST

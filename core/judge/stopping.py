@@ -1,0 +1,118 @@
+"""When a repeat or a ramp need not go on, because nothing that may still come can change what it says."""
+
+from typing import Literal
+
+import msgspec
+
+from core.judge.slo import allowed_misses, needed_good, too_many_errors
+from core.judge.tally import Tally
+from core.judge.wording import at_most, beside, classes, count, duration, plain
+from core.records import Bounds, JudgeRules
+
+REPORT_DELAY_S = 0.25
+"""How long the report of an event may be under way. Decisions look at requests as they were this long ago, so that a first
+token that came in time and is still in a pipe is not taken for a miss: an event loop that draws was late by 152 ms at p99."""
+
+OVERLOAD_MISSES, OVERLOAD_SHARE = 20, 0.5
+"""More sure misses than both of these in the warm-up end a step; at a simulated replica's knee that was wrong in at most 0.5 %."""
+
+RAMP_FORGIVES = 1
+"""A segment of a ramp has a dozen requests, and one slow one must not end the ramp."""
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a repeat (or a ramp) need not go on. `segment` is the failing segment of a ramp.
+
+    fail: the target cannot be reached any more; pass: it cannot be missed any more; overload: hopeless already in the
+    warm-up; complete: every measured request is decided; drained: the drain time ran out, what is open counts as missed.
+    """
+
+    kind: Literal["fail", "pass", "overload", "complete", "drained"]
+    reason: str
+    segment: int | None = None
+
+
+def decide_step(tally: Tally, now: float, rules: JudgeRules, drain_s: float) -> Decision | None:
+    """Whether a full step (warm-up, measured, tail) is decided at `now`; None while it is not.
+
+    `now` is the time of the event applied last, on the clock of the events: no earlier one may be outstanding for longer
+    than REPORT_DELAY_S. A fail is final, whatever comes later. A pass is final for the attainment, and waits for the end
+    of the window (the queue rule needs all of it) and while the errors among what has ended are above their limit.
+    """
+    settled = now - REPORT_DELAY_S
+    bounds = tally.bounds(settled)
+    if bounds.planned == 0:
+        return Decision(kind="complete", reason="no request was planned in the window")
+    return _failed(tally, bounds, rules) or _overloaded(tally, settled) or _over(tally, bounds, now, rules, drain_s)
+
+
+def _failed(tally: Tally, bounds: Bounds, rules: JudgeRules) -> Decision | None:
+    slo = rules.slo
+    if bounds.bad > allowed_misses(bounds.planned, slo.target):
+        return Decision(kind="fail", reason=_out_of_reach(bounds, slo.target))
+    if too_many_errors(tally.measured_errors, bounds.planned, slo.max_error_rate):
+        return Decision(kind="fail", reason=error_text(tally, bounds.planned, slo.max_error_rate))
+    return None
+
+
+def _overloaded(tally: Tally, settled: float) -> Decision | None:
+    warmup = tally.role_bounds(settled, "warmup")
+    if settled >= tally.layout.window[1] or warmup.bad <= max(OVERLOAD_MISSES, OVERLOAD_SHARE * warmup.planned):
+        return None
+    return Decision(
+        kind="overload",
+        reason=f"overloaded already in the warm-up: {warmup.bad} of its {warmup.planned} requests can no longer meet the limits",
+    )
+
+
+def _over(tally: Tally, bounds: Bounds, now: float, rules: JudgeRules, drain_s: float) -> Decision | None:
+    end = tally.layout.window[1]
+    if now - REPORT_DELAY_S < end:
+        return None
+    slo = rules.slo
+    if bounds.good + bounds.bad == bounds.planned:
+        return Decision(kind="complete", reason="every measured request is decided")
+    ended = sum(tally.measured_endings.values())
+    enough = bounds.good >= needed_good(bounds.planned, slo.target)
+    if rules.curtail_pass and enough and not too_many_errors(tally.measured_errors, ended, slo.max_error_rate):
+        share = beside(bounds.good / bounds.planned, slo.target)
+        return Decision(kind="pass", reason=f"at least {share} of {bounds.planned} met the limits, target {plain(slo.target)}")
+    if now >= end + drain_s:
+        left = bounds.planned - bounds.good - bounds.bad
+        return Decision(kind="drained", reason=f"{count(left, 'request')} still open {duration(drain_s)} after the window")
+    return None
+
+
+def decide_ramp(tally: Tally, now: float, rules: JudgeRules, drain_s: float = 120.0) -> Decision | None:
+    """Whether any segment of a ramp can no longer reach the target at `now`, or all were sent and decided.
+
+    Each segment may miss at least one request. Of several that fail at once the lowest counts. `drain_s` after the ramp
+    what is still open counts as missed.
+    """
+    settled, end, target = now - REPORT_DELAY_S, tally.layout.window[1], rules.slo.target
+    drained, waiting = now >= end + drain_s, False
+    for segment in tally.measured:
+        bounds = tally.bounds(settled, segment)
+        may_miss = max(RAMP_FORGIVES, allowed_misses(bounds.planned, target))
+        not_good = bounds.planned - bounds.good
+        if bounds.bad > may_miss or (drained and not_good > may_miss):
+            still_open = f"{count(not_good - bounds.bad, 'request')} still open {duration(drain_s)} after the ramp"
+            why = _out_of_reach(bounds, target) if bounds.bad > may_miss else still_open
+            rate_rps = tally.layout.segments[segment].rate_rps
+            return Decision(kind="fail", reason=f"{rate_rps:.4g} requests/s: {why}", segment=segment)
+        waiting |= not_good > max(may_miss, bounds.bad)
+    if waiting or settled < end:
+        return None
+    return Decision(kind="complete", reason="no rate of the ramp failed")
+
+
+def _out_of_reach(bounds: Bounds, target: float) -> str:
+    return f"{at_most(bounds.end[1], target)} can still meet the limits (target {plain(target)})"
+
+
+def error_text(tally: Tally, planned: int, max_error_rate: float) -> str:
+    """How many of the planned requests ended in errors, and in which, against the share that may."""
+    errors = {name: n for name, n in tally.measured_endings.items() if name not in ("ok", "aborted")}
+    n = sum(errors.values())
+    shares = f"{100 * n / planned:.3g} %, at most {plain(max_error_rate)}"
+    return f"{n} of {count(planned, 'request')} ended in errors ({shares}): {classes(errors)}"

@@ -1,0 +1,65 @@
+"""What a repeat's measured window was like, in the numbers of the result."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.judge.percentiles import percentiles
+from core.judge.slo import e2e_s, tpot_s, ttft_s
+from core.judge.tally import Tally
+from core.records import Percentiles, RequestRecord
+from core.sketch import percentiles as gap_percentiles
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """Over the requests scheduled in the window that ended ok: those that failed have no latency. In seconds."""
+
+    ttft_s: Percentiles
+    tpot_s: Percentiles
+    e2e_s: Percentiles
+    itl_s: Percentiles
+
+    @classmethod
+    def of(cls, ok: Sequence[RequestRecord]) -> "Latencies":
+        return cls(
+            ttft_s=percentiles(v for r in ok if (v := ttft_s(r)) is not None),
+            tpot_s=percentiles(v for r in ok if (v := tpot_s(r)) is not None),
+            e2e_s=percentiles(v for r in ok if (v := e2e_s(r)) is not None),
+            itl_s=gap_percentiles(r.gaps for r in ok),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Per second of the window. Of a repeat that was cut short, only the part of the window that had passed counts: its
+    arrivals as planned, what finished in it, what of it is good. All but `offered_rps` are 0 where no part had passed.
+
+    Finishes are ok requests, whenever they were sent, whose last token came inside the window: so a straggler moves
+    nothing. Their tokens are `output_tps`, and with the prompts (as the server counted them, else as asked) `total_tps`.
+    """
+
+    offered_rps: float
+    served_rps: float
+    goodput_rps: float
+    output_tps: float
+    total_tps: float
+
+    @classmethod
+    def of(cls, tally: Tally, planned: int, good: int, cut_at: float) -> "Rates":
+        """`cut_at`: when the load was stopped; after the end of the window it does not matter."""
+        start, end = tally.layout.window
+        passed_s = min(cut_at, end) - start
+        if passed_s <= 0:
+            planned_rps = planned / (end - start) if end > start else 0.0
+            return cls(offered_rps=planned_rps, served_rps=0.0, goodput_rps=0.0, output_tps=0.0, total_tps=0.0)
+        until = start + passed_s
+        finished = [r for r in tally.records if r.ending == "ok" and r.t_last is not None and start <= r.t_last < until]
+        output = sum(r.output_tokens for r in finished)
+        prompt = sum(r.asked_input if r.prompt_tokens is None else r.prompt_tokens for r in finished)
+        return cls(
+            offered_rps=(planned if cut_at >= end else tally.layout.due_before(cut_at)) / passed_s,
+            served_rps=len(finished) / passed_s,
+            goodput_rps=good / passed_s,
+            output_tps=output / passed_s,
+            total_tps=(prompt + output) / passed_s,
+        )

@@ -1,0 +1,171 @@
+"""May this repeat count at all? Each rule gives None, or the sentence that makes the repeat void.
+
+Void is never evidence: it says that the client, the workload or somebody else was measured, not the server at that rate.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from core.config import Slo
+from core.judge.slo import tpot_s
+from core.judge.wording import classes, count, duration, plain
+from core.records import Percentiles, RequestRecord
+
+LATE_OK_S, LATE_OK_SHARE = 0.010, 0.05
+"""Simulated: with a TTFT limit of 0.8 s, stalls with a lateness p99 of 90 ms left the attainment as it was (sd 0.2 points);
+an honest client is at 1 to 6 ms. So up to 5 % of the limit nothing is said, ..."""
+
+LATE_VOID_SHARE, LATE_VOID_S = 0.20, 0.100
+"""... and from 20 % of it (0.4 s stalls moved single repeats by 0.7 points, 1 s stalls by 1 to 7) the repeat is void.
+Without a TTFT limit there is nothing to take a share of: 100 ms."""
+
+MAX_PREFIX_HITS = 0.01
+MIN_OUTPUT_SHARE = 0.95
+MAX_PROMPT_OFF = 0.02
+
+OTHERS_FEW, OTHERS_SHARE = 2, 0.01
+"""A health probe or two, or one request in a hundred, moves no attainment."""
+
+CLUMP_GAP_S, CLUMP_DECODE_S, CLUMP_SHARE = 0.001, 0.100, 0.2
+"""No model decodes half its tokens within a millisecond of each other and takes longer than 100 ms over an answer; something
+on the way (a proxy, a busy API process) holds tokens back and lets them go together, and TPOT then looks better than it is."""
+
+
+def lateness_status(lateness_s: Percentiles, ttft_limit_s: float | None) -> Literal["ok", "warn", "void"]:
+    """How the lateness of all sends stands against the limit on TTFT: as good as none, worth a word, or too much."""
+    if lateness_s.p99 is None or lateness_s.max is None:
+        return "ok"
+    if lateness_s.p99 <= max(LATE_OK_S, LATE_OK_SHARE * (ttft_limit_s or 0.0)):
+        return "ok"
+    worst_allowed_s = LATE_VOID_S / LATE_VOID_SHARE if ttft_limit_s is None else ttft_limit_s
+    return "warn" if lateness_s.p99 <= lateness_limit_s(ttft_limit_s) and lateness_s.max <= worst_allowed_s else "void"
+
+
+def lateness_limit_s(ttft_limit_s: float | None) -> float:
+    """The p99 of lateness above which a repeat is void, in seconds."""
+    return LATE_VOID_S if ttft_limit_s is None else max(LATE_OK_S, LATE_VOID_SHARE * ttft_limit_s)
+
+
+def late(lateness_s: Percentiles, ttft_limit_s: float | None) -> str | None:
+    """Sends too late against the plan: then the client's own waiting was measured with the server's."""
+    if lateness_status(lateness_s, ttft_limit_s) != "void" or lateness_s.p99 is None or lateness_s.max is None:
+        return None
+    limit_s = lateness_limit_s(ttft_limit_s)
+    what = (
+        f"one send in a hundred was late by {duration(lateness_s.p99)} or more, {duration(limit_s)} is the limit"
+        if lateness_s.p99 > limit_s
+        else f"a send was late by {duration(lateness_s.max)}, more than the TTFT limit itself"
+    )
+    return f"the client, not the server: {what}; give the client more CPU"
+
+
+def unsent(requests: int) -> str | None:
+    """Planned requests that could not be sent: the load was less than its plan says."""
+    return None if requests == 0 else f"the client, not the server: {count(requests, 'planned request')} could not be sent"
+
+
+def client_failed(records: Sequence[RequestRecord]) -> str | None:
+    """File descriptors or ports that ran out, or whatever else failed on our own side."""
+    failed = [r for r in records if r.ending == "client"]
+    if not failed:
+        return None
+    cause = f" ({failed[0].error})" if failed[0].error else ""
+    return f"the client, not the server: {count(len(failed), 'request')} failed on this machine{cause}"
+
+
+def warm_prompts(hit_frac: float | None, records: Sequence[RequestRecord]) -> str | None:
+    """Prefix hits though cold prompts were asked for: by the server's counters, or by what it told of our own requests."""
+    told = [(r.cached_tokens, r.prompt_tokens) for r in records if r.cached_tokens is not None and r.prompt_tokens]
+    own_frac = sum(cached for cached, _ in told) / sum(prompt for _, prompt in told) if told else 0.0
+    worst = max(hit_frac or 0.0, own_frac)
+    if worst < MAX_PREFIX_HITS:
+        return None
+    share = f"{100 * worst:.1f} % of their tokens"
+    return f"prompts were not cold: {share} came from the prefix cache, {plain(MAX_PREFIX_HITS)} is the limit"
+
+
+def short_answers(ok: Sequence[RequestRecord]) -> str | None:
+    """Answers below 95 % of the asked length on average: the server had less to do than the workload says."""
+    asked, got = sum(r.asked_output for r in ok), sum(r.output_tokens for r in ok)
+    if not ok or got >= MIN_OUTPUT_SHARE * asked:
+        return None
+    reasons: dict[str, int] = {}
+    for r in ok:
+        reasons[r.finish_reason or "none"] = reasons.get(r.finish_reason or "none", 0) + 1
+    return (
+        f"answers were {got / len(ok):.4g} tokens long on average, {asked / len(ok):.4g} were asked for; "
+        f"shorter ones flatter the server (finish reasons: {classes(reasons)})"
+    )
+
+
+def prompt_length_off(ok: Sequence[RequestRecord]) -> str | None:
+    """Prompts that the server counts more than 2 % longer or shorter than asked, on average."""
+    known = [(r.prompt_tokens, r.asked_input) for r in ok if r.prompt_tokens is not None]
+    got, asked = sum(prompt for prompt, _ in known), sum(wanted for _, wanted in known)
+    if not known or abs(got - asked) <= MAX_PROMPT_OFF * asked:
+        return None
+    return f"prompts were {got / len(known):.4g} tokens long on average, {asked / len(known):.4g} were asked for"
+
+
+def restarted(breaks: int) -> str | None:
+    """One break in the server's counters. More are several processes behind one address, which is said elsewhere."""
+    return "the server restarted during the repeat" if breaks == 1 else None
+
+
+def others_took_part(others: float | None, ours: int) -> str | None:
+    """More requests of others than a probe or two; None others: the counters cannot tell."""
+    if others is None or others <= max(OTHERS_FEW, OTHERS_SHARE * ours):
+        return None
+    return f"others used the server: at least {others:.0f} requests beside our {ours}"
+
+
+def in_clumps(ok: Sequence[RequestRecord], slo: Slo, server_decode_s: float | None) -> str | None:
+    """Tokens that arrive in clumps, where TPOT is to be judged.
+
+    Of the answers that decode longer than 100 ms, more than a fifth came with at least half their gaps under 1 ms. A
+    clumped answer shows too little decode time here: `server_decode_s`, the server's own mean, then says how long it took.
+    Where that is None, one that came all at once counts by its E2E.
+    """
+    if slo.tpot_s is None:
+        return None
+    long = [r for r in ok if r.output_tokens > 1 and _decode_s(r, server_decode_s) > CLUMP_DECODE_S]
+    clumped = [r for r in long if _clumped(r)]
+    if len(clumped) <= CLUMP_SHARE * len(long):
+        return None
+    return (
+        f"tokens arrive in clumps ({len(clumped)} of {count(len(long), 'answer')}), so TPOT cannot be judged: "
+        "a proxy or a busy API process holds them back"
+    )
+
+
+def _clumped(record: RequestRecord) -> bool:
+    if record.gaps.n == 0:
+        return tpot_s(record) is None
+    return 2 * record.gaps.under_1ms >= record.gaps.n
+
+
+def _decode_s(record: RequestRecord, server_decode_s: float | None) -> float:
+    if record.t_first is None or record.t_last is None:
+        return 0.0
+    seen_s = record.t_last - record.t_first
+    if not _clumped(record):
+        return seen_s
+    if server_decode_s is not None:
+        return max(seen_s, server_decode_s)
+    all_at_once = record.gaps.n == record.gaps.under_1ms
+    return record.t_last - record.t_sched if all_at_once else seen_s
+
+
+def tpot_undecidable(ok: Sequence[RequestRecord], slo: Slo) -> str | None:
+    """TPOT is the only limit and no answer has one: nothing was judged."""
+    only_tpot = slo.tpot_s is not None and slo.ttft_s is None and slo.e2e_s is None
+    if not only_tpot or not ok or any(tpot_s(r) is not None for r in ok):
+        return None
+    return "TPOT is the only limit, and no answer had tokens after its first event to judge it by"
+
+
+def nothing_planned(planned: int, measure_s: float, rate_rps: float) -> str | None:
+    """A window without arrivals, which low rates can have, shows nothing."""
+    if planned:
+        return None
+    return f"no request was planned in the window ({duration(measure_s)} at {rate_rps:g} requests/s): measure longer or faster"

@@ -1,0 +1,47 @@
+"""Numbers as the judge's sentences write them."""
+
+import math
+from collections.abc import Callable, Mapping
+
+_DUST = 1e-9
+
+
+def plain(share: float) -> str:
+    """A share as a percentage without needless zeros: 0.95 -> "95 %"."""
+    return f"{100 * share:.6g} %"
+
+
+def beside(share: float, target: float, decimals: int = 1, rounded: Callable[[float], float] = round) -> str:
+    """A share that is read beside a target: as many decimals as it takes to stay on its own side of it.
+
+    94.96 % beside 95 % is never written "95.0 %", and "100 %" means all. `rounded` is round, math.floor or math.ceil.
+    """
+    reaches = share >= target - _DUST
+    for places in range(decimals, 5):
+        scale: int = 10**places
+        percent = rounded(round(share * 100 * scale, 6)) / scale
+        if (percent >= 100 * target - _DUST) == reaches and (percent < 100 or share >= 1):
+            return f"{percent:.{places}f} %"
+    return plain(share)
+
+
+def at_most(share: float, target: float) -> str:
+    """An upper bound beside a target: rounded up, so that it stays true."""
+    return f"at most {beside(share, target, 0, math.ceil)}"
+
+
+def count(n: int, noun: str) -> str:
+    """A number with its noun: "1 request", "3 requests"."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def classes(counts: Mapping[str, int]) -> str:
+    """Counts by class, most frequent first: "connection 5, http 2"."""
+    return ", ".join(f"{name} {n}" for name, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def duration(seconds: float) -> str:
+    """A short time as people say it: "12 ms", "3.4 s", "40 s"."""
+    if abs(seconds) < 0.9995:
+        return f"{1000 * seconds:.3g} ms"
+    return f"{seconds:.2g} s" if seconds < 9.95 else f"{seconds:.0f} s"

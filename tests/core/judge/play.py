@@ -1,0 +1,212 @@
+"""Requests written as a few numbers, and the events that a generator would report of them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from core.config import Slo
+from core.judge.tally import Tally
+from core.records import (
+    Ending,
+    GapSummary,
+    JudgeRules,
+    Phase,
+    RepeatOrder,
+    RequestEnded,
+    RequestFirst,
+    RequestSent,
+    Segment,
+    ServerInfo,
+)
+
+START = 1000.0
+SERVER = ServerInfo(url="http://127.0.0.1:8000")
+SLO = Slo(ttft_s=0.8, tpot_s=0.05)
+
+RequestEvent = RequestSent | RequestFirst | RequestEnded
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What becomes of one request. Times are seconds after it was due; None: did not come so far.
+
+    `last` is the last token, `closing` how much later the body ended.
+    """
+
+    late: float | None = 0.0
+    first: float | None = 0.1
+    last: float | None = 1.0
+    end: float | None = None
+    closing: float = 0.0
+    first_tokens: int = 1
+    output: int = 21
+    asked: int = 21
+    ending: Ending = "ok"
+    gaps: GapSummary = field(default_factory=GapSummary)
+    prompt: int | None = 512
+    usage: bool = True
+
+    def events(self, index: int, due: float, order: int = 7) -> list[RequestEvent]:
+        events: list[RequestEvent] = []
+        t_first = None if self.first is None else due + self.first
+        t_last = None if self.last is None else due + self.last
+        if self.late is not None:
+            events.append(RequestSent(order=order, index=index, t_sched=due, t_sent=due + self.late))
+        if t_first is not None:
+            events.append(RequestFirst(order=order, index=index, t_first=t_first, first_tokens=self.first_tokens))
+        t_end = due + self.end if self.end is not None else None if t_last is None else t_last + self.closing
+        if t_end is not None:
+            events.append(
+                RequestEnded(
+                    order=order,
+                    index=index,
+                    t_sched=due,
+                    t_sent=None if self.late is None else due + self.late,
+                    t_first=t_first,
+                    t_last=t_last,
+                    t_end=t_end,
+                    first_tokens=self.first_tokens if self.first is not None else 0,
+                    output_tokens=self.output if self.last is not None else 0,
+                    prompt_tokens=self.prompt,
+                    asked_input=512,
+                    asked_output=self.asked,
+                    ending=self.ending,
+                    finish_reason="length" if self.ending == "ok" else None,
+                    gaps=self.gaps,
+                    usage=self.usage,
+                )
+            )
+        return events
+
+
+GOOD = Request()
+SLOW = Request(first=0.9)
+HANGS = Request(first=None, last=None)
+REFUSED = Request(first=None, last=None, end=0.01, ending="http")
+
+
+def record(request: Request, due: float = START, index: int = 0) -> RequestEnded:
+    """The record of a request that ended."""
+    ended = request.events(index, due)[-1]
+    assert isinstance(ended, RequestEnded)
+    return ended
+
+
+def order(*segments: Segment, phase: Phase = "search") -> RepeatOrder:
+    return RepeatOrder(order=7, phase=phase, step=1, repeat=0, seed=11, segments=segments, start_at=START)
+
+
+def warmup(duration_s: float, rate_rps: float = 1.0) -> Segment:
+    return Segment(rate_rps=rate_rps, duration_s=duration_s, role="warmup")
+
+
+def measured(duration_s: float, rate_rps: float = 1.0) -> Segment:
+    return Segment(rate_rps=rate_rps, duration_s=duration_s, role="measured")
+
+
+def tail(duration_s: float = 100.0) -> Segment:
+    return Segment(rate_rps=1.0, duration_s=duration_s, role="tail")
+
+
+@dataclass(frozen=True)
+class Play:
+    """Segments, and the requests that are due in each of them at even distances, the first at its start."""
+
+    segments: tuple[Segment, ...]
+    requests: tuple[tuple[Request, ...], ...]
+    phase: Phase = "search"
+
+    @property
+    def flat(self) -> list[Request]:
+        return [request for part in self.requests for request in part]
+
+    @property
+    def offsets_s(self) -> list[float]:
+        offsets, begin = [], 0.0
+        for segment, part in zip(self.segments, self.requests, strict=True):
+            offsets += [begin + segment.duration_s * i / len(part) for i in range(len(part))]
+            begin += segment.duration_s
+        return offsets
+
+    def events(self) -> list[RequestEvent]:
+        """All events in the order of time."""
+        events = [e for i, (r, o) in enumerate(zip(self.flat, self.offsets_s, strict=True)) for e in r.events(i, START + o)]
+        return sorted(events, key=time_of)
+
+    def tally(self, slo: Slo = SLO) -> Tally:
+        return Tally(
+            order(*self.segments, phase=self.phase),
+            np.array(self.offsets_s, dtype=np.float64),
+            np.repeat(np.arange(len(self.segments)), [len(part) for part in self.requests]).astype(np.int32),
+            np.array([r.asked for r in self.flat], dtype=np.int64),
+            slo,
+        )
+
+    def played(self, until: float = float("inf"), slo: Slo = SLO) -> Tally:
+        """The tally with every event up to `until` seconds after the start applied."""
+        tally = self.tally(slo)
+        apply(tally, (e for e in self.events() if time_of(e) <= START + until))
+        return tally
+
+
+def step(*requests: Request, measure_s: float = 10.0, warm: Sequence[Request] = (), warm_s: float = 2.0) -> Play:
+    """A step whose window holds these requests."""
+    segments = (warmup(warm_s), measured(measure_s), tail())
+    return Play(segments, (tuple(warm), requests, ()))
+
+
+def ramp(*parts: Sequence[Request], duration_s: float = 10.0) -> Play:
+    """A ramp with one measured segment for each part; its rate doubles from 1/s."""
+    segments = tuple(measured(duration_s, 2.0**i) for i in range(len(parts)))
+    return Play(segments, tuple(tuple(part) for part in parts), phase="ramp")
+
+
+def time_of(event: RequestEvent) -> float:
+    match event:
+        case RequestSent():
+            return event.t_sent
+        case RequestFirst():
+            return event.t_first
+        case RequestEnded():
+            return event.t_end
+
+
+def apply(tally: Tally, events: Iterable[RequestEvent]) -> None:
+    for event in events:
+        match event:
+            case RequestSent():
+                tally.sent(event)
+            case RequestFirst():
+                tally.first(event)
+            case RequestEnded():
+                tally.ended(event)
+
+
+def rules(slo: Slo = SLO, *, curtail_pass: bool = True, cold: bool = True) -> JudgeRules:
+    return JudgeRules(slo=slo, expected_e2e_s=1.0, curtail_pass=curtail_pass, cold=cold)
+
+
+def aborted(play: Play, at: float, slo: Slo = SLO) -> Tally:
+    """The tally of a play that was cut off `at` seconds after its start: what was open then ended aborted."""
+    tally = play.tally(slo)
+    before = [e for e in play.events() if time_of(e) <= START + at]
+    apply(tally, before)
+    sent = {e.index: e for e in before if isinstance(e, RequestSent)}
+    over = {e.index for e in before if isinstance(e, RequestEnded)}
+    for index, e in sent.items():
+        if index not in over:
+            t_first = next((f.t_first for f in before if isinstance(f, RequestFirst) and f.index == index), None)
+            cut = RequestEnded(
+                order=7,
+                index=index,
+                t_sched=e.t_sched,
+                t_sent=e.t_sent,
+                t_first=t_first,
+                t_end=START + at,
+                asked_input=512,
+                asked_output=play.flat[index].asked,
+                ending="aborted",
+            )
+            tally.ended(cut)
+    return tally

@@ -1,0 +1,117 @@
+import math
+
+import pytest
+
+from core.config import Slo
+from core.judge import caveats, wording
+from core.records import Percentiles
+from tests.core.judge.play import SLO, Request, record
+
+
+@pytest.mark.parametrize(
+    ("planned", "target", "word"),
+    [
+        (19, 0.95, "no miss is allowed"),
+        (20, 0.95, "saw only 20 requests"),
+        (99, 0.95, "saw only 99 requests"),
+        (100, 0.95, None),
+        (499, 0.99, "plan at least 500"),
+        (500, 0.99, None),
+        (10_000, 1.0, "no miss is allowed"),
+    ],
+)
+def test_few_requests(planned: int, target: float, word: str | None) -> None:
+    text = caveats.few_requests(planned, target)
+    assert (text is None) if word is None else (text is not None and word in text)
+
+
+def test_window_and_warm_up_against_the_steps_own_duration_of_a_request() -> None:
+    assert caveats.short_window(40.0, 8.0) is None
+    assert caveats.short_window(40.0, 8.1) is not None
+    assert caveats.short_warmup(16.0, 8.0) is None
+    assert caveats.short_warmup(16.0, 8.1) is not None
+    assert caveats.short_window(40.0, None) is None
+    assert caveats.short_warmup(0.0, None) is None
+
+
+def test_passed_by_one_request() -> None:
+    assert caveats.by_one_request(95, 100, 0.95) == "passed by one request"
+    assert caveats.by_one_request(96, 100, 0.95) is None
+
+
+def test_lateness_worth_a_word() -> None:
+    assert caveats.lateness(Percentiles(p99=0.03, max=0.1, n=9), 0.8) is None
+    assert "90 ms" in (caveats.lateness(Percentiles(p99=0.09, max=0.1, n=9), 0.8) or "")
+    assert caveats.lateness(Percentiles(p99=0.3, max=0.4, n=9), 0.8) is None, "that is void, and said there"
+
+
+def test_a_client_that_stood_still() -> None:
+    assert caveats.loop_lag(0.16, 0.8) is None
+    assert "300 ms" in (caveats.loop_lag(0.3, 0.8) or "")
+
+
+@pytest.mark.parametrize(
+    ("n", "word"), [(0, None), (1, "p95 and p99"), (19, "p95 and p99"), (20, "p99 is"), (99, "p99 is"), (100, None)]
+)
+def test_percentiles_of_few_values(n: int, word: str | None) -> None:
+    text = caveats.few_values(n)
+    assert (text is None) if word is None else (text is not None and word in text)
+
+
+def test_answers_without_tpot_or_usage_are_counted() -> None:
+    one = record(Request(first=0.3, last=0.3, output=1, asked=1))
+    assert caveats.no_tpot([one, record(Request())], SLO) == (
+        "1 of 2 answers had no token after the first event: judged without a TPOT"
+    )
+    assert caveats.no_tpot([one], Slo(ttft_s=1.0, tpot_s=None)) is None
+    assert caveats.no_usage([record(Request())]) is None
+    assert "1 of 2 answers" in (caveats.no_usage([record(Request()), record(Request(usage=False))]) or "")
+
+
+def test_what_the_server_did_not_tell() -> None:
+    assert caveats.several_processes(1) is None
+    assert caveats.several_processes(2) is not None
+    assert caveats.unread(0, None) is None
+    assert caveats.unread(3, "http://127.0.0.1/metrics") is None
+    assert caveats.unread(0, "http://127.0.0.1/metrics") is not None
+
+
+@pytest.mark.parametrize(
+    ("share", "target", "text"),
+    [
+        (0.96, 0.95, "96.0 %"),
+        (0.9496, 0.95, "94.96 %"),
+        (0.95, 0.95, "95.0 %"),
+        (0.9504, 0.95, "95.0 %"),
+        (0.99949, 0.9995, "99.9 %"),
+        (0.99951, 0.9995, "99.95 %"),
+        (0.0, 0.95, "0.0 %"),
+        (1.0, 1.0, "100.0 %"),
+        (0.9999, 1.0, "99.99 %"),
+    ],
+)
+def test_a_share_stays_on_its_side_of_the_target(share: float, target: float, text: str) -> None:
+    assert wording.beside(share, target) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.403, "at most 41 %"), (0.41, "at most 41 %"), (0.946, "at most 94.6 %"), (0.0, "at most 0 %")]
+)
+def test_an_upper_bound_is_rounded_up_but_not_to_the_target(share: float, text: str) -> None:
+    assert wording.at_most(share, 0.95) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.0124, "12.4 ms"), (0.9999, "1 s"), (1.0, "1 s"), (3.42, "3.4 s"), (40.0, "40 s"), (120.0, "120 s"), (0.0, "0 ms")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert wording.duration(seconds) == text
+
+
+def test_small_words() -> None:
+    assert wording.plain(0.95) == "95 %"
+    assert wording.plain(0.9995) == "99.95 %"
+    assert wording.count(1, "request") == "1 request"
+    assert wording.classes({"http": 2, "connection": 5}) == "connection 5, http 2"
+    assert math.isclose(caveats.needed_requests(0.999), 5000)

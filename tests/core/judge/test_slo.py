@@ -1,0 +1,106 @@
+import math
+
+import pytest
+
+from core.config import Slo
+from core.judge.slo import allowed_misses, e2e_s, good, needed_good, sure_miss_at, too_many_errors, tpot_s, ttft_s
+from core.records import Ending
+from tests.core.judge.play import START, Request, record
+
+DEFAULT = Slo(ttft_s=0.8, tpot_s=0.05, e2e_s=None)
+ALL = Slo(ttft_s=0.8, tpot_s=0.05, e2e_s=2.0)
+
+
+def test_latencies_start_at_the_schedule_however_late_the_send() -> None:
+    late = record(Request(late=0.5, first=0.7, last=1.7, output=21))
+    assert ttft_s(late) == pytest.approx(0.7)
+    assert e2e_s(late) == pytest.approx(1.7)
+    assert tpot_s(late) == pytest.approx(0.05)
+
+
+def test_the_tail_after_the_last_token_is_in_no_latency() -> None:
+    """11 tokens, 100 ms apart, the last at 1.1 s; usage and the end of the body at 3 s."""
+    slow_close = record(Request(first=0.1, last=1.1, closing=1.9, output=11, asked=11))
+    assert tpot_s(slow_close) == pytest.approx(0.1)
+    assert e2e_s(slow_close) == pytest.approx(1.1)
+
+
+def test_tpot_divides_by_the_tokens_after_the_first_event() -> None:
+    """One token, then 25 events of four 32 ms apart: 8 ms a token; and with four in the first event already."""
+    assert tpot_s(record(Request(first=0.1, last=0.9, output=101))) == pytest.approx(0.008)
+    assert tpot_s(record(Request(first=0.1, last=0.9, output=104, first_tokens=4))) == pytest.approx(0.008)
+
+
+@pytest.mark.parametrize(("output", "first_tokens"), [(1, 1), (4, 4), (0, 0)])
+def test_tpot_does_not_exist_without_later_tokens(output: int, first_tokens: int) -> None:
+    assert tpot_s(record(Request(first=0.1, last=0.1, output=output, first_tokens=first_tokens))) is None
+
+
+def test_without_tpot_the_other_limits_decide() -> None:
+    one_token = Request(first=0.5, last=0.5, output=1, asked=1)
+    assert good(record(one_token), DEFAULT)
+    assert not good(record(one_token), Slo(ttft_s=0.4, tpot_s=0.05))
+    assert good(record(one_token), Slo(ttft_s=None, tpot_s=0.05))
+
+
+@pytest.mark.parametrize(
+    ("request_", "meets"),
+    [
+        (Request(first=0.8, last=1.8), True),
+        (Request(first=0.81, last=1.8), False),
+        (Request(first=0.4, last=1.39), True),
+        (Request(first=0.4, last=1.45), False),
+        (Request(first=0.8, last=2.0, output=41), True),
+        (Request(first=0.8, last=2.01, output=41), False),
+    ],
+)
+def test_every_limit_at_once(request_: Request, meets: bool) -> None:
+    assert good(record(request_, due=0.0), ALL) is meets
+
+
+@pytest.mark.parametrize("ending", ["http", "stream", "truncated", "empty", "timeout", "connection", "client", "aborted"])
+def test_any_other_ending_is_a_miss_however_fast(ending: Ending) -> None:
+    assert not good(record(Request(ending=ending)), DEFAULT)
+
+
+def test_limits_not_set_are_left_out() -> None:
+    slow = record(Request(first=5.0, last=50.0))
+    assert good(slow, Slo(ttft_s=None, tpot_s=None, e2e_s=60.0))
+    assert not good(slow, Slo(ttft_s=None, tpot_s=None, e2e_s=40.0))
+
+
+def test_before_the_first_token_the_nearer_of_ttft_and_e2e_decides() -> None:
+    assert sure_miss_at(ALL, START, 21) == pytest.approx(START + 0.8)
+    assert sure_miss_at(Slo(ttft_s=3.0, e2e_s=2.0), START, 21) == pytest.approx(START + 2.0)
+    assert sure_miss_at(Slo(ttft_s=None, tpot_s=0.05), START, 21) == math.inf
+
+
+def test_after_it_the_lower_bound_of_tpot_decides() -> None:
+    assert sure_miss_at(DEFAULT, START, 21, START + 0.3, 1) == pytest.approx(START + 0.3 + 20 * 0.05)
+    assert sure_miss_at(DEFAULT, START, 21, START + 0.3, 5) == pytest.approx(START + 0.3 + 16 * 0.05)
+    assert sure_miss_at(ALL, START, 101, START + 0.3, 1) == pytest.approx(START + 2.0)
+
+
+def test_only_the_end_tells_when_no_limit_is_left() -> None:
+    assert sure_miss_at(Slo(ttft_s=0.8, tpot_s=None), START, 21, START + 0.3, 1) == math.inf
+    assert sure_miss_at(ALL, START, 4, START + 0.3, 4) == math.inf
+
+
+def test_a_first_token_past_its_limit_changes_nothing() -> None:
+    assert sure_miss_at(DEFAULT, START, 21, START + 0.9, 1) == pytest.approx(START + 0.8)
+
+
+@pytest.mark.parametrize(
+    ("planned", "target", "misses"), [(20, 0.95, 1), (19, 0.95, 0), (480, 0.95, 24), (100, 0.99, 1), (1000, 0.999, 1), (7, 1.0, 0)]
+)
+def test_how_many_may_miss(planned: int, target: float, misses: int) -> None:
+    assert allowed_misses(planned, target) == misses
+    assert needed_good(planned, target) == planned - misses
+    assert needed_good(planned, target) / planned >= target - 1e-12
+
+
+def test_one_error_in_a_hundred_is_allowed_at_one_percent() -> None:
+    assert not too_many_errors(1, 100, 0.01)
+    assert too_many_errors(2, 100, 0.01)
+    assert too_many_errors(1, 99, 0.01)
+    assert not too_many_errors(3, 300, 0.01)

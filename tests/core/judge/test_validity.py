@@ -1,0 +1,170 @@
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from core.config import Slo
+from core.judge import validity
+from core.records import GapSummary, Percentiles
+from tests.core.judge.play import SLO, Request, record
+
+
+def lateness(p99: float, largest: float | None = None) -> Percentiles:
+    return Percentiles(p50=0.001, p95=p99 / 2, p99=p99, mean=0.002, max=largest or p99, n=200)
+
+
+@pytest.mark.parametrize(
+    ("ttft_limit", "p99", "largest", "status"),
+    [
+        (0.8, 0.040, 0.30, "ok"),
+        (0.8, 0.041, 0.30, "warn"),
+        (0.8, 0.160, 0.80, "warn"),
+        (0.8, 0.161, 0.30, "void"),
+        (0.8, 0.090, 0.81, "void"),
+        (0.1, 0.010, 0.05, "ok"),
+        (0.1, 0.011, 0.05, "warn"),
+        (0.1, 0.021, 0.05, "void"),
+        (0.03, 0.010, 0.01, "ok"),
+        (None, 0.010, 0.20, "ok"),
+        (None, 0.100, 0.20, "warn"),
+        (None, 0.101, 0.20, "void"),
+    ],
+)
+def test_lateness_against_the_ttft_limit(ttft_limit: float | None, p99: float, largest: float, status: str) -> None:
+    assert validity.lateness_status(lateness(p99, largest), ttft_limit) == status
+    assert (validity.late(lateness(p99, largest), ttft_limit) is not None) == (status == "void")
+
+
+def test_lateness_says_which_limit_and_whose_fault() -> None:
+    assert validity.late(lateness(0.39), 0.8) == (
+        "the client, not the server: one send in a hundred was late by 390 ms or more, 160 ms is the limit; "
+        "give the client more CPU"
+    )
+    assert validity.late(lateness(0.1, 1.5), 0.8) == (
+        "the client, not the server: a send was late by 1.5 s, more than the TTFT limit itself; give the client more CPU"
+    )
+
+
+def test_no_send_was_not_late() -> None:
+    assert validity.lateness_status(Percentiles(), 0.8) == "ok"
+
+
+def test_unsent_requests() -> None:
+    assert validity.unsent(0) is None
+    assert validity.unsent(1) == "the client, not the server: 1 planned request could not be sent"
+
+
+def test_a_failure_of_the_client_is_named() -> None:
+    out_of_files = replace(Request(late=None, first=None, last=None, end=0.0), ending="client")
+    assert validity.client_failed([record(Request()), record(replace(out_of_files, ending="http"))]) is None
+    assert "1 request failed on this machine" in (validity.client_failed([record(out_of_files)]) or "")
+
+
+@pytest.mark.parametrize(("hit_frac", "void"), [(None, False), (0.0, False), (0.0099, False), (0.01, True), (0.5, True)])
+def test_prefix_hits_by_the_counters(hit_frac: float | None, void: bool) -> None:
+    assert (validity.warm_prompts(hit_frac, []) is not None) == void
+
+
+def test_prefix_hits_by_what_the_server_told_of_our_own() -> None:
+    cached = msgspec.structs.replace(record(Request()), cached_tokens=64)
+    cold = [msgspec.structs.replace(record(Request()), cached_tokens=0)] * 20
+    assert validity.warm_prompts(None, cold) is None
+    assert validity.warm_prompts(None, [cached]) == (
+        "prompts were not cold: 12.5 % of their tokens came from the prefix cache, 1 % is the limit"
+    )
+
+
+@pytest.mark.parametrize(("output", "void"), [(256, False), (244, False), (243, True), (40, True)])
+def test_answers_shorter_than_asked(output: int, void: bool) -> None:
+    reason = validity.short_answers([record(Request(output=output, asked=256))] * 3)
+    assert (reason is not None) == void
+    if void:
+        assert f"{output} tokens long on average, 256 were asked for" in (reason or "")
+
+
+def test_no_answer_is_not_short() -> None:
+    assert validity.short_answers([]) is None
+    assert validity.prompt_length_off([]) is None
+
+
+@pytest.mark.parametrize(("prompt", "void"), [(512, False), (522, False), (523, True), (502, False), (501, True), (None, False)])
+def test_prompt_length_off(prompt: int | None, void: bool) -> None:
+    assert (validity.prompt_length_off([record(Request(prompt=prompt))]) is not None) == void
+
+
+def test_one_break_is_a_restart_and_many_are_not() -> None:
+    assert validity.restarted(0) is None
+    assert validity.restarted(1) is not None
+    assert validity.restarted(2) is None
+
+
+@pytest.mark.parametrize(
+    ("others", "ours", "void"), [(None, 10, False), (2, 10, False), (3, 10, True), (5, 500, False), (6, 500, True), (0, 0, False)]
+)
+def test_requests_of_others(others: float | None, ours: int, void: bool) -> None:
+    assert (validity.others_took_part(others, ours) is not None) == void
+
+
+PACED = Request(first=0.1, last=1.28, output=60, asked=60, gaps=GapSummary(n=59, sum_s=1.18, max_s=0.02))
+ONE_WRITE = Request(first=1.3, last=1.3002, output=60, asked=60, gaps=GapSummary(n=59, sum_s=0.0002, max_s=1e-4, under_1ms=59))
+ONE_EVENT = Request(first=1.3, last=1.3, first_tokens=60, output=60, asked=60)
+IN_CLUMPS = Request(first=0.5, last=1.3, output=60, asked=60, gaps=GapSummary(n=59, sum_s=0.8, max_s=0.4, under_1ms=56))
+HALF = Request(first=0.5, last=1.3, output=61, asked=61, gaps=GapSummary(n=60, sum_s=0.8, max_s=0.1, under_1ms=30))
+UNDER_HALF = Request(first=0.5, last=1.3, output=61, asked=61, gaps=GapSummary(n=60, sum_s=0.8, max_s=0.1, under_1ms=29))
+
+
+@pytest.mark.parametrize("request_", [ONE_WRITE, ONE_EVENT, IN_CLUMPS, HALF])
+def test_tokens_in_clumps_void_where_tpot_is_judged(request_: Request) -> None:
+    assert validity.in_clumps([record(request_)] * 5, SLO, None) == (
+        "tokens arrive in clumps (5 of 5 answers), so TPOT cannot be judged: a proxy or a busy API process holds them back"
+    )
+    assert validity.in_clumps([record(request_)] * 5, Slo(ttft_s=0.8, tpot_s=None), None) is None
+
+
+@pytest.mark.parametrize("request_", [PACED, UNDER_HALF, Request(first=0.3, last=0.3, output=1, asked=1)])
+def test_paced_answers_and_single_tokens_are_no_clumps(request_: Request) -> None:
+    assert validity.in_clumps([record(request_)] * 5, SLO, None) is None
+
+
+def test_more_than_a_fifth_must_be_clumped() -> None:
+    paced, clumped = record(PACED), record(IN_CLUMPS)
+    assert validity.in_clumps([paced] * 4 + [clumped], SLO, None) is None
+    assert validity.in_clumps([paced] * 7 + [clumped] * 2, SLO, None) is not None
+
+
+def test_answers_that_decode_fast_are_not_judged_by_their_gaps() -> None:
+    """20 tokens within 60 ms, half of the gaps under 1 ms: nothing is hidden there."""
+    fast = record(Request(first=0.01, last=0.07, output=20, asked=20, gaps=GapSummary(n=19, sum_s=0.06, max_s=0.02, under_1ms=12)))
+    assert validity.in_clumps([fast] * 5, SLO, None) is None
+
+
+def test_the_servers_own_decode_time_counts_where_an_answer_came_at_once() -> None:
+    """The client's TPOT is 0.0 ms while the server says that it decoded for 190 ms: a clump. It says 30 ms: a fast server."""
+    late_first = record(ONE_WRITE)
+    assert validity.in_clumps([late_first] * 5, SLO, 0.19) is not None
+    assert validity.in_clumps([late_first] * 5, SLO, 0.03) is None
+    early = record(replace(ONE_WRITE, first=0.02, last=0.0202))
+    assert validity.in_clumps([early] * 5, SLO, 0.19) is not None
+    assert validity.in_clumps([early] * 5, SLO, None) is None, "20 ms in all leave no room for 100 ms of decoding"
+
+
+def test_two_clumps_count_by_the_servers_decode_time() -> None:
+    two = record(Request(first=0.2, last=0.25, output=60, asked=60, gaps=GapSummary(n=59, sum_s=0.05, max_s=0.05, under_1ms=58)))
+    assert validity.in_clumps([two] * 5, SLO, 0.19) is not None
+    assert validity.in_clumps([two] * 5, SLO, None) is None
+
+
+def test_tpot_alone_that_nobody_has_is_not_decidable() -> None:
+    only_tpot = Slo(ttft_s=None, tpot_s=0.05)
+    one_token = record(Request(first=0.3, last=0.3, output=1, asked=1))
+    assert validity.tpot_undecidable([one_token], only_tpot) is not None
+    assert validity.tpot_undecidable([one_token, record(PACED)], only_tpot) is None
+    assert validity.tpot_undecidable([one_token], SLO) is None
+    assert validity.tpot_undecidable([], only_tpot) is None
+
+
+def test_a_window_without_requests() -> None:
+    assert validity.nothing_planned(3, 40.0, 0.01) is None
+    assert validity.nothing_planned(0, 40.0, 0.01) == (
+        "no request was planned in the window (40 s at 0.01 requests/s): measure longer or faster"
+    )

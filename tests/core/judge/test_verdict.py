@@ -1,0 +1,312 @@
+"""From a repeat that is over to its result."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from core.config import Slo
+from core.judge.tally import Tally
+from core.judge.verdict import Decision, decide_step, judge_repeat
+from core.records import Bounds, GapSummary, LoadDone, LoadTick, RepeatResult, ServerInfo, ServerSample
+from tests.core.judge.play import (
+    GOOD,
+    HANGS,
+    REFUSED,
+    SERVER,
+    SLO,
+    SLOW,
+    START,
+    Play,
+    Request,
+    aborted,
+    measured,
+    ramp,
+    rules,
+    step,
+    tail,
+    warmup,
+)
+from tests.core.judge.test_readings import sample
+
+COMPLETE = Decision(kind="complete", reason="every measured request is decided")
+OVER = START + 100.0
+
+
+def judge(
+    tally: Tally,
+    decision: Decision | None = COMPLETE,
+    *,
+    slo: Slo = SLO,
+    samples: Sequence[ServerSample] = (),
+    ticks: Sequence[LoadTick] = (),
+    unsent: int = 0,
+    done_at: float = 100.0,
+    server: ServerInfo = SERVER,
+) -> RepeatResult:
+    done = LoadDone(order=7, t=START + done_at, sent=tally.sent_count, unsent=unsent, cpu_frac=0.1, loop_lag_max_s=0.001)
+    result = judge_repeat(tally, decision, START + done_at, rules(slo), samples, ticks, done, server)
+    msgspec.json.encode(result)
+    return result
+
+
+def test_a_pass_with_its_numbers() -> None:
+    result = judge(step(*[GOOD] * 96, *[SLOW] * 4, measure_s=10.0, warm=[GOOD] * 5, warm_s=2.0).played())
+    assert (result.verdict, result.reason) == ("pass", "attainment 96.0 % of 100, target 95 %")
+    assert (result.attainment, result.attainment_interval) == (0.96, (0.96, 0.96))
+    assert (result.planned, result.sent, result.succeeded, result.good, result.misses, result.errors) == (100, 100, 100, 96, 4, 0)
+    assert result.endings == {"ok": 100}
+    assert result.queue == "flat"
+    assert (result.warmup_s, result.measure_s, result.duration_s) == (2.0, 10.0, 100.0)
+    assert not result.curtailed
+    assert result.lateness_s.n == 105
+
+
+def test_attainment_below_the_target_fails() -> None:
+    slow = Request(first=0.9, last=1.2, closing=0.0)
+    result = judge(step(*[GOOD] * 94, *[slow] * 6).played())
+    assert (result.verdict, result.reason) == ("fail", "attainment 94.0 % of 100, target 95 %")
+
+
+def test_a_curtailed_fail_has_an_interval() -> None:
+    play = step(*[HANGS] * 30, *[GOOD] * 70, measure_s=10.0, warm_s=2.0)
+    tally = aborted(play, at=5.0)
+    decision = decide_step(tally, START + 5.0, rules(), 120.0)
+    assert decision is not None
+    result = judge(tally, decision, done_at=5.2)
+    assert (result.verdict, result.curtailed, result.attainment) == ("fail", True, None)
+    low, high = result.attainment_interval
+    assert low == 0.0
+    assert 0.7 <= high < 0.95
+    assert result.misses == round(100 * (1 - high))
+    assert result.reason.startswith("at most ")
+    assert result.endings == {"aborted": 31}
+    assert result.errors == 0
+
+
+def test_a_curtailed_pass_is_at_least() -> None:
+    tally = aborted(step(*[GOOD] * 99, Request(first=0.1, last=30.0, output=900, asked=900), measure_s=10.0, warm_s=2.0), at=13.5)
+    decision = decide_step(tally, START + 13.5, rules(), 120.0)
+    result = judge(tally, decision, done_at=13.6)
+    assert (result.verdict, result.reason) == ("pass", "at least 99.0 % of 100 met the limits, target 95 %")
+    assert result.curtailed
+    assert result.attainment is None
+    assert result.attainment_interval == (0.99, 1.0)
+    assert "passed by one request" not in result.warnings
+
+
+def test_drained_counts_what_is_open_as_missed() -> None:
+    slo = Slo(ttft_s=0.8, tpot_s=None)
+    tally = aborted(step(*[GOOD] * 90, *[Request(first=0.1, last=None)] * 10), at=80.0)
+    result = judge(tally, Decision(kind="drained", reason="10 requests still open 68 s after the window"), slo=slo)
+    assert result.verdict == "fail"
+    assert (
+        result.reason == "attainment 90.0 % of 100, target 95 % (10 requests still open 68 s after the window, counted as missed)"
+    )
+    assert (result.attainment, result.misses, result.curtailed) == (0.9, 10, False)
+
+
+def test_a_request_that_never_left_by_the_end_of_the_drain_is_void() -> None:
+    tally = step(*[GOOD] * 19, Request(late=None, first=None, last=None)).played()
+    result = judge(tally, Decision(kind="drained", reason="1 request still open 120 s after the window"))
+    assert (result.verdict, result.reason) == ("void", "the client, not the server: 1 planned request could not be sent")
+
+
+def test_errors_above_their_limit_fail_though_the_attainment_passes() -> None:
+    result = judge(step(*[GOOD] * 97, *[REFUSED] * 3).played())
+    assert (result.verdict, result.reason) == ("fail", "3 of 100 requests ended in errors (3 %, at most 1 %): http 3")
+    assert (result.errors, result.error_rate, result.endings) == (3, 0.03, {"ok": 97, "http": 3})
+
+
+def test_every_request_failing_is_a_fail_without_latencies() -> None:
+    result = judge(step(*[REFUSED] * 20).played())
+    assert (result.verdict, result.attainment) == ("fail", 0.0)
+    assert result.ttft_s.n == result.tpot_s.n == result.e2e_s.n == result.itl_s.n == 0
+    assert result.ttft_s.p95 is None
+
+
+def test_failures_are_misses_and_in_no_latency() -> None:
+    """60 % time out, 40 % answer in 100 ms."""
+    timed_out = Request(first=None, last=None, end=30.0, ending="timeout")
+    quick = Request(first=0.05, last=0.1)
+    result = judge(step(*[quick, timed_out, quick, timed_out, timed_out] * 10).played())
+    assert (result.verdict, result.attainment) == ("fail", 0.4)
+    assert result.ttft_s.n == 20
+    assert result.ttft_s.max == pytest.approx(0.05)
+
+
+def test_one_success_and_one_token_answers_give_numbers() -> None:
+    one_token = Request(first=0.3, last=0.3, output=1, asked=1)
+    result = judge(step(*[one_token] * 20).played())
+    assert result.verdict == "pass"
+    assert result.tpot_s.n == 0
+    assert "20 of 20 answers had no token after the first event: judged without a TPOT" in result.warnings
+    single = judge(step(one_token).played())
+    assert single.ttft_s.p99 == single.ttft_s.max == pytest.approx(0.3)
+
+
+def test_a_rising_queue_fails_whatever_the_attainment() -> None:
+    waits = [Request(first=0.1 + 0.7 * i / 200, last=0.2 + 0.7 * i / 200) for i in range(200)]
+    play = step(*waits, measure_s=2.0, warm_s=0.0)
+    result = judge(play.played())
+    assert result.queue == "rising"
+    assert (result.verdict, result.reason) == (
+        "fail",
+        "queue rising: requests waited longer and longer, although attainment 100.0 % of 200, target 95 %",
+    )
+
+
+def test_a_straggler_changes_no_throughput_but_stays_in_e2e() -> None:
+    """10 requests/s, one of them lasting 150 s."""
+    even = [Request(first=0.05, last=0.09)] * 100
+    straggler = [*even[:50], Request(first=0.05, last=150.0), *even[51:]]
+    slo = Slo(ttft_s=0.8, tpot_s=None)
+    plain, stretched = (judge(step(*r, measure_s=10.0).played(slo=slo), slo=slo, done_at=160.0) for r in (even, straggler))
+    assert plain.offered_rps == stretched.offered_rps == pytest.approx(10.0)
+    assert plain.served_rps == pytest.approx(10.0)
+    assert stretched.served_rps == pytest.approx(plain.served_rps, rel=0.02)
+    assert stretched.output_tps == pytest.approx(plain.output_tps, rel=0.02)
+    assert stretched.e2e_s.max == pytest.approx(150.0)
+
+
+def test_rates_are_of_the_window() -> None:
+    """Of the warm-up one finishes before [2, 12) and two inside; the last of the window finishes after it."""
+    slow = replace(GOOD, first=0.5, last=3.0)
+    play = step(*[GOOD] * 10, measure_s=10.0, warm=[GOOD, slow, slow], warm_s=2.0)
+    result = judge(play.played(slo=Slo(ttft_s=0.8, tpot_s=None)), slo=Slo(ttft_s=0.8, tpot_s=None))
+    assert result.served_rps == pytest.approx((9 + 2) / 10)
+    assert result.goodput_rps == pytest.approx(1.0)
+    assert result.output_tps == pytest.approx(21 * 11 / 10)
+    assert result.total_tps == pytest.approx((21 + 512) * 11 / 10)
+
+
+def test_of_a_cut_window_only_the_part_that_passed_counts() -> None:
+    play = step(*[Request(first=0.05, last=0.1)] * 100, measure_s=10.0, warm_s=2.0)
+    result = judge(aborted(play, at=7.04), Decision(kind="fail", reason="-"), done_at=7.0)
+    assert result.offered_rps == pytest.approx(10.0, rel=0.03)
+    assert result.served_rps == pytest.approx(10.0, rel=0.03)
+    assert result.goodput_rps == pytest.approx(10.0, rel=0.03)
+
+
+def test_an_overload_in_the_warm_up_has_no_window_to_count() -> None:
+    play = step(*[GOOD] * 40, measure_s=4.0, warm=[HANGS] * 40, warm_s=4.0)
+    result = judge(aborted(play, at=3.0), Decision(kind="overload", reason="overloaded already in the warm-up"), done_at=3.1)
+    assert (result.verdict, result.reason) == ("fail", "overloaded already in the warm-up")
+    assert result.offered_rps == pytest.approx(10.0), "as planned"
+    assert (result.served_rps, result.goodput_rps, result.output_tps) == (0.0, 0.0, 0.0)
+    assert result.attainment_interval == (0.0, 1.0)
+    assert result.queue is None
+
+
+def test_interrupted_is_unjudged() -> None:
+    result = judge(aborted(step(*[GOOD] * 100), at=5.0), None, unsent=2)
+    assert (result.verdict, result.reason) == ("unjudged", "stopped before it was decided")
+    assert result.curtailed
+    assert result.queue is None
+    assert any("2 planned requests could not be sent" in text for text in result.warnings)
+
+
+def test_a_ramp_is_unjudged_and_over_all_its_segments() -> None:
+    tally = ramp([GOOD] * 12, [SLOW] * 12).played()
+    result = judge(tally, Decision(kind="fail", reason="2 requests/s: at most 84 % can still meet the limits", segment=1))
+    assert result.verdict == "unjudged"
+    assert result.reason == "a ramp only says where to look; 2 requests/s: at most 84 % can still meet the limits"
+    assert (result.planned, result.good, result.misses) == (24, 12, 12)
+    assert result.queue is None
+
+
+def test_nothing_planned_is_void() -> None:
+    result = judge(step(measure_s=40.0).played())
+    assert (result.verdict, result.attainment) == ("void", None)
+    assert result.reason.startswith("no request was planned in the window (40 s")
+    assert result.error_rate == 0.0
+
+
+@pytest.mark.parametrize(
+    ("play", "extra", "words"),
+    [
+        (step(*[replace(SLOW, late=0.5)] * 20), {}, "one send in a hundred was late by 500 ms"),
+        (step(*[SLOW] * 20), {"unsent": 1}, "1 planned request could not be sent"),
+        (step(*[SLOW] * 19, replace(REFUSED, late=None, ending="client")), {}, "failed on this machine"),
+        (step(*[replace(SLOW, output=8, asked=21)] * 20), {}, "8 tokens long on average, 21 were asked for"),
+        (step(*[replace(SLOW, prompt=600)] * 20), {}, "prompts were 600 tokens long"),
+        (step(*[SLOW] * 20), {"samples": [sample(-1, epoch=1.0), sample(9, epoch=2.0)]}, "the server restarted"),
+        (step(*[SLOW] * 20), {"samples": [sample(-1, hits=0, queries=0), sample(9, hits=50, queries=5000)]}, "not cold"),
+        (step(*[SLOW] * 20), {"samples": [sample(-1, success=0, running=0), sample(99, success=30, running=0)]}, "others used"),
+        (step(*[replace(SLOW, gaps=GapSummary(n=20, under_1ms=20))] * 20), {}, "tokens arrive in clumps"),
+    ],
+)
+def test_void_comes_before_fail(play: Play, extra: dict[str, object], words: str) -> None:
+    tally = play.played()
+    result = judge(tally, **extra)  # type: ignore[arg-type]
+    assert result.verdict == "void"
+    assert words in result.reason
+    assert tally.bounds(OVER).good == 0
+
+
+def test_warm_prompts_are_fine_where_they_were_asked_for() -> None:
+    tally = step(*[GOOD] * 20).played()
+    samples = [sample(-1, hits=0, queries=0), sample(9, hits=50, queries=5000)]
+    result = judge_repeat(tally, COMPLETE, OVER, rules(cold=False), samples, [], None, SERVER)
+    assert result.verdict == "pass"
+    assert result.prefix_hit_frac == pytest.approx(0.01)
+
+
+def test_what_the_server_said_of_the_repeat() -> None:
+    samples = [
+        sample(-0.5, kv=0.9, kv_max=0.9, preemptions=3, waiting=50, running=60),
+        sample(1, kv=0.4, kv_max=0.5, preemptions=3, waiting=2, running=9),
+        sample(2, kv=0.3, kv_max=0.4, preemptions=7, waiting=4, running=8),
+    ]
+    result = judge(step(*[GOOD] * 20).played(), samples=samples)
+    assert (result.kv_usage_max, result.preemptions, result.waiting_max, result.running_max) == (0.5, 4.0, 4.0, 9.0)
+    silent = judge(step(*[GOOD] * 20).played())
+    assert (silent.kv_usage_max, silent.preemptions, silent.waiting_max, silent.prefix_hit_frac) == (None, None, None, None)
+
+
+def test_warnings_of_a_pass() -> None:
+    server = ServerInfo(url="http://127.0.0.1:8000", metrics_url="http://127.0.0.1:8000/metrics")
+    play = step(*[GOOD] * 19, SLOW, measure_s=4.0, warm_s=1.0)
+    tick = LoadTick(order=7, t=START + 1, in_flight=3, loop_lag_max_s=0.3, cpu_frac=0.9)
+    result = judge(play.played(), ticks=[tick], server=server)
+    assert result.verdict == "pass"
+    said = " | ".join(result.warnings)
+    for words in (
+        "passed by one request",
+        "saw only 20 requests",
+        "shorter than 5 mean request durations",
+        "warm-up too short",
+        "p99 is over only 20 answers",
+        "the client stood still for 300 ms",
+        "metrics could not be read",
+    ):
+        assert words in said
+
+
+def test_a_curtailed_fail_gets_no_lecture_on_its_length() -> None:
+    play = step(*[HANGS] * 20, measure_s=4.0, warm_s=1.0)
+    result = judge(aborted(play, at=3.0), Decision(kind="fail", reason="-"), done_at=3.1)
+    assert result.warnings == ()
+
+
+def test_gaps_and_percentiles_are_of_the_windows_answers_alone() -> None:
+    slow_gaps = GapSummary(n=1, sum_s=9.0, max_s=9.0, bins=((800, 1),))
+    play = step(*[GOOD] * 20, warm=[replace(GOOD, first=0.7, gaps=slow_gaps)], warm_s=2.0)
+    result = judge(play.played())
+    assert result.itl_s.n == 0
+    assert result.ttft_s.max == pytest.approx(0.1)
+    assert result.e2e_s.n == 20
+
+
+def test_a_child_that_died_leaves_what_was_open_open() -> None:
+    tally = step(*[GOOD] * 100, measure_s=10.0, warm_s=0.0).played(until=5.0)
+    result = judge_repeat(tally, None, START + 5.3, rules(), [], [], None, SERVER)
+    assert result.verdict == "unjudged"
+    assert tally.bounds(START + 5.05) == Bounds(planned=100, good=result.good, bad=0, open=10)
+    assert result.misses == 0
+
+
+def test_two_warm_up_halves_add_up() -> None:
+    play = Play((warmup(3.0, 1.5), warmup(3.0), measured(10.0), tail()), ((GOOD,) * 5, (GOOD,) * 3, (GOOD,) * 20, ()))
+    assert judge(play.played()).warmup_s == 6.0
