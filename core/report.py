@@ -1,20 +1,322 @@
 """From a run's view to what people and scripts read: the result as JSON, the verdict as text."""
 
+import json
+import math
+import textwrap
+from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
+from core import fleet
+from core.config import Lengths, ProbeConfig, Slo
+from core.judge.bracket import Bracket, rate_text
+from core.judge.wording import at_most, beside, count, duration, plain
+from core.records import Answer, FailCount, FleetSize, RepeatResult, StepResult
+from core.run.state import step_line
 from core.run.view import RunView
+
+SCHEMA = 1
+WIDTH = 100
+_UNFINISHED = "The run ended before its answer, and without a word: the program or the machine was ended."
 
 
 def result(view: RunView, run_log: str | None) -> dict[str, Any]:
     """The result as plain data with every key of README.md "Result" always there, null where not known."""
-    raise NotImplementedError
+    config, answer = view.config, answer_of(view)
+    data: dict[str, Any] = {
+        "schema": SCHEMA,
+        "outcome": answer.outcome,
+        "message": answer.message,
+        "knee": msgspec.to_builtins(answer.knee),
+        "slo": msgspec.to_builtins(config.slo) if config else None,
+        "workload": _workload(config) if config else None,
+        "mode": config.method.mode if config else None,
+        "seed": config.method.seed if config else None,
+        "started_at": view.started_utc,
+        "duration_s": view.duration_s if view.duration_s is not None else view.now_s,
+        "others_rps": None,
+        "server": _server(view),
+        "client": msgspec.to_builtins(view.client) if view.client else None,
+        "preflight": msgspec.to_builtins(view.checks),
+        "steps": [_step(step) for step in view.steps],
+        "fleet": _fleet(view, answer),
+        "run_log": run_log,
+    }
+    finite: dict[str, Any] = _finite(data)
+    return finite
 
 
 def to_json(view: RunView, run_log: str | None) -> str:
     """`result` as strict JSON text; no NaN or infinity can get in."""
-    raise NotImplementedError
+    return json.dumps(result(view, run_log), allow_nan=False, ensure_ascii=False, indent=2) + "\n"
+
+
+def answer_of(view: RunView) -> Answer:
+    """The run's answer; of a run that was ended from outside, what its finished steps say."""
+    if view.answer is not None:
+        return view.answer
+    bracket = Bracket()
+    for step in view.steps:
+        if step.phase == "ramp":
+            bracket.add_ramp(step.rate_rps if step.verdict == "fail" else None)
+        else:
+            bracket.add_step(step)
+    return Answer(outcome="interrupted", message=_UNFINISHED, knee=bracket.knee())
+
+
+def _workload(config: ProbeConfig) -> dict[str, Any]:
+    return {
+        "api": config.target.api,
+        "input_tokens": _lengths(config.workload.input_tokens),
+        "output_tokens": _lengths(config.workload.output_tokens),
+        "prefix": "cold",
+        "sampling": {"temperature": config.workload.temperature},
+    }
+
+
+def _lengths(lengths: Lengths) -> int | str:
+    return lengths.largest if lengths.fixed else str(lengths)
+
+
+def _server(view: RunView) -> dict[str, Any]:
+    info = view.server
+    return {
+        "url": info.url if info else view.config.target.url if view.config else None,
+        "version": info.version if info else None,
+        "model": info.model if info else None,
+        "max_model_len": info.max_model_len if info else None,
+        "metrics": info.metrics_url is not None if info else None,
+        "kv_cache_tokens": info.kv_cache_tokens if info else None,
+        "engines": info.engines if info else None,
+        "tp": info.tp if info else None,
+        "pp": info.pp if info else None,
+        "dp": info.dp if info else None,
+        "fingerprint": info.fingerprint if info else None,
+        "simulated": info.simulated if info else None,
+        "config": dict(info.config) if info else {},
+    }
+
+
+def _step(step: StepResult) -> dict[str, Any]:
+    exact = step.floor is not None and step.floor[0] == step.floor[1]
+    return {
+        "rate_rps": step.rate_rps,
+        "phase": step.phase,
+        "verdict": step.verdict,
+        "reason": step.reason,
+        "floor": step.floor[0] if step.floor and exact else None,
+        "floor_interval": list(step.floor) if step.floor else None,
+        "duration_s": step.duration_s,
+        "repeats": [_repeat(repeat) for repeat in step.repeats],
+    }
+
+
+def _repeat(repeat: RepeatResult) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(repeat)
+    lateness = {name: fields["lateness_s"][name] for name in ("p50", "p95", "p99", "max")}
+    latencies = {
+        name: {key: fields[name][key] for key in ("p50", "p95", "p99", "mean", "n")}
+        for name in ("ttft_s", "tpot_s", "e2e_s", "itl_s")
+    }
+    return {
+        **fields,
+        **latencies,
+        "lateness_s": lateness,
+        "lateness_p99_s": lateness["p99"],
+        "worst_block": None,
+        "buckets": None,
+    }
+
+
+def _fleet(view: RunView, answer: Answer) -> dict[str, Any]:
+    config = view.config
+    plan = fleet.plan(answer.knee, config.fleet, view.server) if config else None
+    gpus = fleet.gpus_per_endpoint(config.fleet, view.server)[0] if config else None
+    sure = plan.at_pass if plan else None
+    return {
+        "peak_rps": plan.peak_rps if plan else None,
+        "headroom": config.fleet.headroom if config else None,
+        "replicas": sure.replicas if sure else None,
+        "gpus": sure.gpus if sure else None,
+        "gpus_per_endpoint": gpus,
+        "at_pass": msgspec.to_builtins(sure) if sure else None,
+        "at_fail": msgspec.to_builtins(plan.at_fail) if plan and plan.at_fail else None,
+    }
+
+
+def _finite(value: Any) -> Any:
+    """The same data with None for what JSON has no number for."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    return value
+
+
+# --- the same for people ------------------------------------------------------------------------------------------
 
 
 def to_text(view: RunView, run_log: str | None) -> str:
-    """The verdict for a terminal or a log: answer, zones with repeats, fleet, notes, where the log is."""
-    raise NotImplementedError
+    """The verdict for a terminal or a log: answer, zones with repeats, fleet, steps, client, notes, where the log is.
+
+    At most WIDTH columns wide, a long path apart; no colour, and no control characters whatever a server sent.
+    """
+    answer = answer_of(view)
+    parts = [
+        _headline(view, answer),
+        _zones(view, answer),
+        _asked(view),
+        _fleet_table(view, answer),
+        _steps_table(view),
+        _client(view),
+        _notes(view, answer),
+        [f"Run file: {run_log}"] if run_log else [],
+    ]
+    lines = [line for part in parts if part for line in (*part, "")]
+    return "\n".join("".join(char if char.isprintable() else " " for char in line).rstrip() for line in lines[:-1]) + "\n"
+
+
+def _headline(view: RunView, answer: Answer) -> list[str]:
+    message = answer.message or answer.outcome
+    sentence = message[:1].upper() + message[1:] if message.split(" ")[0].isalpha() else message
+    lines = _wrapped(sentence + ("" if message.endswith(".") else "."))
+    if view.server is not None and view.server.simulated:
+        lines.append("This was a simulated replica: its numbers say nothing about a real server.")
+    if view.truth_rps is not None:
+        lines += _wrapped(f"Its knee in the long run is known: {rate_text(view.truth_rps)}{_against(view.truth_rps, answer)}.")
+    return lines
+
+
+def _against(truth_rps: float, answer: Answer) -> str:
+    low, high = answer.knee.pass_rps, answer.knee.first_fail_rps
+    if low is not None and truth_rps < low:
+        return ", below this answer"
+    if high is not None and truth_rps > high:
+        return ", above this answer"
+    return ", inside this answer" if low is not None and high is not None else ""
+
+
+def _zones(view: RunView, answer: Answer) -> list[str]:
+    knee = answer.knee
+    if knee.pass_rps is None and knee.first_fail_rps is None:
+        return []
+    if knee.pass_rps is None:
+        holds = "no rate was seen to hold"
+    else:
+        n = knee.pass_repeats
+        floors = [_share(step, view) for step in view.steps if step.rate_rps == knee.pass_rps and step.verdict == "pass"]
+        holds = f"{rate_text(knee.pass_rps)}, {n} of {n} repeats passed" + (f", floor {floors[-1]}" if floors else "")
+    rows = [f"  holds       {holds}"]
+    if knee.first_fail_rps is not None:
+        rows.append(f"  first fail  {rate_text(knee.first_fail_rps)}{_failed(knee.first_fail)}")
+    if knee.clear_fail_rps is not None:
+        rows.append(f"  clear fail  {rate_text(knee.clear_fail_rps)}{_failed(knee.clear_fail)}")
+    elif view.config is not None and view.config.method.mode == "quick":
+        rows.append("  clear fail  not looked for in quick mode")
+    return rows
+
+
+def _failed(count: FailCount | None) -> str:
+    return f", {count.failed} of {count.run} repeats failed" if count else ""
+
+
+def _asked(view: RunView) -> list[str]:
+    config, server = view.config, view.server
+    if config is None:
+        return []
+    lines = _wrapped(f"Limits: {_limits(config.slo)}")
+    work = config.workload
+    lines += _wrapped(
+        f"Workload: {work.input_tokens} tokens in, {work.output_tokens} out, {config.target.api}, cold prompts; "
+        f"{config.method.mode} mode, seed {config.method.seed}"
+    )
+    if server is not None:
+        version = f", version {server.version}" if server.version else ""
+        lines += _wrapped(f"Server: {server.model or 'model not known'} at {server.url}{version}")
+    return lines
+
+
+def _limits(slo: Slo) -> str:
+    named = (("TTFT", slo.ttft_s), ("TPOT", slo.tpot_s), ("E2E", slo.e2e_s))
+    limits = " and ".join(f"{name} at most {_limit(limit)}" for name, limit in named if limit is not None)
+    return f"{limits} for {plain(slo.target)} of requests{', the default limits' if slo.default else ''}"
+
+
+def _limit(seconds: float) -> str:
+    return f"{1000 * seconds:g} ms" if seconds < 1 else f"{seconds:g} s"
+
+
+def _fleet_table(view: RunView, answer: Answer) -> list[str]:
+    plan = fleet.plan(answer.knee, view.config.fleet, view.server) if view.config else None
+    if plan is None or (plan.at_pass is None and plan.at_fail is None):
+        return []
+    gpus = f"{count(plan.gpus_per_endpoint, 'GPU')} per replica{'' if plan.layout_known else ' (assumed)'}"
+    lines = _wrapped(f"Fleet for a peak of {rate_text(plan.peak_rps)} at headroom {plan.headroom:g}, {gpus}:")
+    lines.append("  if one replica carries     replicas   GPUs   load of each at peak")
+    ends = (("holds", plan.at_pass), ("fails", plan.at_fail))
+    return lines + [_fleet_row(word, size) for word, size in ends if size is not None]
+
+
+def _fleet_row(word: str, size: FleetSize) -> str:
+    load = f"{rate_text(size.per_replica_rps)}, {100 * size.load_frac:.0f} %"
+    return f"  {rate_text(size.replica_rps):>17} ({word})  {size.replicas:>8,}  {size.gpus:>5,}   {load}"
+
+
+def _steps_table(view: RunView) -> list[str]:
+    if not view.steps:
+        return []
+    lines = ["Steps:"]
+    for step in view.steps:
+        head = f"  {rate_text(step.rate_rps):>17}  {step.phase:<8}{step.verdict:<10}{_share(step, view):<17}"
+        lines += textwrap.wrap(head + step.reason, WIDTH, subsequent_indent=" " * len(head), drop_whitespace=True) or [head]
+    return lines
+
+
+def _share(step: StepResult, view: RunView) -> str:
+    """A step's floor as far as it is certain: of a step that was cut short only one end is known."""
+    if step.floor is None:
+        return "-"
+    low, high = step.floor
+    target = view.config.slo.target if view.config else 1.0
+    if low == high:
+        return beside(low, target)
+    if step.verdict in ("fail", "mixed"):
+        return at_most(high, target)
+    if step.verdict == "pass":
+        return f"at least {beside(low, target, rounded=math.floor)}"
+    return f"{beside(low, target, rounded=math.floor)} to {beside(high, target, rounded=math.ceil)}"
+
+
+def _client(view: RunView) -> list[str]:
+    lates = [repeat.lateness_s for step in view.steps for repeat in step.repeats]
+    p99 = _largest(late.p99 for late in lates)
+    worst = _largest(late.max for late in lates)
+    if p99 is None or worst is None:
+        return []
+    return _wrapped(f"Client: sends were late by {duration(p99)} (p99, in the worst repeat), {duration(worst)} at most.")
+
+
+def _notes(view: RunView, answer: Answer) -> list[str]:
+    checks = [
+        f"{check.check}: {check.message}" for check in view.checks if check.status != "pass" and check.message not in answer.message
+    ]
+    warnings = [
+        f"{rate_text(step.rate_rps)}: {warning}" for step in view.steps for repeat in step.repeats for warning in repeat.warnings
+    ]
+    told = {step_line(step) for step in view.steps}
+    said = [line.text for line in view.lines if line.level != "info" and line.text not in told]
+    notes = list(dict.fromkeys([*answer.knee.notes, *checks, *warnings, *said]))
+    if not notes:
+        return []
+    return ["Notes:", *(line for note in notes for line in _wrapped(note, "  - ", "    "))]
+
+
+def _largest(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _wrapped(text: str, first: str = "", rest: str = "  ") -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)

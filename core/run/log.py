@@ -1,40 +1,179 @@
 """A run's file: events appended as JSON lines the moment they happen, and read back."""
 
+import contextlib
+import errno
+import os
+import re
+import stat
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
-from core.run.events import Event
+import msgspec
+import platformdirs
+
+from core.errors import UserError
+from core.run.events import SCHEMA, Event, RunStarted, decode, encode
+
+_FIRST_LINE_MAX = 1 << 20
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class RunLog:
-    """Appends events to one file (mode 0600), flushed each; `sync` forces them to disk at the end of a repeat."""
+    """Appends events to one file (mode 0600), each with one unbuffered write; `sync` forces them to disk.
+
+    After the first failed write it stays silent: the run is ended by that error, and a line after a torn one would
+    make the file unreadable.
+    """
 
     path: Path
 
     def __init__(self, path: Path) -> None:
         """Create the file and refuse (UserError) when that cannot be done: before load starts, not after."""
-        raise NotImplementedError
+        self.path = path
+        self._fd = _open(path)
+        self._size = 0
+        self._failed = False
 
     def append(self, event: Event) -> None:
-        raise NotImplementedError
+        """Write one event. Raises UserError (exit code 3) once, when the file cannot grow."""
+        if self._failed or self._fd < 0:
+            return
+        line = encode(event)
+        try:
+            _write_all(self._fd, line)
+        except OSError as error:
+            self._give_up(error)
+        self._size += len(line)
 
     def sync(self) -> None:
-        raise NotImplementedError
+        """Return when everything appended so far is on the disk. Raises UserError like `append`."""
+        if self._failed or self._fd < 0:
+            return
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            self._give_up(error)
 
     def close(self) -> None:
-        raise NotImplementedError
+        """Close the file; safe to call twice."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _give_up(self, error: OSError) -> None:
+        self._failed = True
+        with contextlib.suppress(OSError):  # half a line would only be left out when read
+            os.ftruncate(self._fd, self._size)
+        what = "the disk is full" if error.errno in _NO_ROOM else (error.strerror or str(error))
+        raise UserError(
+            f"The run could not be written to {self.path} any more: {what}. What was written so far is kept; "
+            "make room, or give another file with --out, and run again.",
+            exit_code=3,
+        ) from error
 
 
 def default_path(model: str | None) -> Path:
-    """A new path in the user's state folder, named by UTC time, model and a counter."""
-    raise NotImplementedError
+    """A new path in the user's state folder, named by UTC time, model and a counter.
+
+    The empty file is made here, so that two runs started in the same second never get the same one.
+    """
+    folder = _folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        stem = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{_safe(model)}"
+        for counter in range(1, 10_000):
+            path = folder / f"{stem}-{counter}.jsonl"
+            try:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            except FileExistsError:
+                continue
+            return path
+    except OSError as error:
+        raise UserError(f"No run file can be made in {folder}: {error.strerror}. Give a file elsewhere with --out.") from error
+    raise UserError(f"{folder} holds too many runs of this second; give a file with --out.")
 
 
 def resolve(run: str) -> Path:
     """The path of a RUN argument: a path, or `last` for the newest in the state folder. Raises UserError."""
-    raise NotImplementedError
+    if run != "last":
+        path = Path(run)
+        if not path.is_file():
+            raise UserError(f"There is no run file {run!r}; give the path of one, or the word last.")
+        return path
+    runs = [path for path in _folder().glob("*.jsonl") if path.stat().st_size > 0]
+    if not runs:
+        raise UserError(f"There is no run in {_folder()} yet; give the path of a run file.")
+    return max(runs, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
 def read(path: Path) -> Iterator[Event]:
-    """The events of a file in order; a torn last line is left out. Raises UserError for what is no run file."""
-    raise NotImplementedError
+    """The events of a file in order; a torn last line is left out.
+
+    Raises UserError at once for what is no run file, and while reading for a broken line that is not the last.
+    """
+    _check_is_run(path)
+    return _events(path)
+
+
+def _folder() -> Path:
+    return Path(platformdirs.user_state_dir("kneescope", appauthor=False)) / "runs"
+
+
+def _safe(model: str | None) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", model or "").strip("._-")[:60] or "run"
+
+
+def _open(path: Path) -> int:
+    if not path.parent.is_dir():
+        raise UserError(f"{path}: the folder {path.parent} does not exist; make it first, or give another file with --out.")
+    try:
+        # without O_NONBLOCK a FIFO given by mistake would hang here for ever
+        fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except IsADirectoryError:
+        raise UserError(f"{path} is a folder; give the name of a file with --out.") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}. Give a file elsewhere with --out.") from error
+    status = os.fstat(fd)
+    if stat.S_ISREG(status.st_mode) and status.st_size == 0:
+        return fd
+    os.close(fd)
+    if not stat.S_ISREG(status.st_mode):
+        raise UserError(f"{path} is not an ordinary file; give one with --out.")
+    raise UserError(f"{path} already holds something and is never overwritten; give a new file with --out.")
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def _check_is_run(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            line = file.readline(_FIRST_LINE_MAX)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}. Give the path of a run file, or the word last.") from error
+    try:
+        first = decode(line)
+    except (msgspec.DecodeError, UserError):
+        first = None
+    if not isinstance(first, RunStarted):
+        raise UserError(f"{path} is not a run file: it does not begin with the start of a run. Give a file that kneescope wrote.")
+    if first.schema > SCHEMA:
+        raise UserError(f"{path} was written by a newer kneescope (format {first.schema}, here {SCHEMA}); update to read it.")
+
+
+def _events(path: Path) -> Iterator[Event]:
+    broken: tuple[int, str] | None = None
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if broken is not None:
+                number, why = broken
+                raise UserError(f"{path}: line {number} is broken ({why}) and more follows: the file was changed or damaged.")
+            try:
+                event = decode(line)
+            except msgspec.DecodeError as error:
+                broken = number, str(error)
+                continue
+            yield event

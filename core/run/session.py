@@ -1,13 +1,61 @@
 """One live run: owns generator, scraper and search; every fact becomes an event, logged and applied to the state."""
 
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Any, Protocol, TypeVar
+
+import httpx
+
 from core.config import ProbeConfig
-from core.records import Answer
+from core.errors import UserError
+from core.judge.search import Done, Ramp, Search
+from core.judge.singles import idle_e2e_s
+from core.load.generator import Generator
+from core.records import Answer, Check, Hello, Outcome, Phase, RequestRecord, ServerInfo
+from core.run.client import client_info, http_client
+from core.run.conductor import Conductor, Load
+from core.run.events import CheckDone, Event, LoadStateChanged, Note, RunEnded, RunStarted, ServerKnown
 from core.run.log import RunLog
+from core.run.readings import Readings, Source
 from core.run.state import State
+from core.run.steps import NoAnswer, Steps
+from core.server.http import Credential
+from core.server.metrics import Scraper
+from core.server.preflight import Preflight, SendSingles
+
+T = TypeVar("T")
+
+
+class Checks(Protocol):
+    """What `core.server.preflight.Preflight` is to this module."""
+
+    info: ServerInfo
+    hello: Hello | None
+    singles: list[RequestRecord]
+
+    def checks(self) -> AsyncIterator[Check]: ...
+
+
+STOPPED = "Stopped before the answer; what was finished is kept."
+
+
+class _Stopped(Exception):
+    """Somebody asked for the end of the run."""
+
+
+def _scraper(url: str, client: httpx.AsyncClient, credential: Credential) -> Source:
+    return Scraper(url, client, credential=credential)
 
 
 class Session:
-    """Runs a probe from preflight to answer. Readers look at `state.view(now)`; `stop` ends the load at once."""
+    """Runs a probe from preflight to answer. Readers look at `state.view(now)`; `stop` ends the load at once.
+
+    What stands after `truth_rps` is for tests: fakes of the child, the checks, the scraper and the clock.
+    """
 
     state: State
 
@@ -19,13 +67,251 @@ class Session:
         api_key: str | None = None,
         command: str = "",
         truth_rps: float | None = None,
+        start_load: Callable[[], Awaitable[Load]] = Generator.start,
+        preflight: Callable[[ProbeConfig, str | None, str, httpx.AsyncClient, SendSingles], Checks] = Preflight,
+        scraper: Callable[[str, httpx.AsyncClient, Credential], Source] = _scraper,
+        http: Callable[[], httpx.AsyncClient] = http_client,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        raise NotImplementedError
+        self.state = State()
+        self._config = config
+        self._log = log
+        self._api_key = api_key
+        self._command = command
+        self._truth_rps = truth_rps
+        self._start_load = start_load
+        self._make_preflight = preflight
+        self._make_scraper = scraper
+        self._make_http = http
+        self._clock = clock
+        self._search = Search(config)
+        self._generator: Load | None = None
+        self._conductor: Conductor | None = None
+        self._steps: Steps | None = None
+        self._background: list[asyncio.Task[None]] = []
+        self._clients: list[httpx.AsyncClient] = []
+        self._broken: asyncio.Future[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = False
 
     async def run(self) -> Answer:
-        """The whole run. Returns also when stopped, refused or void: the outcome says so. Load is off when it returns."""
-        raise NotImplementedError
+        """The whole run. Returns also when stopped, refused or void: the outcome says so. Load is off when it returns.
+
+        An error that nobody foresaw is raised again after the load is off and everything known is in log and state.
+        """
+        failure: BaseException | None = None
+        try:
+            answer = await self._supervised(self._probe)
+        except _Stopped:
+            answer = self._so_far("interrupted", STOPPED)
+        except asyncio.CancelledError as error:
+            failure, answer = error, self._so_far("interrupted", STOPPED)
+        except (NoAnswer, UserError) as error:
+            answer = self._so_far("refused" if self._steps is None else "void", str(error))
+        except Exception as error:
+            failure = error
+            answer = self._so_far(
+                "void", f"The run broke off through an error of kneescope itself: {type(error).__name__}: {error}"
+            )
+        try:
+            self._end(answer, count_repeat=not isinstance(failure, Exception))
+        finally:
+            if failure is not None:
+                raise failure
+        return answer
+
+    async def preflight(self) -> list[Check]:
+        """The checks alone, in place of `run`: each is an event as soon as it is known, nothing is loaded.
+
+        Ends as `run` does, but without an answer; when stopped it returns the checks so far. Raises UserError.
+        """
+        with contextlib.suppress(_Stopped):
+            await self._supervised(self._check)
+        return list(self.state.view(self._clock()).checks)
 
     def stop(self) -> None:
-        """Stop all load within 0.5 s and let `run` return `interrupted` with what is finished. Idempotent; any time."""
-        raise NotImplementedError
+        """Stop all load within 0.5 s and let `run` return `interrupted` with what is finished. Idempotent; any time, any thread."""
+        self._stopping = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._break, _Stopped())
+
+    # --- the run itself ---
+
+    async def _probe(self, http: httpx.AsyncClient) -> Answer:
+        preflight = await self._check(http)
+        refused = [check for check in self.state.view(self._clock()).checks if check.status == "refuse"]
+        if any(check.check != "slo" for check in refused):
+            return self._so_far("refused", " ".join(check.message for check in refused))
+        self._search.observe_singles(preflight.singles)
+        idle_s = idle_e2e_s(preflight.singles)
+        if refused or preflight.hello is None or idle_s is None:
+            action = self._search.next(0.0)
+            message = " ".join(check.message for check in refused)
+            return action.answer if isinstance(action, Done) else self._so_far("infeasible", message)
+        await self._load.hello(preflight.hello)
+        return await self._climb(preflight.info, idle_s)
+
+    async def _check(self, http: httpx.AsyncClient) -> Checks:
+        async def send(hello: Hello, n: int, phase: Phase) -> list[RequestRecord]:
+            method = self._config.method
+            return await self._conducting.singles(hello, n, phase, method.seed, method.drain_s)
+
+        preflight = self._make_preflight(self._config, self._api_key, secrets.token_hex(8), http, send)
+        async for check in preflight.checks():
+            self._emit(CheckDone(t=self._clock(), check=check))
+        self._emit(ServerKnown(t=self._clock(), info=preflight.info))
+        return preflight
+
+    async def _climb(self, server: ServerInfo, idle_s: float) -> Answer:
+        """Run what the search asks for until it has its answer."""
+        readings = Readings(self._source(server), self._emit, self._clock, self._conducting.sampled)
+        self._spawn(readings.pump())
+        await readings.fresh(self._clock())
+        self._steps = steps = Steps(
+            self._config,
+            server,
+            idle_s,
+            state=self.state,
+            conductor=self._conducting,
+            readings=readings,
+            emit=self._emit,
+            sync=self._log.sync,
+            clock=self._clock,
+        )
+        began = self._clock()
+        while True:
+            action = self._search.next(self._clock() - began)
+            left_s = self._search.left_s(self._clock() - began)
+            match action:
+                case Done(answer=answer):
+                    return answer
+                case Ramp():
+                    self._search.observe_ramp(*await steps.ramp(action, left_s))
+                case _:
+                    result = await steps.step(action, left_s)
+                    passed = [repeat.e2e_s.mean for repeat in result.repeats if repeat.verdict == "pass"]
+                    self._search.observe_step(result, passed[-1] if passed else None)
+
+    def _source(self, server: ServerInfo) -> Source | None:
+        """What reads the server's metrics, on a connection of its own; None when it has none."""
+        if server.metrics_url is None:
+            return None
+        return self._make_scraper(server.metrics_url, self._client(), Credential(self._config.target.url, self._api_key))
+
+    # --- what keeps it in order ---
+
+    async def _supervised(self, body: Callable[[httpx.AsyncClient], Coroutine[Any, Any, T]]) -> T:
+        """Run `body` beside its background tasks; the first of them to fail, or `stop`, ends it. No load is left afterwards."""
+        self._loop = asyncio.get_running_loop()
+        self._broken = self._loop.create_future()
+        self._emit(
+            RunStarted(
+                t=self._clock(),
+                started_utc=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+                config=self._config,
+                client=client_info(),
+                command=self._command,
+                truth_rps=self._truth_rps,
+            )
+        )
+        task: asyncio.Task[T] | None = None
+        try:
+            if self._stopping:
+                raise _Stopped
+            http = self._client()
+            self._generator = await self._start_load()
+            self._conductor = Conductor(self._generator, self._emit, self._clock, lambda: self._healthy(http))
+            self._spawn(self._conductor.pump())
+            task = asyncio.create_task(body(http))
+            either: set[asyncio.Future[Any]] = {task, self._broken}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            await self._quit(task)
+            raise self._broken.exception() or _Stopped()
+        finally:
+            await self._shut_down(task)
+
+    async def _quit(self, task: asyncio.Task[T]) -> None:
+        """End `task`; if the run was stopped, with the child's word that nothing is in flight any more."""
+        task.cancel()
+        await asyncio.wait({task})
+        if self._broken is not None and isinstance(self._broken.exception(), _Stopped) and self._conductor is not None:
+            await self._conductor.cut()
+
+    async def _shut_down(self, task: "asyncio.Task[T] | None") -> None:
+        """Load first: the child ends before anything else is put away."""
+        tasks: list[asyncio.Task[Any]] = [*self._background, *([task] if task is not None else [])]
+        for each in tasks:
+            each.cancel()
+        if self._generator is not None:
+            await self._generator.close()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for client in self._clients:
+            await client.aclose()
+        if self._broken is not None and not self._broken.cancel():
+            self._broken.exception()  # seen, even if the run ended by itself in the same moment
+        self._broken = self._loop = None
+
+    def _end(self, answer: Answer, *, count_repeat: bool) -> None:
+        """The last events. The file may be the very thing that failed; the state has them in any case."""
+        try:
+            if self._steps is not None:
+                reason = "stopped" if answer.outcome == "interrupted" else "broken off"
+                self._steps.break_off(reason, count_repeat=count_repeat)
+            if answer.outcome == "interrupted":
+                self._emit(LoadStateChanged(t=self._clock(), state="stopped"))
+            elif self.state.load != "idle":
+                self._emit(LoadStateChanged(t=self._clock(), state="idle"))
+            self._emit(RunEnded(t=self._clock(), answer=answer))
+            self._log.sync()
+        except UserError as error:
+            self.state.apply(Note(t=self._clock(), level="error", text=str(error)))
+            self.state.apply(RunEnded(t=self._clock(), answer=answer))
+
+    def _so_far(self, outcome: Outcome, message: str) -> Answer:
+        return self._search.answer_so_far(outcome, message)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._background_ended)
+        self._background.append(task)
+
+    def _background_ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._break(error)
+
+    def _break(self, error: BaseException) -> None:
+        if self._broken is not None and not self._broken.done():
+            self._broken.set_exception(error)
+
+    def _client(self) -> httpx.AsyncClient:
+        client = self._make_http()
+        self._clients.append(client)
+        return client
+
+    async def _healthy(self, http: httpx.AsyncClient) -> bool:
+        try:
+            reply = await http.get(f"{self._config.target.url.rstrip('/')}/health", timeout=2.0)
+        except httpx.HTTPError:
+            return False
+        return reply.status_code < 500
+
+    def _emit(self, event: Event) -> None:
+        try:
+            self._log.append(event)
+        finally:
+            self.state.apply(event)
+
+    @property
+    def _load(self) -> Load:
+        if self._generator is None:
+            raise RuntimeError("the load generator is not up")
+        return self._generator
+
+    @property
+    def _conducting(self) -> Conductor:
+        if self._conductor is None:
+            raise RuntimeError("the load generator is not up")
+        return self._conductor

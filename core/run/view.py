@@ -46,6 +46,13 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
     finished: tuple[tuple[float, float], ...]
     live: RepeatView | None
 
+    @property
+    def floor(self) -> tuple[float, float] | None:
+        """Running attainment floor, [least lower end, least upper end] over the repeats so far; None before anything counts."""
+        so_far = self.live.bounds.so_far if self.live else None
+        known = [*self.finished, so_far] if so_far else [*self.finished]
+        return (min(lo for lo, _ in known), min(hi for _, hi in known)) if known else None
+
 
 class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
     """One bin of the shared time axis; `t_s` is its start, in seconds since the run began. None: nothing there.

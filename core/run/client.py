@@ -1,0 +1,27 @@
+"""What this machine and program are, for the record of a run; and the HTTP client for everything that is not load."""
+
+import hashlib
+import os
+import platform
+
+import httpx
+
+from core import __version__
+from core.records import ClientInfo
+
+
+def client_info() -> ClientInfo:
+    """This client. The transport is known once the load generator is up."""
+    return ClientInfo(
+        version=__version__,
+        python=platform.python_version(),
+        platform=platform.platform(),
+        hostname_hash=hashlib.sha256(platform.node().encode()).hexdigest()[:12],
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        transport="",
+    )
+
+
+def http_client() -> httpx.AsyncClient:
+    """For checks and metrics. Proxy variables are not obeyed: they are meant for the web, not for the server under test."""
+    return httpx.AsyncClient(trust_env=False)

@@ -1,0 +1,224 @@
+"""Hands orders to the generator, one at a time, and watches each from its start to the moment nothing of it is left."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from core.errors import UserError
+from core.judge.verdict import Decision
+from core.records import (
+    ChildMessage,
+    Hello,
+    LoadDone,
+    LoadState,
+    LoadTick,
+    Phase,
+    RepeatOrder,
+    RequestEnded,
+    RequestRecord,
+    ServerSample,
+)
+from core.run.events import Event, LoadStateChanged, RepeatStarted
+from core.run.live import window_s
+from core.run.liveness import LOST_ENDINGS, Liveness
+
+CHECK_S = 0.1
+LEAD_S = 0.25
+"""From handing over an order to its time zero: the child draws the arrivals and makes the first prompts in it."""
+END_S = 5.0
+"""An aborted order ends within 0.5 s; a child that needs ten times that is taken for stuck."""
+_HEALTH_EVERY_S = 2.0
+_LATE_S = 0.1
+
+_UNDECIDED = Decision(kind="drained", reason="the load ended before every request was decided")
+
+Decide = Callable[[float], Decision | None]
+
+
+class Load(Protocol):
+    """What `core.load.generator.Generator` is to this module."""
+
+    async def hello(self, hello: Hello) -> None: ...
+    async def order(self, order: RepeatOrder) -> None: ...
+    async def stop_arrivals(self, order: int) -> None: ...
+    async def abort(self, order: int) -> None: ...
+    def messages(self) -> AsyncIterator[ChildMessage]: ...
+    async def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class OrderRun:
+    """One order and what became of it. `lost` says why the server cannot be judged at all any more."""
+
+    order: RepeatOrder
+    liveness: Liveness
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    records: list[RequestRecord] = field(default_factory=list)
+    ticks: list[LoadTick] = field(default_factory=list)
+    done: LoadDone | None = None
+    decision: Decision | None = None
+    decided_at: float | None = None
+    lost: str | None = None
+    aborted_at: float | None = None
+    arrivals_stopped: bool = False
+    draining: bool = False
+    health_at: float | None = None
+
+
+class Conductor:
+    """`healthy` asks the server whether it is there at all; it is asked only when every request fails to connect."""
+
+    def __init__(
+        self,
+        generator: Load,
+        emit: Callable[[Event], None],
+        clock: Callable[[], float],
+        healthy: Callable[[], Awaitable[bool]],
+    ) -> None:
+        self._generator = generator
+        self._emit = emit
+        self._clock = clock
+        self._healthy = healthy
+        self._orders = 0
+        self._sent_in_phase: dict[Phase, int] = {}
+        self.current: OrderRun | None = None
+
+    def next_order(self) -> int:
+        self._orders += 1
+        return self._orders
+
+    def start_at(self) -> float:
+        return self._clock() + LEAD_S
+
+    async def pump(self) -> None:
+        """Turn the child's messages into events. Raises UserError (exit code 3) when the child ends by itself."""
+        async for message in self._generator.messages():
+            self._emit(message)
+            run = self.current
+            if run is None or getattr(message, "order", None) != run.order.order:
+                continue
+            run.liveness.message(message)
+            match message:
+                case RequestEnded():
+                    run.records.append(message)
+                case LoadTick():
+                    run.ticks.append(message)
+                case LoadDone():
+                    run.done = message
+                    run.over.set()
+                case _:
+                    pass
+        raise UserError("The load generator ended before the run did, so nothing is being sent any more; run again.", exit_code=3)
+
+    def sampled(self, sample: ServerSample) -> None:
+        """A new reading of the server."""
+        if self.current is not None:
+            self.current.liveness.sample(sample)
+
+    async def singles(self, hello: Hello, n: int, phase: Phase, seed: int, drain_s: float) -> list[RequestRecord]:
+        """Send n requests one after another, each an order of its own; one that has no end after `drain_s` is aborted."""
+        await self._generator.hello(hello)
+        records: list[RequestRecord] = []
+        for _ in range(n):
+            repeat = self._sent_in_phase.get(phase, 0)
+            self._sent_in_phase[phase] = repeat + 1
+            order = RepeatOrder(
+                order=self.next_order(), phase=phase, step=0, repeat=repeat, seed=seed, offsets_s=(0.0,), start_at=self.start_at()
+            )
+            run = await self._begin(order, 0.0)
+            await self._wait(run, drain_s + LEAD_S)
+            await self._abort(run)
+            await self._wait(run, END_S)
+            if not run.over.is_set():
+                raise _stuck()
+            records += run.records
+        return records
+
+    async def run(self, order: RepeatOrder, decide: Decide, idle_e2e_s: float) -> OrderRun:
+        """Run one repeat (or ramp) until `decide` has decided it, then cut it off; returns when nothing of it is in flight.
+
+        Raises UserError (exit code 3) when the child does not stop.
+        """
+        self._load("loading")
+        run = await self._begin(order, idle_e2e_s)
+        while True:
+            over = run.over.is_set()
+            now = self._clock()
+            if run.aborted_at is None:
+                await self._look(run, decide, now)
+            elif not over and now - run.aborted_at > END_S:
+                raise _stuck()
+            if over:
+                break
+            await self._wait(run, CHECK_S)
+            if self._clock() - now > CHECK_S + _LATE_S:
+                await self._wait(run, CHECK_S)  # this loop stood still: what the child said meanwhile is read before it is judged
+        self._load("idle")
+        return run
+
+    async def cut(self) -> None:
+        """Abort what runs now and wait until the child says that nothing of it is left, at most a second."""
+        run = self.current
+        if run is not None and not run.over.is_set():
+            await self._abort(run)
+            await self._wait(run, 1.0)
+
+    async def _begin(self, order: RepeatOrder, idle_e2e_s: float) -> OrderRun:
+        run = self.current = OrderRun(order, Liveness(idle_e2e_s))
+        self._emit(RepeatStarted(t=self._clock(), order=order))
+        await self._generator.order(order)
+        return run
+
+    async def _look(self, run: OrderRun, decide: Decide, now: float) -> None:
+        if run.decision is None:
+            run.decision = decide(now) or (_UNDECIDED if run.over.is_set() else None)
+            run.decided_at = now if run.decision else None
+        if run.decision is not None and run.decision.kind in ("pass", "complete"):
+            await self._abort(run)
+            return
+        run.lost = await self._lost(run, now)
+        if run.lost or (run.decided_at is not None and run.liveness.alive_since(run.decided_at)):
+            await self._abort(run)
+        elif run.decided_at is not None and not run.arrivals_stopped:
+            # A miss is the server's only if the server still works: before it is believed, one sign of life is awaited.
+            run.arrivals_stopped = True
+            await self._generator.stop_arrivals(run.order.order)
+        elif not run.draining and now >= run.order.start_at + window_s(run.order.segments)[1] and run.liveness.in_flight:
+            run.draining = True
+            self._load("draining")
+
+    async def _lost(self, run: OrderRun, now: float) -> str | None:
+        """Why the server is not there to be judged, or None. Connections that fail are asked about at most every two seconds."""
+        if run.liveness.stalled(now):
+            return (
+                f"the server accepts requests but has produced nothing for {run.liveness.stall_s:.0f} s; "
+                "it is frozen or its engine is dead, which is no capacity limit"
+            )
+        if not run.liveness.cut_off(1 if run.decision else LOST_ENDINGS):
+            return None
+        if run.health_at is not None and now - run.health_at < _HEALTH_EVERY_S:
+            return None
+        run.health_at = now
+        if await self._healthy():
+            return None
+        return "the server was lost: connections break and /health does not answer"
+
+    async def _abort(self, run: OrderRun) -> None:
+        if run.aborted_at is None and not run.over.is_set():
+            run.aborted_at = self._clock()
+            await self._generator.abort(run.order.order)
+
+    async def _wait(self, run: OrderRun, timeout_s: float) -> None:
+        """Until the order is over, or `timeout_s` has passed."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await run.over.wait()
+
+    def _load(self, state: LoadState) -> None:
+        self._emit(LoadStateChanged(t=self._clock(), state=state))
+
+
+def _stuck() -> UserError:
+    return UserError(f"The load generator did not stop within {END_S:g} s and was ended; run again.", exit_code=3)

@@ -1,0 +1,104 @@
+"""The repeat that runs now, as the state keeps it: its account, its open requests, and where in its plan it is."""
+
+import math
+
+from core.judge.stopping import REPORT_DELAY_S
+from core.judge.tally import Tally
+from core.records import Bounds, RepeatOrder, RequestEnded, RequestFirst, RequestSent, Segment
+from core.run.view import Part, RepeatView
+
+
+class LiveRepeat:
+    """One repeat from its start to the next one's; after `decide` it stands still."""
+
+    def __init__(self, order: RepeatOrder, tally: Tally) -> None:
+        self.order = order
+        self.tally = tally
+        self.decided: str | None = None
+        self._decided_at = math.inf
+        self._decided_bounds: Bounds | None = None
+        self._window = window_s(order.segments)
+        self._due: dict[int, float] = {}
+        self._with_first: set[int] = set()
+        self._late_p99_s: tuple[int, float | None] = (0, None)
+
+    def sent(self, event: RequestSent) -> None:
+        self.tally.sent(event)
+        self._due[event.index] = event.t_sched
+
+    def first(self, event: RequestFirst) -> float | None:
+        """When the request was due; None if it is not one of the open ones."""
+        self.tally.first(event)
+        if event.index in self._due:
+            self._with_first.add(event.index)
+        return self._due.get(event.index)
+
+    def ended(self, event: RequestEnded) -> bool | None:
+        """Whether it had a first token before; None if it was never sent."""
+        self.tally.ended(event)
+        if self._due.pop(event.index, None) is None:
+            return None
+        had_first = event.index in self._with_first
+        self._with_first.discard(event.index)
+        return had_first
+
+    def decide(self, t: float, reason: str) -> None:
+        """The repeat is judged; from now on its account is that of this moment."""
+        self._decided_bounds = self.bounds(t)
+        self.decided, self._decided_at = reason, t
+
+    def bounds(self, now: float) -> Bounds:
+        """The account at `now`. Nothing counts as late before its report has had time to get here, as when it is judged."""
+        return self._decided_bounds or self.tally.bounds(now - REPORT_DELAY_S)
+
+    def rate_rps(self, now: float) -> float:
+        """The rate of the segment that is being sent at `now`."""
+        left_s = max(now - self.order.start_at, 0.0)
+        for segment in self.order.segments:
+            if left_s < segment.duration_s:
+                return segment.rate_rps
+            left_s -= segment.duration_s
+        return self.order.segments[-1].rate_rps
+
+    def view(self, now: float) -> RepeatView:
+        now = min(now, self._decided_at)
+        elapsed_s = max(now - self.order.start_at, 0.0)
+        return RepeatView(
+            index=self.order.repeat,
+            bounds=self.bounds(now),
+            part=self._part(elapsed_s),
+            elapsed_s=elapsed_s,
+            length_s=self._window[1],
+            sent=self.tally.sent_count,
+            in_flight=self.tally.in_flight,
+            no_first_token=self.tally.no_first_token,
+            errors=sum(self.tally.errors.values()),
+            lateness_p99_s=self._lateness_p99_s(),
+            decided=self.decided,
+        )
+
+    def _part(self, elapsed_s: float) -> Part:
+        if self.decided is not None:
+            return "decided"
+        begin_s, end_s = self._window
+        if elapsed_s < begin_s:
+            return "warm-up"
+        return "measuring" if elapsed_s < end_s else "waiting"
+
+    def _lateness_p99_s(self) -> float | None:
+        """Over all sends so far; reckoned again only when there are more."""
+        if self.tally.sent_count != self._late_p99_s[0]:
+            self._late_p99_s = self.tally.sent_count, self.tally.lateness_s.p99
+        return self._late_p99_s[1]
+
+
+def window_s(segments: tuple[Segment, ...]) -> tuple[float, float]:
+    """Begin and end of the measured part, in seconds after the order's time zero."""
+    begin_s = end_s = t_s = 0.0
+    seen = False
+    for segment in segments:
+        if segment.role == "measured":
+            begin_s = begin_s if seen else t_s
+            end_s, seen = t_s + segment.duration_s, True
+        t_s += segment.duration_s
+    return begin_s, end_s

@@ -1,0 +1,125 @@
+"""A session on fakes, and what tests ask about its run."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+
+from core.config import ProbeConfig
+from core.records import Answer
+from core.run import log as runs
+from core.run.events import Event, RunEnded, time_of
+from core.run.log import RunLog
+from core.run.session import Session
+from core.run.state import State
+from core.run.view import RunView
+from core.server.http import Credential
+from core.server.preflight import SendSingles
+from tests.core.run.fakes import FakeGenerator, FakePreflight, FakeScraper, FakeServer, config
+from tests.core.run.virtual import now, run
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Event)
+
+
+@dataclass
+class Bench:
+    """A session on fakes, made inside the virtual loop."""
+
+    log: RunLog
+    probe: ProbeConfig = field(default_factory=config)
+    refuse: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.server = FakeServer()
+        self.generator = FakeGenerator(self.server)
+        self.scraper = FakeScraper(self.server)
+        self.session = Session(
+            self.probe,
+            self.log,
+            start_load=self._start,
+            preflight=self._preflight,
+            scraper=self._scrape,
+            http=lambda: httpx.AsyncClient(transport=httpx.MockTransport(self._answer), trust_env=False),
+            clock=now,
+        )
+
+    async def _start(self) -> FakeGenerator:
+        return self.generator
+
+    def _preflight(
+        self, config: ProbeConfig, api_key: str | None, nonce: str, http: httpx.AsyncClient, send: SendSingles
+    ) -> FakePreflight:
+        preflight = FakePreflight(config, api_key, nonce, http, send)
+        preflight.refuse = self.refuse
+        return preflight
+
+    def _scrape(self, url: str, client: httpx.AsyncClient, credential: Credential) -> FakeScraper:
+        return self.scraper
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        if not self.server.healthy:
+            raise httpx.ConnectError("refused")
+        return httpx.Response(200)
+
+
+def on_bench(
+    path: Path,
+    work: Callable[[Bench], Awaitable[T]],
+    *,
+    refuse: tuple[str, ...] = (),
+    probe: ProbeConfig | None = None,
+    set_up: Callable[[Bench], None] = lambda bench: None,
+) -> tuple[Bench, T]:
+    """Do `work` on a fresh bench in virtual time."""
+
+    async def whole() -> tuple[Bench, T]:
+        log = RunLog(path)
+        try:
+            bench = Bench(log, probe or config(), refuse)
+            set_up(bench)
+            return bench, await work(bench)
+        finally:
+            log.close()
+
+    return run(whole())
+
+
+def to_the_end(bench: Bench) -> Awaitable[Answer]:
+    return bench.session.run()
+
+
+def stopped_at(t: float) -> Callable[[Bench], Awaitable[Answer]]:
+    """Run, and stop (twice) at virtual time `t`."""
+
+    async def work(bench: Bench) -> Answer:
+        loop = asyncio.get_running_loop()
+        loop.call_at(t, bench.session.stop)
+        loop.call_at(t + 0.01, bench.session.stop)
+        return await bench.session.run()
+
+    return work
+
+
+def events_of(path: Path, kind: type[E]) -> list[E]:
+    return [event for event in runs.read(path) if isinstance(event, kind)]
+
+
+def final_view(path: Path) -> RunView:
+    state, last = State(), 0.0
+    for event in runs.read(path):
+        state.apply(event)
+        last = time_of(event)
+    return state.view(last)
+
+
+def assert_ended_clean(bench: Bench, path: Path) -> None:
+    """No load is left, it was off before the run said that it had ended, and no event came after that."""
+    events = list(runs.read(path))
+    assert isinstance(events[-1], RunEnded)
+    assert not bench.generator.loading
+    assert bench.generator.closed_at is not None
+    assert bench.generator.closed_at <= events[-1].t

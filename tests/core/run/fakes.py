@@ -1,0 +1,300 @@
+"""Stand-ins for the child, the checks and the scraper: a server with a known knee, in virtual time and without sockets."""
+
+import asyncio
+import heapq
+import math
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+import httpx
+import msgspec
+import numpy as np
+
+from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
+from core.errors import UserError
+from core.load.arrivals import draw
+from core.records import (
+    Check,
+    ChildMessage,
+    Ending,
+    Hello,
+    LoadDone,
+    LoadReady,
+    LoadTick,
+    PromptAlphabet,
+    RepeatOrder,
+    RequestEnded,
+    RequestFirst,
+    RequestRecord,
+    RequestSent,
+    ServerInfo,
+    ServerSample,
+)
+from core.server.metrics import ScrapeError
+from core.server.preflight import SendSingles
+from tests.core.run.virtual import now
+
+SLOTS = 8
+SERVICE_S = 0.8
+PREFILL_S = 0.05
+CAPACITY_RPS = SLOTS / SERVICE_S
+TOKENS = 17
+
+
+def config(**method: object) -> ProbeConfig:
+    return ProbeConfig(
+        target=Target(url="http://127.0.0.1:8000", model="fake"),
+        slo=Slo(ttft_s=0.5, tpot_s=0.06),
+        workload=Workload(input_tokens=Lengths(median=32), output_tokens=Lengths(median=TOKENS)),
+        method=Method(**method),  # type: ignore[arg-type]
+    )
+
+
+@dataclass
+class FakeServer:
+    """First come, first served, SLOTS at a time, SERVICE_S each. What is wrong with it is set by the tests.
+
+    From `refuses_from` on it refuses connections; with `cuts` it also breaks those that are open then.
+    """
+
+    frozen_at: float = math.inf
+    refuses_from: float = math.inf
+    cuts: bool = False
+    healthy: bool = True
+    in_flight: set[tuple[int, int]] = field(default_factory=set)
+    tokens: float = 0.0
+    ended: float = 0.0
+
+    def sample(self) -> ServerSample:
+        running = min(len(self.in_flight), SLOTS)
+        return ServerSample(
+            t=now(),
+            took_s=0.0,
+            running=running,
+            waiting=len(self.in_flight) - running,
+            kv_usage_frac=running / SLOTS,
+            preemptions_total=0.0,
+            generation_tokens_total=self.tokens,
+            requests_success_total=self.ended,
+            epoch=1.0,
+        )
+
+
+class FakeGenerator:
+    """Sends on schedule to a FakeServer. `late_s` of an order makes all its sends late."""
+
+    def __init__(self, server: FakeServer) -> None:
+        self.server = server
+        self.commands: list[str] = []
+        self.orders: list[RepeatOrder] = []
+        self.late_s: Callable[[RepeatOrder], float] = lambda order: 0.0
+        self.dies_at = math.inf
+        self.closed_at: float | None = None
+        self._hello: Hello | None = None
+        self._inbox: asyncio.Queue[ChildMessage | None] = asyncio.Queue()
+        self._task: asyncio.Task[None] | None = None
+        self._stop_at = math.inf
+        self._aborted = asyncio.Event()
+        self._inbox.put_nowait(LoadReady(t=now(), python="3.11", loop="virtual", transport="fake", fd_limit=1024))
+
+    async def hello(self, hello: Hello) -> None:
+        self._hello = hello
+
+    async def order(self, order: RepeatOrder) -> None:
+        assert self._hello is not None
+        assert self._task is None or self._task.done(), "an order came while another was running"
+        self.orders.append(order)
+        self.commands.append(f"order {order.order}")
+        self._stop_at = math.inf
+        self._aborted = asyncio.Event()
+        self._task = asyncio.create_task(self._run(order, self._hello))
+
+    async def stop_arrivals(self, order: int) -> None:
+        self.commands.append(f"stop_arrivals {order}")
+        self._stop_at = min(self._stop_at, now())
+
+    async def abort(self, order: int) -> None:
+        self.commands.append(f"abort {order}")
+        self._aborted.set()
+
+    async def messages(self) -> AsyncIterator[ChildMessage]:
+        while True:
+            try:
+                async with asyncio.timeout(None if self.dies_at == math.inf else max(self.dies_at - now(), 0)):
+                    message = await self._inbox.get()
+            except TimeoutError:
+                self._end()
+                raise UserError("The load generator ended by itself (signal SIGKILL).", exit_code=3) from None
+            if message is None:
+                return
+            yield message
+
+    async def close(self) -> None:
+        self.closed_at = now() if self.closed_at is None else self.closed_at
+        self._end()
+        self._inbox.put_nowait(None)
+
+    def say(self, message: ChildMessage, turns: int = 0) -> None:
+        """Let the session read `message`, after so many turns of the loop."""
+        if turns:
+            asyncio.get_running_loop().call_soon(self.say, message, turns - 1)
+        else:
+            self._inbox.put_nowait(message)
+
+    @property
+    def loading(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    def _end(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self.server.in_flight.clear()
+
+    async def _run(self, order: RepeatOrder, hello: Hello) -> None:
+        plan = draw(order, hello.workload)
+        due = order.start_at + plan.offsets_s + self.late_s(order)
+        events = self._events(order, due.tolist(), plan.offsets_s)
+        sent = 0
+        open_: dict[int, RequestEnded] = {}
+        for t, what in events:
+            if await self._aborted_before(t):
+                break
+            if isinstance(what, RequestSent):
+                if t > self._stop_at:
+                    continue
+                sent += 1
+                open_[what.index] = _aborted(what)
+                self.server.in_flight.add((order.order, what.index))
+                self._inbox.put_nowait(what)
+            elif isinstance(what, LoadTick):
+                if not open_ and (t > self._stop_at or t > due[-1]):
+                    break
+                self._inbox.put_nowait(what)
+            elif what.index in open_:
+                if isinstance(what, RequestEnded):
+                    del open_[what.index]
+                    self._finished(what)
+                self._inbox.put_nowait(what)
+        for index, record in open_.items():
+            self.server.in_flight.discard((order.order, index))
+            self._inbox.put_nowait(msgspec.structs.replace(record, t_end=now()))
+        done = LoadDone(order=order.order, t=now(), sent=sent, unsent=0, cpu_frac=0.01, loop_lag_max_s=0.0)
+        self._inbox.put_nowait(done)
+
+    def _finished(self, record: RequestEnded) -> None:
+        self.server.in_flight.discard((record.order, record.index))
+        self.server.tokens += record.output_tokens
+        self.server.ended += record.ending == "ok"
+
+    async def _aborted_before(self, t: float) -> bool:
+        try:
+            async with asyncio.timeout(max(t - now(), 0)):
+                await self._aborted.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _events(
+        self, order: RepeatOrder, due: list[float], offsets_s: "np.typing.NDArray[np.float64]"
+    ) -> list[tuple[float, RequestSent | RequestFirst | RequestEnded | LoadTick]]:
+        """Everything that will happen if nobody stops it, in order of time: arrivals are known, so the queue is, too."""
+        free = [0.0] * SLOTS
+        events: list[tuple[float, RequestSent | RequestFirst | RequestEnded | LoadTick]] = []
+        last = due[-1]
+        for index, t in enumerate(due):
+            sched = order.start_at + float(offsets_s[index])
+            events.append((t, RequestSent(order=order.order, index=index, t_sched=sched, t_sent=t)))
+            start = max(t, free[0])
+            first, end = start + PREFILL_S, start + SERVICE_S
+            if t >= self.server.refuses_from:
+                events.append((t, _record(order.order, index, sched, t, None, t, "connection")))
+                continue
+            heapq.heapreplace(free, end)
+            if self.server.cuts and end >= self.server.refuses_from:
+                cut = self.server.refuses_from
+                events.append((cut, _record(order.order, index, sched, t, None, cut, "truncated")))
+                continue
+            if first < self.server.frozen_at:
+                events.append((first, RequestFirst(order=order.order, index=index, t_first=first, first_tokens=1)))
+            if end < self.server.frozen_at:
+                events.append((end, _record(order.order, index, sched, t, first, end, "ok")))
+                last = max(last, end)
+        until = 1000 if min(self.server.frozen_at, self.server.refuses_from) < math.inf else 2
+        for k in range(1, int(2 * (last - order.start_at)) + until):
+            t = order.start_at + 0.5 * k
+            events.append((t, LoadTick(order=order.order, t=t, in_flight=0, loop_lag_max_s=0.0, cpu_frac=0.01)))
+        return sorted(events, key=lambda pair: pair[0])
+
+
+def _record(order: int, index: int, sched: float, sent: float, first: float | None, end: float, ending: Ending) -> RequestEnded:
+    ok = ending == "ok"
+    return RequestEnded(
+        order=order,
+        index=index,
+        t_sched=sched,
+        t_sent=sent,
+        t_first=first,
+        t_last=end if ok else None,
+        t_end=end,
+        first_tokens=1 if ok else 0,
+        output_tokens=TOKENS if ok else 0,
+        prompt_tokens=32 if ok else None,
+        asked_input=32,
+        asked_output=TOKENS,
+        ending=ending,
+        finish_reason="length" if ok else None,
+    )
+
+
+def _aborted(sent: RequestSent) -> RequestEnded:
+    return _record(sent.order, sent.index, sent.t_sched, sent.t_sent, None, sent.t_sent, "aborted")
+
+
+class FakePreflight:
+    """Four single requests through the generator, as the real one sends them; then one check of each name in `refuse`."""
+
+    def __init__(self, config: ProbeConfig, api_key: str | None, nonce: str, http: httpx.AsyncClient, send: SendSingles) -> None:
+        self.info = ServerInfo(url=config.target.url, version="0.32.0", model="fake", metrics_url="http://127.0.0.1:8000/metrics")
+        self.singles: list[RequestRecord] = []
+        self.hello: Hello | None = Hello(
+            target=config.target, model="fake", workload=config.workload, alphabet=PromptAlphabet(token_ids=(1, 2)), nonce=nonce
+        )
+        self.refuse: tuple[str, ...] = ()
+        self._send = send
+
+    async def checks(self) -> AsyncIterator[Check]:
+        yield Check(check="reachable", status="pass", message="The server answers.")
+        assert self.hello is not None
+        self.singles = (await self._send(self.hello, 4, "single"))[1:]
+        yield Check(check="request", status="pass", message="Four requests were answered.")
+        for name in self.refuse:
+            yield Check(check=name, status="refuse", message=f"{name} is not right; mend it.")
+
+
+class FakeScraper:
+    """Reads a FakeServer twice a second; from `hangs_at` on, a reading never ends."""
+
+    def __init__(self, server: FakeServer) -> None:
+        self._server = server
+        self.hangs_at = math.inf
+        self.fails_at = math.inf
+
+    async def readings(self) -> AsyncIterator[ServerSample | ScrapeError]:
+        while True:
+            if now() >= self.hangs_at:
+                await asyncio.Event().wait()
+            if now() >= self.fails_at:
+                raise RuntimeError("the parser met what nobody foresaw")
+            yield self._server.sample()
+            await asyncio.sleep(0.5)
+
+
+def long_run_attainment(rate_rps: float, ttft_s: float, n: int = 40_000) -> float:
+    """Attainment of the FakeServer under Poisson load in the long run, by the same queue."""
+    rng = np.random.default_rng(1)
+    free, good = [0.0] * SLOTS, 0
+    for t in np.cumsum(rng.exponential(1 / rate_rps, n)).tolist():
+        start = max(t, free[0])
+        heapq.heapreplace(free, start + SERVICE_S)
+        good += start + PREFILL_S - t <= ttft_s
+    return good / n

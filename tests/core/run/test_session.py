@@ -1,0 +1,184 @@
+"""Whole runs on fakes, in virtual time: the answer, the log, the views, and stopping."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from core.judge.search import Search
+from core.records import Answer, StepResult
+from core.run import log as runs
+from core.run.events import Event, LoadStateChanged, RepeatJudged, RunEnded, StepJudged, StepStarted
+from core.run.log import RunLog
+from core.run.state import State
+from core.run.view import RunView
+from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_view, on_bench, stopped_at, to_the_end
+from tests.core.run.fakes import CAPACITY_RPS, config, long_run_attainment
+from tests.core.run.virtual import now
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.jsonl"
+
+
+def knee_in_the_long_run(ttft_s: float) -> float:
+    low, high = 0.5 * CAPACITY_RPS, CAPACITY_RPS
+    for _ in range(6):
+        middle = (low + high) / 2
+        low, high = (middle, high) if long_run_attainment(middle, ttft_s) >= 0.95 else (low, middle)
+    return (low + high) / 2
+
+
+def test_a_quick_run_brackets_the_knee_of_the_server(path: Path) -> None:
+    bench, answer = on_bench(path, to_the_end)
+
+    knee = knee_in_the_long_run(config().slo.ttft_s or 0.0)
+    assert answer.outcome == "bracket"
+    assert answer.knee.pass_rps is not None
+    assert answer.knee.first_fail_rps is not None
+    assert answer.knee.pass_rps <= knee <= answer.knee.first_fail_rps <= 1.43 * answer.knee.pass_rps
+    assert_ended_clean(bench, path)
+
+
+def test_the_log_of_a_run_gives_the_same_final_view(path: Path) -> None:
+    bench, answer = on_bench(path, to_the_end)
+
+    view = final_view(path)
+    assert view == bench.session.state.view(1e9)
+    assert view.answer == answer
+    assert view.client is not None
+    assert view.client.transport == "fake"
+    assert view.steps[0].phase == "ramp"
+
+
+def test_views_taken_while_it_runs_are_those_of_the_log_up_to_there(path: Path) -> None:
+    views: list[RunView] = []
+
+    async def work(bench: Bench) -> None:
+        task = asyncio.create_task(bench.session.run())
+        while not task.done():
+            await asyncio.sleep(0.237)
+            views.append(bench.session.state.view(now()))
+
+    on_bench(path, work)
+
+    state, applied, events = State(), 0, list(runs.read(path))
+    for view in views:
+        for event in events[applied : view.version]:
+            state.apply(event)
+        applied = view.version
+        assert state.view(1000.0 + view.now_s) == view
+    fresh = State()
+    for event in events:
+        fresh.apply(event)
+    assert state.view(1e9) == fresh.view(1e9)
+
+
+def test_orders_rise_and_each_starts_after_the_last_has_ended(path: Path) -> None:
+    bench, _ = on_bench(path, to_the_end)
+
+    numbers = [order.order for order in bench.generator.orders]
+    assert numbers == sorted(set(numbers))
+    states = [event.state for event in events_of(path, LoadStateChanged)]
+    assert [state for state in states if state != "draining"] == ["loading", "idle"] * len(events_of(path, RepeatJudged))
+    assert {order.phase for order in bench.generator.orders[:4]} == {"single"}
+    assert [order.repeat for order in bench.generator.orders[:4]] == [0, 1, 2, 3]
+    assert all(order.seed == 11 for order in bench.generator.orders)
+
+
+def test_single_requests_leave_no_trace_in_steps_and_series(path: Path) -> None:
+    on_bench(path, to_the_end)
+
+    state, step = State(), None
+    for event in runs.read(path):
+        if isinstance(event, StepStarted):
+            step = event
+            break
+        state.apply(event)
+    assert step is not None
+    view = state.view(step.t)
+    assert view.current is None
+    assert all(point.in_flight is None and point.offered_rps == 0 for point in view.series)
+
+
+def test_the_expected_time_is_told_with_each_step(path: Path) -> None:
+    on_bench(path, to_the_end)
+
+    assert all(event.left_s is not None and event.left_s > 0 for event in events_of(path, StepStarted))
+
+
+def test_stop_in_the_middle_of_a_step_keeps_what_is_finished(path: Path) -> None:
+    bench, answer = on_bench(path, stopped_at(1040.0))
+
+    assert answer.outcome == "interrupted"
+    assert answer.knee.first_fail_rps is not None, "the ramp had ended before"
+    assert [result.verdict for result in (event.result for event in events_of(path, StepJudged))] == ["fail", "unjudged"]
+    assert events_of(path, StepJudged)[-1].result.reason == "stopped"
+    assert events_of(path, RepeatJudged)[-1].result.verdict == "unjudged"
+    assert events_of(path, RepeatJudged)[-1].result.sent > 0
+    assert events_of(path, LoadStateChanged)[-1].state == "stopped"
+    assert bench.generator.commands[-1] == f"abort {bench.generator.orders[-1].order}"
+    assert events_of(path, RunEnded)[0].t < 1040.5
+    assert_ended_clean(bench, path)
+    assert final_view(path) == bench.session.state.view(1e9)
+
+
+def test_stop_during_preflight(path: Path) -> None:
+    bench, answer = on_bench(path, stopped_at(1001.0))
+
+    assert answer.outcome == "interrupted"
+    assert events_of(path, StepJudged) == []
+    assert_ended_clean(bench, path)
+
+
+def test_stop_before_the_run_sends_nothing(path: Path) -> None:
+    async def work(bench: Bench) -> Answer:
+        bench.session.stop()
+        return await bench.session.run()
+
+    bench, answer = on_bench(path, work)
+
+    assert answer.outcome == "interrupted"
+    assert bench.generator.orders == []
+    assert isinstance(list(runs.read(path))[-1], RunEnded)
+
+
+def test_a_cancelled_run_leaves_no_load_and_a_whole_log(path: Path) -> None:
+    async def work(bench: Bench) -> None:
+        task = asyncio.create_task(bench.session.run())
+        await asyncio.sleep(40)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    bench, _ = on_bench(path, work)
+
+    assert events_of(path, RunEnded)[0].answer.outcome == "interrupted"
+    assert_ended_clean(bench, path)
+
+
+def test_the_log_is_on_the_disk_after_each_repeat_and_at_the_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[list[Event]] = []
+    monkeypatch.setattr(RunLog, "sync", lambda log: synced.append(list(runs.read(log.path))))
+    on_bench(path, to_the_end)
+
+    judged = len(events_of(path, RepeatJudged))
+    assert [type(events[-1]) for events in synced] == [RepeatJudged] * judged + [RunEnded]
+
+
+def test_the_search_learns_the_mean_latency_of_a_step_that_passed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    learned: list[tuple[StepResult, float | None]] = []
+    observe = Search.observe_step
+
+    def spy(search: Search, result: StepResult, mean_e2e_s: float | None) -> None:
+        learned.append((result, mean_e2e_s))
+        observe(search, result, mean_e2e_s)
+
+    monkeypatch.setattr(Search, "observe_step", spy)
+    on_bench(path, to_the_end, probe=config(start_rps=0.7))
+
+    assert {result.verdict for result, _ in learned} == {"pass", "fail"}
+    for result, mean_e2e_s in learned:
+        assert mean_e2e_s == (result.repeats[-1].e2e_s.mean if result.verdict == "pass" else None)
+        assert result.verdict == "fail" or mean_e2e_s is not None

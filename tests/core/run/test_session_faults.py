@@ -1,0 +1,206 @@
+"""Whole runs in which something goes wrong, in virtual time: no fault is read as a knee, and none leaves load running."""
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core.config import Slo
+from core.run import log as runs
+from core.run.events import Note, RepeatJudged, RepeatStarted, RunEnded, StepJudged
+from core.run.readings import FRESH_S
+from tests.core.run.bench import Bench, assert_ended_clean, events_of, on_bench, to_the_end
+from tests.core.run.fakes import config
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.jsonl"
+
+
+def test_a_void_repeat_is_done_once_more_with_the_same_index(path: Path) -> None:
+    late: list[int] = []
+
+    def once_late(bench: Bench) -> None:
+        def late_s(order: object) -> float:
+            search = getattr(order, "phase", "") == "search"
+            late.append(1) if search else None
+            return 2.0 if search and len(late) == 1 else 0.0
+
+        bench.generator.late_s = late_s
+
+    _, answer = on_bench(path, to_the_end, set_up=once_late)
+
+    assert answer.outcome == "bracket"
+    step = events_of(path, StepJudged)[1].result
+    assert [(repeat.index, repeat.verdict) for repeat in step.repeats] == [(0, "void"), (0, "pass")]
+    assert step.verdict == "pass"
+    assert step.floor == step.repeats[1].attainment_interval
+    assert any("done again" in note.text and "late" in note.text for note in events_of(path, Note))
+    orders = [event.order for event in events_of(path, RepeatStarted) if event.order.phase == "search"]
+    assert (orders[0].repeat, orders[0].segments) == (orders[1].repeat, orders[1].segments)
+
+
+def test_a_second_void_ends_the_run_without_an_answer(path: Path) -> None:
+    def late(bench: Bench) -> None:
+        bench.generator.late_s = lambda order: 2.0 if order.phase == "search" else 0.0
+
+    bench, answer = on_bench(path, to_the_end, set_up=late)
+
+    assert answer.outcome == "void"
+    assert "the client, not the server" in answer.message
+    assert events_of(path, StepJudged)[-1].result.verdict == "void"
+    assert sum(order.phase == "search" for order in bench.generator.orders) == 2
+    assert_ended_clean(bench, path)
+
+
+def test_a_ramp_by_a_late_client_says_nothing_about_the_server(path: Path) -> None:
+    def late(bench: Bench) -> None:
+        bench.generator.late_s = lambda order: 2.0 if order.phase == "ramp" else 0.0
+
+    _, answer = on_bench(path, to_the_end, set_up=late)
+
+    assert answer.outcome == "void"
+    assert answer.knee.first_fail_rps is None
+
+
+def test_death_of_the_child_ends_the_run(path: Path) -> None:
+    def dies(bench: Bench) -> None:
+        bench.generator.dies_at = 1040.0
+
+    bench, answer = on_bench(path, to_the_end, set_up=dies)
+
+    assert answer.outcome == "void"
+    assert "SIGKILL" in answer.message
+    assert [event.result.verdict for event in events_of(path, StepJudged)] == ["fail", "unjudged"]
+    assert_ended_clean(bench, path)
+
+
+def test_a_scrape_that_hangs_delays_neither_sends_nor_verdicts(path: Path) -> None:
+    def hangs(bench: Bench) -> None:
+        bench.scraper.hangs_at = 1030.0
+
+    _, normal = on_bench(path, to_the_end)
+    hung_path = path.with_name("hung.jsonl")
+    bench, hung = on_bench(hung_path, to_the_end, set_up=hangs)
+
+    assert hung.knee == normal.knee
+    judged, judged_hung = events_of(path, RepeatJudged), events_of(hung_path, RepeatJudged)
+    assert [event.result.sent for event in judged] == [event.result.sent for event in judged_hung]
+    assert all(b.t - a.t <= FRESH_S * len(judged) for a, b in zip(judged, judged_hung, strict=True))
+    assert any("no new reading" in note.text for note in events_of(hung_path, Note))
+    age = bench.session.state.view(1e9).sample_age_s
+    assert age is not None
+    assert age > 10
+
+
+def test_an_error_nobody_foresaw_stops_the_load_first_and_is_raised(path: Path) -> None:
+    caught: list[str] = []
+
+    def breaks(bench: Bench) -> None:
+        bench.scraper.fails_at = 1035.0
+
+    async def work(bench: Bench) -> None:
+        try:
+            await bench.session.run()
+        except RuntimeError as error:
+            caught.append(str(error))
+
+    bench, _ = on_bench(path, work, set_up=breaks)
+
+    assert caught == ["the parser met what nobody foresaw"]
+    assert events_of(path, RunEnded)[0].answer.outcome == "void"
+    assert "nobody foresaw" in events_of(path, RunEnded)[0].answer.message
+    assert events_of(path, StepJudged)[-1].result.verdict == "unjudged"
+    assert_ended_clean(bench, path)
+
+
+@pytest.mark.parametrize("frozen_at", [1018.0, 1040.0, 1062.0], ids=["ramp", "step", "next step"])
+def test_a_frozen_server_is_no_knee(path: Path, frozen_at: float) -> None:
+    def freezes(bench: Bench) -> None:
+        bench.server.frozen_at = frozen_at
+
+    bench, answer = on_bench(path, to_the_end, set_up=freezes, probe=config(start_rps=0.7))
+
+    assert answer.outcome == "void"
+    assert "has produced nothing for 10 s" in answer.message
+    last = events_of(path, StepJudged)[-1].result
+    assert last.verdict == "void"
+    assert answer.knee.first_fail_rps != last.rate_rps
+    assert any(command.startswith("stop_arrivals") for command in bench.generator.commands)
+    assert_ended_clean(bench, path)
+
+
+@pytest.mark.parametrize("cuts", [False, True], ids=["refuses", "crashes"])
+def test_a_server_that_is_gone_is_no_knee(path: Path, cuts: bool) -> None:
+    def goes(bench: Bench) -> None:
+        bench.server.refuses_from, bench.server.cuts = 1040.0, cuts
+        asyncio.get_running_loop().call_at(1040.0, setattr, bench.server, "healthy", False)
+
+    bench, answer = on_bench(path, to_the_end, set_up=goes)
+
+    assert answer.outcome == "void"
+    assert "the server was lost" in answer.message
+    assert events_of(path, StepJudged)[-1].result.verdict == "void"
+    assert_ended_clean(bench, path)
+
+
+def test_a_server_that_refuses_connections_but_is_there_fails(path: Path) -> None:
+    def refuses(bench: Bench) -> None:
+        bench.server.refuses_from = 1040.0
+
+    _, answer = on_bench(path, to_the_end, set_up=refuses)
+
+    step = events_of(path, StepJudged)[1].result
+    assert step.verdict == "fail"
+    assert step.repeats[0].endings["connection"] > 0
+    assert answer.outcome == "below"
+
+
+def test_a_refused_check_sends_no_load(path: Path) -> None:
+    bench, answer = on_bench(path, to_the_end, refuse=("prompt length",))
+
+    assert answer.outcome == "refused"
+    assert answer.message == "prompt length is not right; mend it."
+    assert {order.phase for order in bench.generator.orders} == {"single"}
+    assert_ended_clean(bench, path)
+
+
+def test_limits_that_single_requests_miss_are_infeasible(path: Path) -> None:
+    strict = msgspec.structs.replace(config(), slo=Slo(ttft_s=0.01, tpot_s=None))
+    bench, answer = on_bench(path, to_the_end, refuse=("slo",), probe=strict)
+
+    assert answer.outcome == "infeasible"
+    assert "even single requests miss the limits" in answer.message
+    assert {order.phase for order in bench.generator.orders} == {"single"}
+
+
+def test_the_checks_alone(path: Path) -> None:
+    bench, checks = on_bench(path, lambda bench: bench.session.preflight(), refuse=("model",))
+
+    assert [check.status for check in checks] == ["pass", "pass", "refuse"]
+    assert bench.generator.closed_at is not None
+    assert {order.phase for order in bench.generator.orders} == {"single"}
+
+
+def test_a_full_disk_ends_the_run_with_its_reason(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    room = [100_000]
+
+    def little_room(fd: int, data: bytes) -> int:
+        room[0] -= len(data)
+        if room[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(fd, data)
+
+    monkeypatch.setattr(os, "write", little_room)
+    bench, answer = on_bench(path, to_the_end)
+
+    assert answer.outcome == "void"
+    assert "the disk is full" in answer.message
+    assert not bench.generator.loading
+    assert bench.session.state.view(1e9).answer == answer
+    assert len(list(runs.read(path))) > 10

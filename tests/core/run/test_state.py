@@ -1,0 +1,295 @@
+"""The reducer: what the events of a run make of its view."""
+
+import random
+
+import msgspec
+import pytest
+
+from core.judge.stopping import REPORT_DELAY_S
+from core.records import Answer, Check, Knee, LoadTick, Percentiles, RepeatResult, Segment, ServerInfo, StepResult
+from core.run.events import (
+    CheckDone,
+    Event,
+    LoadStateChanged,
+    Note,
+    RepeatJudged,
+    RunEnded,
+    SampleFailed,
+    ServerKnown,
+    ServerSampled,
+    StepJudged,
+    StepStarted,
+    time_of,
+)
+from core.run.series import MAX_BINS
+from core.run.state import LINES_KEPT, State
+from tests.core.run.events import CONFIG, START, due, ended, first, opening, order, request, sample, sent, started
+
+
+def applied(*events: Event) -> State:
+    state = State()
+    for event in events:
+        state.apply(event)
+    return state
+
+
+def tick(t: float) -> LoadTick:
+    return LoadTick(order=1, t=t, in_flight=0, loop_lag_max_s=0.0, cpu_frac=0.0)
+
+
+def repeat_result(interval: tuple[float, float] = (0.9, 0.9), verdict: str = "pass") -> RepeatResult:
+    none = Percentiles()
+    return RepeatResult(
+        index=0, order=1, verdict=verdict, reason="because", attainment=interval[0], attainment_interval=interval,  # type: ignore[arg-type]
+        planned=40, sent=40, succeeded=40, good=36, misses=4, errors=0, error_rate=0.0, endings={"ok": 40}, lateness_s=none,
+        queue="flat", offered_rps=4.0, served_rps=4.0, goodput_rps=3.6, output_tps=1.0, total_tps=1.0, ttft_s=none, tpot_s=none,
+        e2e_s=none, itl_s=none,
+    )  # fmt: skip
+
+
+def step_result(**changes: object) -> StepResult:
+    result = StepResult(
+        step=1, rate_rps=4.0, phase="search", verdict="pass", reason="all fine", floor=(0.9, 0.9), repeats=(repeat_result(),)
+    )
+    return msgspec.structs.replace(result, **changes)
+
+
+def test_before_the_start_there_is_nothing() -> None:
+    view = State().view(123.0)
+
+    assert view.config is None
+    assert view.series == ()
+    assert view.now_s == 0
+
+
+def test_facts_of_the_run() -> None:
+    check = Check(check="model", status="pass", message="One model.")
+    info = ServerInfo(url="http://x", model="tiny")
+    state = applied(
+        started(),
+        CheckDone(t=START + 1, check=check),
+        ServerKnown(t=START + 2, info=info),
+        LoadStateChanged(t=START + 3, state="loading"),
+    )
+    view = state.view(START + 4)
+
+    assert (view.config, view.checks, view.server, view.load) == (CONFIG, (check,), info, "loading")
+    assert view.now_s == 4
+    assert view.version == 4
+    assert view.duration_s is None
+
+
+def test_a_running_step_and_its_repeat() -> None:
+    plan = order()
+    times = due(plan)
+    warm = int((times < START + 5).sum())
+    events = opening(plan)
+    for index, t in enumerate(times[times < START + 8]):
+        events.append(sent(index, t, late_s=0.002))
+    state = applied(*events)
+
+    view = state.view(START + 8)
+    assert view.current is not None
+    assert view.current.live is not None
+    live = view.current.live
+    n = int((times < START + 8).sum())
+    assert (live.sent, live.in_flight, live.no_first_token) == (n, n, n)
+    assert live.part == "measuring"
+    assert live.elapsed_s == pytest.approx(7.0)
+    assert live.length_s == 14.0
+    assert live.lateness_p99_s == pytest.approx(0.002)
+    assert live.bounds.sent == n - warm
+    assert view.current.finished == ()
+    assert view.left_s == pytest.approx(100 - 7.5)
+    assert state.tally is not None
+
+
+@pytest.mark.parametrize(
+    ("after_s", "part"), [(-0.2, "warm-up"), (3.9, "warm-up"), (4.1, "measuring"), (13.9, "measuring"), (14.1, "waiting")]
+)
+def test_the_parts_of_a_repeat(after_s: float, part: str) -> None:
+    view = applied(*opening(order())).view(START + 1 + after_s)
+
+    assert view.current is not None
+    assert view.current.live is not None
+    assert view.current.live.part == part
+    assert view.current.live.elapsed_s >= 0
+
+
+def test_the_rate_of_a_ramp_is_that_of_the_segment_being_sent() -> None:
+    segments = tuple(Segment(rate_rps=rate, duration_s=5.0, role="measured") for rate in (1.0, 2.0, 4.0))
+    state = applied(*opening(order(phase="ramp", segments=segments)))
+
+    rates = [view.current.rate_rps for t in (0, 4.9, 5.1, 14, 99) if (view := state.view(START + 1 + t)).current]
+    assert rates == [1.0, 1.0, 2.0, 4.0, 4.0]
+
+
+def test_a_request_that_ends_leaves_the_counts() -> None:
+    plan = order()
+    t0, t1, t2 = due(plan)[:3]
+    events = [
+        *opening(plan),
+        *request(0, t0),
+        sent(1, t1),
+        ended(1, t1, t1 + 0.2, ttft_s=None, ending="http"),
+        sent(2, t2),
+        first(2, t2 + 0.1),
+    ]
+    view = applied(*events).view(t2 + 0.2)
+
+    assert view.current is not None
+    assert view.current.live is not None
+    live = view.current.live
+    assert (live.sent, live.in_flight, live.no_first_token, live.errors) == (3, 1, 0, 1)
+
+
+def test_a_request_is_not_called_late_before_its_report_could_be_here() -> None:
+    plan = order()
+    times = due(plan)
+    index = int((times < START + 5).sum())
+    t = float(times[index])
+    state = applied(*opening(plan), sent(index, t))
+    limit_s = CONFIG.slo.ttft_s or 0.0
+
+    def bad(now: float) -> int:
+        current = state.view(now).current
+        assert current is not None
+        assert current.live is not None
+        return current.live.bounds.bad
+
+    assert bad(t + limit_s + 0.9 * REPORT_DELAY_S) == 0
+    assert bad(t + limit_s + 1.1 * REPORT_DELAY_S) == 1
+
+
+def test_a_judged_repeat_stands_still_and_counts_as_finished() -> None:
+    plan = order()
+    t0 = due(plan)[0]
+    state = applied(*opening(plan), sent(0, t0), RepeatJudged(t=START + 15, step=1, result=repeat_result((0.4, 0.6), "fail")))
+
+    early, late = state.view(START + 16).current, state.view(START + 60).current
+    assert early == late
+    assert early is not None
+    assert early.finished == ((0.4, 0.6),)
+    assert early.live is not None
+    assert (early.live.part, early.live.decided) == ("decided", "because")
+
+
+def test_a_void_repeat_is_not_finished() -> None:
+    state = applied(*opening(order()), RepeatJudged(t=START + 15, step=1, result=repeat_result(verdict="void")))
+
+    view = state.view(START + 15)
+    assert view.current is not None
+    assert view.current.finished == ()
+
+
+def test_a_judged_step_moves_to_the_ladder_and_says_so() -> None:
+    state = applied(*opening(order()), StepJudged(t=START + 15, result=step_result()))
+    view = state.view(START + 16)
+
+    assert view.current is None
+    assert view.left_s is None
+    assert view.steps == (step_result(),)
+    assert view.lines[-1].text == "step 1: pass at 4.00 requests/s: all fine"
+    assert view.lines[-1].t_s == 15
+
+
+def test_lines_are_notes_and_failed_readings_and_only_the_last_are_kept() -> None:
+    notes = [Note(t=START + k, level="warn", text=f"note {k}") for k in range(LINES_KEPT + 50)]
+    state = applied(started(), *notes, SampleFailed(t=START + 900, reason="metrics answer 404"))
+    view = state.view(START + 900)
+
+    assert len(view.lines) == LINES_KEPT
+    assert view.lines[-1].text == "metrics answer 404"
+    assert view.lines[-2].text == f"note {LINES_KEPT + 49}"
+    assert view.metrics_error == "metrics answer 404"
+
+
+def test_readings_and_their_age() -> None:
+    reading = sample(START + 2, running=3.0)
+    state = applied(started(), SampleFailed(t=START + 1, reason="no"), ServerSampled(t=reading.t, sample=reading))
+    view = state.view(START + 14)
+
+    assert view.sample == reading
+    assert view.sample_age_s == 12
+    assert view.metrics_error is None
+
+
+def test_after_the_end_time_stands_still() -> None:
+    answer = Answer(outcome="below", message="fails", knee=Knee())
+    state = applied(started(), RunEnded(t=START + 30, answer=answer))
+
+    assert state.view(START + 31) == state.view(START + 3000)
+    view = state.view(START + 31)
+    assert (view.answer, view.duration_s, view.now_s) == (answer, 30.0, 30.0)
+
+
+def test_an_order_without_a_step_leaves_no_trace() -> None:
+    single = msgspec.structs.replace(order(phase="single"), segments=(), offsets_s=(0.0,))
+    events = [started(), *opening(single)[2:], *request(0, START + 1)]
+    view = applied(*events).view(START + 3)
+
+    assert view.current is None
+    assert all(point.offered_rps == 0 and point.ttft_p50_s is None for point in view.series)
+
+
+def scrambled_run() -> list[Event]:
+    """A step of 30 s with metrics; reports come up to 0.2 s late and out of order, as two pipes give them."""
+    rng = random.Random(3)
+    plan = order()
+    timed: list[tuple[float, int, Event]] = []
+    for index, t in enumerate(due(plan)):
+        e2e = rng.uniform(0.2, 3.0)
+        for place, event in enumerate(request(index, float(t), ttft_s=rng.uniform(0.01, 0.19), e2e_s=e2e)):
+            timed.append((time_of(event) + 0.2 * index / 1000, place, event))
+    for k in range(80):
+        t = START + 1 + k / 2
+        timed.append((t + rng.uniform(0, 0.2), 0, ServerSampled(t=t, sample=sample(t, running=k % 7, preemptions=k))))
+        timed.append((t, 0, tick(t)))
+    return [*opening(plan), *(event for *_, event in sorted(timed, key=lambda item: item[:2]))]
+
+
+def test_views_in_between_change_nothing() -> None:
+    events = scrambled_run()
+    often, once = State(), State()
+    for event in events:
+        often.apply(event)
+        often.view(time_of(event) + 0.05)
+    for event in events:
+        once.apply(event)
+
+    for now in (START + 20, START + 44.9, START + 80):
+        assert often.view(now) == once.view(now)
+
+
+def test_closed_bins_are_made_once() -> None:
+    state, seen = State(), None
+    for event in scrambled_run():
+        state.apply(event)
+        seen = state.view(time_of(event))
+    assert seen is not None
+
+    again = state.view(START + 41.7)
+    assert all(a is b for a, b in zip(seen.series[:38], again.series[:38], strict=True))
+
+
+def test_a_long_run_keeps_its_series_bounded() -> None:
+    state = applied(started())
+    for k in range(0, 40 * MAX_BINS, 7):
+        state.apply(Note(t=START + k, text="still here"))
+    view = state.view(START + 40 * MAX_BINS)
+
+    assert len(view.series) <= MAX_BINS
+    assert view.bin_s == 64.0
+    assert view.series[-1].t_s + view.bin_s >= 40 * MAX_BINS - view.bin_s
+
+
+def test_a_new_step_begins_afresh() -> None:
+    state = applied(*opening(order()), RepeatJudged(t=START + 15, step=1, result=repeat_result()))
+    state.apply(StepJudged(t=START + 15, result=step_result()))
+    state.apply(StepStarted(t=START + 16, step=2, phase="search", rate_rps=8.0, repeats=3))
+
+    current = state.view(START + 17).current
+    assert current is not None
+    assert (current.step, current.rate_rps, current.repeats_planned, current.finished, current.live) == (2, 8.0, 3, (), None)
+    assert state.tally is None
+    assert state.view(START + 17).left_s is None

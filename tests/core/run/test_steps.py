@@ -1,0 +1,92 @@
+"""What the repeats of a step amount to."""
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.judge.verdict import Decision
+from core.records import RepeatOrder, RepeatResult, RepeatVerdict, Segment
+from core.run.conductor import OrderRun
+from core.run.liveness import Liveness
+from core.run.steps import failed_segment, floor_of, step_verdict
+from tests.core.run.events import order
+from tests.core.run.test_state import repeat_result
+
+
+def results(*verdicts: str) -> list[RepeatResult]:
+    return [repeat_result((0.5, 0.6) if verdict == "fail" else (0.97, 0.97), verdict) for verdict in verdicts]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "step"),
+    [
+        (["pass"], "pass"),
+        (["pass", "pass", "pass"], "pass"),
+        (["void", "pass"], "pass"),
+        (["fail"], "fail"),
+        (["fail", "pass", "pass", "pass"], "fail"),
+        (["void", "fail"], "fail"),
+        (["pass", "fail"], "mixed"),
+        (["pass", "fail", "pass"], "mixed"),
+        (["pass", "fail", "fail"], "fail"),
+        (["pass", "pass", "fail", "fail"], "fail"),
+        (["pass", "pass", "pass", "fail", "fail"], "mixed"),
+        (["unjudged"], "unjudged"),
+        (["void"], "unjudged"),
+        ([], "unjudged"),
+    ],
+)
+def test_the_verdict_of_a_step(verdicts: list[str], step: str) -> None:
+    assert step_verdict(results(*verdicts))[0] == step
+
+
+def test_the_reason_is_that_of_the_first_failing_repeat() -> None:
+    assert step_verdict(results("pass"))[1] == "because"
+    assert step_verdict(results("pass", "pass"))[1] == "all 2 repeats passed"
+    assert step_verdict(results("pass", "fail"))[1] == "1 of 2 repeats failed: because"
+
+
+@given(st.lists(st.sampled_from(get_args(RepeatVerdict)), max_size=8))
+def test_a_step_passes_only_if_every_valid_repeat_did(verdicts: list[str]) -> None:
+    verdict, reason = step_verdict(results(*verdicts))
+
+    valid = [each for each in verdicts if each in ("pass", "fail")]
+    assert (verdict == "pass") == (bool(valid) and set(valid) == {"pass"})
+    assert reason
+
+
+def test_the_floor_is_the_minimum_of_the_valid_repeats_at_both_ends() -> None:
+    floor = floor_of(
+        [
+            repeat_result((0.96, 1.0), "pass"),
+            repeat_result((0.2, 0.7), "fail"),
+            repeat_result((0.0, 0.1), "void"),
+            repeat_result((0.0, 0.2), "unjudged"),
+        ]
+    )
+
+    assert floor == (0.2, 0.7)
+    assert floor_of([]) is None
+
+
+RAMP = order(phase="ramp", segments=tuple(Segment(rate_rps=r, duration_s=6.0, role="measured") for r in (1.0, 2.0, 4.0)))
+
+
+def ramp_run(decision: Decision | None, after_s: float = 0.0, plan: RepeatOrder = RAMP) -> OrderRun:
+    run = OrderRun(plan, Liveness(1.0))
+    run.decision, run.decided_at = decision, plan.start_at + after_s
+    return run
+
+
+def test_the_segment_of_a_ramp_that_failed() -> None:
+    named = ramp_run(Decision(kind="fail", reason="", segment=1), after_s=17.0)
+    unnamed = ramp_run(Decision(kind="drained", reason=""), after_s=13.0)
+    late = ramp_run(Decision(kind="drained", reason=""), after_s=130.0)
+
+    assert failed_segment(named) == 1
+    assert failed_segment(unnamed) == 2
+    assert failed_segment(late) == 2
+    assert failed_segment(ramp_run(Decision(kind="complete", reason=""))) is None
+    assert failed_segment(ramp_run(None)) is None

@@ -1,0 +1,307 @@
+"""The result for scripts and the verdict for people."""
+
+import json
+import math
+from typing import Any
+
+import msgspec
+import pytest
+
+from core import report
+from core.config import FleetAsk, Method, ProbeConfig, Slo, Target
+from core.records import (
+    Answer,
+    Check,
+    ClientInfo,
+    FailCount,
+    Knee,
+    Percentiles,
+    Phase,
+    RepeatResult,
+    RepeatVerdict,
+    ServerInfo,
+    StepResult,
+    StepVerdict,
+)
+from core.run.state import step_line
+from core.run.view import Line, RunView
+
+
+def keys(text: str) -> list[str]:
+    return text.split()
+
+
+TOP = keys(
+    """schema outcome message knee slo workload mode seed started_at duration_s others_rps server client preflight steps fleet
+    run_log"""
+)
+PARTS = {
+    "knee": keys("pass_rps pass_repeats first_fail_rps first_fail clear_fail_rps clear_fail notes"),
+    "slo": keys("ttft_s tpot_s e2e_s target max_error_rate default"),
+    "workload": keys("api input_tokens output_tokens prefix sampling"),
+    "server": keys("url version model max_model_len metrics kv_cache_tokens engines tp pp dp fingerprint config"),
+    "client": keys("version python platform hostname_hash cores transport"),
+    "fleet": keys("peak_rps headroom replicas gpus gpus_per_endpoint at_pass at_fail"),
+}
+STEP = keys("rate_rps phase verdict reason floor repeats")
+REPEAT = keys(
+    """index verdict reason attainment attainment_interval planned sent succeeded errors endings error_rate lateness_s
+    lateness_p99_s queue offered_rps served_rps goodput_rps output_tps total_tps ttft_s tpot_s e2e_s itl_s worst_block
+    kv_usage_max preemptions waiting_max running_max prefix_hit_frac buckets"""
+)
+
+NONE = Percentiles()
+LATE = Percentiles(p50=0.0002, p95=0.0005, p99=0.0009, mean=0.0003, max=0.0042, n=450)
+NOTE = "lower end rests on one repeat, which is no evidence by itself"
+
+
+def repeat(verdict: RepeatVerdict, interval: tuple[float, float], **changes: Any) -> RepeatResult:
+    result = RepeatResult(
+        index=0, order=7, verdict=verdict, reason=f"{verdict} it is",
+        attainment=interval[0] if interval[0] == interval[1] else None,
+        attainment_interval=interval, planned=450, sent=450, succeeded=440, good=432, misses=18, errors=0, error_rate=0.0,
+        endings={"ok": 440, "aborted": 10}, lateness_s=LATE, queue="flat", offered_rps=11.3, served_rps=11.1, goodput_rps=10.9,
+        output_tps=300.0, total_tps=900.0, ttft_s=NONE, tpot_s=NONE, e2e_s=NONE, itl_s=NONE,
+    )  # fmt: skip
+    return msgspec.structs.replace(result, **changes)
+
+
+def step(
+    number: int, rate_rps: float, phase: Phase, verdict: StepVerdict, floor: tuple[float, float] | None, **changes: Any
+) -> StepResult:
+    verdicts: dict[StepVerdict, RepeatVerdict] = {"pass": "pass", "fail": "fail", "void": "void"}
+    each = verdicts.get(verdict, "unjudged")
+    repeats = (repeat(each, floor or (0.0, 1.0), **changes),)
+    return StepResult(
+        step=number,
+        rate_rps=rate_rps,
+        phase=phase,
+        verdict=verdict,
+        reason=f"{verdict} because of it",
+        floor=floor,
+        repeats=repeats,
+    )
+
+
+STEPS = (
+    step(1, 16.0, "ramp", "fail", (0.1, 0.409)),
+    step(2, 11.3137085, "search", "pass", (0.96, 0.96), warnings=("queue: undecided",)),
+)
+ANSWER = Answer(
+    outcome="bracket",
+    message="holds at 11.3 requests/s, fails at 16.0 requests/s",
+    knee=Knee(pass_rps=11.3137085, pass_repeats=1, first_fail_rps=16.0, first_fail=FailCount(failed=1, run=1), notes=(NOTE,)),
+)
+VIEW = RunView(
+    version=10,
+    now_s=130.0,
+    bin_s=1.0,
+    started_utc="2026-01-01T00:00:00Z",
+    config=ProbeConfig(target=Target(url="http://127.0.0.1:8000"), fleet=FleetAsk(peak_rps=50.0)),
+    client=ClientInfo(version="0.1.0", python="3.11.7", platform="Linux", hostname_hash="ab12", cores=2, transport="aiohttp"),
+    server=ServerInfo(url="http://127.0.0.1:8000", version="0.32.0", model="tiny", metrics_url="http://127.0.0.1:8000/metrics"),
+    checks=(Check(check="kv capacity", status="warn", message="The size of the KV cache is not known."),),
+    steps=STEPS,
+    lines=(
+        Line(t_s=40.0, level="info", text=step_line(STEPS[0])),
+        Line(t_s=50.0, level="warn", text="A repeat does not count and is done again: late"),
+    ),
+    answer=ANSWER,
+    duration_s=130.0,
+)
+
+
+def view(**changes: Any) -> RunView:
+    return msgspec.structs.replace(VIEW, **changes)
+
+
+def assert_keys(data: dict[str, Any], wanted: list[str]) -> None:
+    assert set(wanted) <= set(data), set(wanted) - set(data)
+
+
+def assert_all_keys(data: dict[str, Any]) -> None:
+    assert_keys(data, TOP)
+    for name, wanted in PARTS.items():
+        assert_keys(data[name], wanted)
+    for each in data["steps"]:
+        assert_keys(each, STEP)
+        for one in each["repeats"]:
+            assert_keys(one, REPEAT)
+            assert_keys(one["lateness_s"], ["p50", "p95", "p99", "max"])
+            for name in ("ttft_s", "tpot_s", "e2e_s", "itl_s"):
+                assert_keys(one[name], ["p50", "p95", "p99", "mean", "n"])
+
+
+def strict(text: str) -> dict[str, Any]:
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} in JSON")
+
+    data: dict[str, Any] = json.loads(text, parse_constant=refuse)
+    return data
+
+
+def test_every_key_is_there_and_the_json_is_strict() -> None:
+    data = strict(report.to_json(VIEW, "/runs/a.jsonl"))
+
+    assert_all_keys(data)
+    assert data == report.result(VIEW, "/runs/a.jsonl")
+    assert data["schema"] == 1
+    assert data["outcome"] == "bracket"
+    assert data["knee"]["first_fail"] == {"failed": 1, "run": 1}
+    assert data["server"]["metrics"] is True
+    assert data["run_log"] == "/runs/a.jsonl"
+    assert data["others_rps"] is None
+
+
+def test_every_key_is_there_when_next_to_nothing_is_known() -> None:
+    bare = view(server=None, checks=(), steps=(), lines=(), answer=Answer(outcome="refused", message="no"), duration_s=None)
+    data = strict(report.to_json(bare, None))
+
+    assert_all_keys(data)
+    assert data["server"]["url"] == "http://127.0.0.1:8000"
+    assert data["server"]["version"] is None
+    assert data["knee"]["pass_rps"] is None
+    assert data["fleet"]["at_pass"] is None
+    assert data["steps"] == []
+
+
+def test_numbers_of_steps_and_repeats() -> None:
+    ramp, search = report.result(VIEW, None)["steps"]
+
+    assert (search["floor"], search["floor_interval"]) == (0.96, [0.96, 0.96])
+    assert (ramp["floor"], ramp["floor_interval"]) == (None, [0.1, 0.409])
+    one = search["repeats"][0]
+    assert one["lateness_p99_s"] == one["lateness_s"]["p99"] == 0.0009
+    assert one["ttft_s"]["p50"] is None
+    assert one["ttft_s"]["n"] == 0
+    assert one["endings"] == {"ok": 440, "aborted": 10}
+    assert one["buckets"] is None
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_becomes_null(bad: float) -> None:
+    broken = step(3, 4.0, "search", "pass", (0.9, 0.9), served_rps=bad, lateness_s=Percentiles(p99=bad, max=bad))
+    data = strict(report.to_json(view(steps=(broken,)), None))
+
+    assert data["steps"][0]["repeats"][0]["served_rps"] is None
+    assert data["steps"][0]["repeats"][0]["lateness_p99_s"] is None
+
+
+def test_the_fleet_stands_at_both_ends() -> None:
+    plan = report.result(VIEW, None)["fleet"]
+
+    assert (plan["peak_rps"], plan["headroom"]) == (50.0, 0.7)
+    assert (plan["replicas"], plan["gpus"], plan["gpus_per_endpoint"]) == (7, 7, 1)
+    assert (plan["at_pass"]["replicas"], plan["at_fail"]["replicas"]) == (7, 5)
+
+
+def test_without_a_peak_the_fleet_is_null() -> None:
+    config = ProbeConfig(target=Target(url="http://127.0.0.1:8000"))
+    plan = report.result(view(config=config), None)["fleet"]
+
+    assert_keys(plan, PARTS["fleet"])
+    assert plan["peak_rps"] is None
+    assert plan["at_pass"] is None
+    assert plan["replicas"] is None
+    assert plan["headroom"] == 0.7
+
+
+def test_a_run_without_an_end_is_interrupted_with_what_its_steps_say() -> None:
+    answer = report.answer_of(view(answer=None, duration_s=None))
+    data = report.result(view(answer=None, duration_s=None), None)
+
+    assert answer.outcome == "interrupted"
+    assert (answer.knee.pass_rps, answer.knee.first_fail_rps) == (11.3137085, 16.0)
+    assert data["outcome"] == "interrupted"
+    assert data["duration_s"] == 130.0
+
+
+def lines_of(text: str) -> list[str]:
+    return text.splitlines()
+
+
+def test_the_first_line_of_the_text_is_the_answer() -> None:
+    lines = lines_of(report.to_text(VIEW, "/runs/a.jsonl"))
+
+    assert lines[0] == "Holds at 11.3 requests/s, fails at 16.0 requests/s."
+    assert lines[-1] == "Run file: /runs/a.jsonl"
+
+
+def test_the_text_holds_zones_fleet_steps_client_and_notes() -> None:
+    text = report.to_text(VIEW, None)
+
+    assert "holds       11.3 requests/s, 1 of 1 repeats passed, floor 96.0 %" in text
+    assert "first fail  16.0 requests/s, 1 of 1 repeats failed" in text
+    assert "Fleet for a peak of 50.0 requests/s at headroom 0.7, 1 GPU per replica (assumed):" in text
+    assert "at most 41 %" in text
+    assert "late by 0.9 ms (p99, in the worst repeat), 4.2 ms at most" in text
+    assert f"- {NOTE}" in text
+    assert "- 11.3 requests/s: queue: undecided" in text
+    assert "- kv capacity: The size of the KV cache is not known." in text
+    assert "- A repeat does not count and is done again: late" in text
+    assert text.count("fail because of it") == 1
+
+
+def test_no_line_is_wider_than_the_terminal_may_be() -> None:
+    wordy = msgspec.structs.replace(STEPS[1], reason="word " * 90)
+    answer = msgspec.structs.replace(ANSWER, message="so it is " * 40)
+    text = report.to_text(view(steps=(STEPS[0], wordy), answer=answer), None)
+
+    assert max(len(line) for line in lines_of(text)) <= report.WIDTH
+
+
+@pytest.mark.parametrize(
+    ("slo", "words"),
+    [
+        (Slo(default=True), "TTFT at most 800 ms and TPOT at most 50 ms for 95 % of requests, the default limits"),
+        (Slo(), "TTFT at most 800 ms and TPOT at most 50 ms for 95 % of requests\n"),
+        (Slo(ttft_s=1.25, tpot_s=None, target=0.999), "TTFT at most 1.25 s for 99.9 % of requests\n"),
+        (Slo(ttft_s=None, tpot_s=None, e2e_s=20.0), "E2E at most 20 s for 95 % of requests\n"),
+    ],
+)
+def test_limits_are_named_and_default_ones_are_called_so(slo: Slo, words: str) -> None:
+    config = ProbeConfig(target=Target(url="http://x"), slo=slo)
+
+    assert f"Limits: {words}" in report.to_text(view(config=config), None)
+
+
+@pytest.mark.parametrize(("truth", "words"), [(13.0, "inside"), (9.0, "below"), (20.0, "above")])
+def test_a_simulated_replica_is_called_so_and_its_knee_shown(truth: float, words: str) -> None:
+    info = msgspec.structs.replace(VIEW.server or ServerInfo(url=""), simulated=True)
+    text = report.to_text(view(server=info, truth_rps=truth), None)
+
+    assert "simulated replica" in text
+    assert f"{truth:.1f}" in text
+    assert f", {words} this answer." in text
+
+
+@pytest.mark.parametrize("outcome", ["at_least", "below", "infeasible", "held", "void", "refused", "interrupted"])
+def test_every_outcome_has_a_text(outcome: str) -> None:
+    answer = Answer(outcome=outcome, message=f"it was {outcome}")  # type: ignore[arg-type]
+    text = report.to_text(view(answer=answer, steps=()), None)
+
+    assert text.startswith(f"It was {outcome}.")
+    assert "None" not in text
+
+
+def test_a_refusal_is_told_once_and_an_address_keeps_its_spelling() -> None:
+    refusal = Check(check="reachable", status="refuse", message="http://127.0.0.1:9 cannot be reached.")
+    refused = view(checks=(refusal,), steps=(), lines=(), answer=Answer(outcome="refused", message=refusal.message))
+    text = report.to_text(refused, None)
+
+    assert text.startswith("http://127.0.0.1:9 cannot be reached.\n")
+    assert text.count("cannot be reached") == 1
+
+
+def test_a_server_cannot_paint_the_terminal() -> None:
+    answer = Answer(outcome="refused", message="The server says \x1b[31mred\x07\x00.")
+
+    assert report.to_text(view(answer=answer), None).replace("\n", "").isprintable()
+
+
+def test_mode_and_seed_are_told() -> None:
+    config = ProbeConfig(target=Target(url="http://x"), method=Method(seed=99))
+    data = report.result(view(config=config), None)
+
+    assert (data["mode"], data["seed"]) == ("quick", 99)
+    assert "quick mode, seed 99" in report.to_text(view(config=config), None)
