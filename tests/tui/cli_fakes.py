@@ -1,0 +1,123 @@
+"""A session without a server for tests of the command line; run as a program it is `kneescope` with that session.
+
+The environment variable FAKE_RUN says how the run goes: an outcome, `hang` (until it is stopped), `stubborn` (does not even
+stop then), `breaks` (raises UserError), or `crash` (hangs, and the screen fails while it does). With FAKE_SCREEN set, the
+screen is the word SCREEN on stderr.
+"""
+
+import asyncio
+import os
+import sys
+import time
+from typing import ClassVar, cast
+
+from core import report
+from core.config import ProbeConfig
+from core.errors import UserError
+from core.records import Answer, Check, ClientInfo, Outcome
+from core.run.events import CheckDone, Event, Note, RunEnded, RunStarted
+from core.run.log import RunLog
+from core.run.state import State
+from core.run.view import RunView
+from tui import live
+from tui.cli import main
+
+CLIENT = ClientInfo(version="0", python="3", platform="test", hostname_hash="0", cores=1, transport="none")
+REFUSAL = Check(check="reachable", status="refuse", message="Nobody answers.")
+PASSED = Check(check="reachable", status="pass", message="The server answers.")
+
+
+class BrokenState(State):
+    """Raises at the next look at it, and from then on is what it was made of."""
+
+    def __init__(self, whole: State) -> None:
+        super().__init__()
+        self._whole, self._raised = whole, False
+
+    def apply(self, event: Event) -> None:
+        self._whole.apply(event)
+
+    def view(self, now: float) -> RunView:
+        if not self._raised:
+            self._raised = True
+            raise RuntimeError("no view")
+        return self._whole.view(now)
+
+
+class FakeSession:
+    """Says that it started, does one check, and ends as `how` says; keeps what it was made with."""
+
+    how: str = os.environ.get("FAKE_RUN", "bracket")
+    made: ClassVar[list["FakeSession"]] = []
+
+    def __init__(
+        self, config: ProbeConfig, log: RunLog, *, api_key: str | None = None, command: str = "", truth_rps: float | None = None
+    ) -> None:
+        self.config, self.log, self.api_key, self.command, self.truth_rps = config, log, api_key, command, truth_rps
+        self.state = State()
+        self.stopped = asyncio.Event()
+        type(self).made.append(self)
+
+    def _emit(self, event: Event) -> None:
+        self.log.append(event)
+        self.state.apply(event)
+
+    def _start(self) -> None:
+        self._emit(
+            RunStarted(
+                t=time.monotonic(), started_utc="2026-01-01T00:00:00Z", config=self.config, client=CLIENT, command=self.command
+            )
+        )
+
+    async def run(self) -> Answer:
+        self._start()
+        self._emit(CheckDone(t=time.monotonic(), check=REFUSAL if self.how == "refused" else PASSED))
+        if self.how == "breaks":
+            raise UserError("The generator could not be started.", 3)
+        if self.how == "crash":
+            self.state = BrokenState(self.state)
+        if self.how in ("hang", "stubborn", "crash"):
+            while not self.stopped.is_set() or self.how == "stubborn":
+                said = "stop was asked for" if self.stopped.is_set() else "still loading"
+                self._emit(Note(t=time.monotonic(), text=said))
+                await asyncio.sleep(0.05)
+        outcome = "interrupted" if self.stopped.is_set() else cast(Outcome, self.how)
+        self._emit(Note(t=time.monotonic(), text="and that was all"))
+        answer = Answer(outcome=outcome, message="As told.")
+        self._emit(RunEnded(t=time.monotonic(), answer=answer))
+        return answer
+
+    async def preflight(self) -> list[Check]:
+        self._start()
+        check = REFUSAL if self.how == "refused" else PASSED
+        self._emit(CheckDone(t=time.monotonic(), check=check))
+        return [check]
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+
+def fake_text(view: RunView, run_log: str | None) -> str:
+    return f"VERDICT {view.answer.outcome if view.answer else 'none'}\nlog {run_log}\n"
+
+
+def fake_json(view: RunView, run_log: str | None) -> str:
+    return f'{{"outcome": "{view.answer.outcome if view.answer else None}"}}'
+
+
+async def fake_screen(session: FakeSession) -> None:
+    print("SCREEN", file=sys.stderr)
+    await session.run()
+
+
+def install() -> None:
+    """Put the fakes in place of the session and the report."""
+    vars(live)["Session"] = FakeSession
+    report.to_text, report.to_json = fake_text, fake_json
+    if "FAKE_SCREEN" in os.environ:
+        vars(live)["_screen"] = fake_screen
+
+
+if __name__ == "__main__":
+    install()
+    main()

@@ -1,0 +1,306 @@
+"""Commands end to end inside this process, over a session that reaches no server: exit codes, and what goes where."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from core import __version__, report
+from core.errors import UserError
+from core.replica import process
+from core.replica.catalog import CATALOG
+from core.run import log as runs
+from tests.tui.cli_fakes import FakeSession, fake_json, fake_text
+from tui import live
+from tui.cli import cli
+
+URL = "http://127.0.0.1:8000"
+
+
+@pytest.fixture(autouse=True)
+def fakes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(live, "Session", FakeSession)
+    monkeypatch.setattr(report, "to_text", fake_text)
+    monkeypatch.setattr(report, "to_json", fake_json)
+    monkeypatch.setattr("tui.cli.interrupt_on_terminate", lambda: None)
+    monkeypatch.setattr(FakeSession, "made", [])
+    monkeypatch.setattr(FakeSession, "how", "bracket")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("KNEESCOPE_API_KEY", raising=False)
+
+
+def kneescope(*args: str) -> Result:
+    return CliRunner().invoke(cli, args)
+
+
+def state_files(tmp_path: Path) -> list[Path]:
+    return [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
+
+
+def test_alone_shows_the_commands() -> None:
+    result = kneescope()
+    assert result.exit_code == 0
+    for command in ("probe", "demo", "replica", "preflight", "open", "report"):
+        assert f"\n  {command} " in result.stdout
+
+
+def test_version() -> None:
+    result = kneescope("--version")
+    assert (result.exit_code, result.stdout) == (0, f"kneescope {__version__}\n")
+
+
+@pytest.mark.parametrize(
+    "args", [["prob", URL], ["probe"], ["open"], ["report"], ["replica"], ["preflight"], ["probe", URL, "--json"]]
+)
+def test_wrong_calls(args: list[str]) -> None:
+    result = kneescope(*args)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Error: " in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("bracket", 0),
+        ("at_least", 0),
+        ("below", 0),
+        ("infeasible", 0),
+        ("held", 0),
+        ("void", 3),
+        ("refused", 3),
+        ("interrupted", 130),
+    ],
+)
+def test_exit_code_says_how_it_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str, code: int) -> None:
+    monkeypatch.setattr(FakeSession, "how", how)
+    result = kneescope("probe", URL)
+    assert result.exit_code == code
+    (path,) = state_files(tmp_path)
+    assert result.stdout == f"VERDICT {how}\nlog {path}\n"
+    assert f"run file  {path}" in result.stderr
+
+
+def test_without_a_terminal_one_line_says_so_and_the_lines_follow() -> None:
+    lines = kneescope("probe", URL).stderr.splitlines()
+    assert lines[0] == "No screen, because stdin is not a terminal: the run goes on line by line."
+    assert any(line.endswith("reachable: The server answers.") for line in lines)
+    assert not any("No screen" in line for line in kneescope("probe", URL, "--headless").stderr.splitlines())
+
+
+def test_quiet_leaves_the_result_alone() -> None:
+    result = kneescope("probe", URL, "--quiet")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("VERDICT bracket\n")
+
+
+def test_json_on_stdout_is_alone_there() -> None:
+    result = kneescope("probe", URL, "--json", "-")
+    assert json.loads(result.stdout) == {"outcome": "bracket"}
+    assert "VERDICT bracket" in result.stderr
+
+
+def test_json_file_beside_the_verdict(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_text("something older and longer than the result")
+    result = kneescope("probe", URL, "--json", str(path))
+    assert result.stdout.startswith("VERDICT bracket\n")
+    assert json.loads(path.read_text()) == {"outcome": "bracket"}
+
+
+@pytest.mark.parametrize("where", ["", "missing/result.json"])
+def test_json_place_is_checked_before_the_run(tmp_path: Path, where: str) -> None:
+    result = kneescope("probe", URL, "--json", str(tmp_path / where))
+    assert (result.exit_code, result.stdout, FakeSession.made) == (2, "", [])
+    assert result.stderr.startswith("Error: --json: ")
+
+
+def test_out_names_the_run_file_and_is_checked_before_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    assert kneescope("probe", URL, "--out", str(path)).stdout.endswith(f"log {path}\n")
+    assert "run_ended" in path.read_text()
+    FakeSession.made.clear()
+    result = kneescope("probe", URL, "--out", str(path), "--json", str(tmp_path / "r.json"))
+    assert (result.exit_code, result.stdout, FakeSession.made) == (2, "", [])
+    assert not (tmp_path / "r.json").exists()
+
+
+def test_a_run_that_breaks_off_keeps_what_it_had(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(FakeSession, "how", "breaks")
+    result = kneescope("probe", URL, "--json", str(tmp_path / "r.json"))
+    assert result.exit_code == 3
+    assert result.stdout.startswith("VERDICT none\n")
+    assert result.stderr.splitlines()[-1] == "Error: The generator could not be started."
+    assert (tmp_path / "r.json").read_text() == '{"outcome": "None"}\n'
+
+
+def test_a_fault_of_our_own_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def break_down(job: live.Job) -> int:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(live, "run", break_down)
+    result = kneescope("probe", URL)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "RuntimeError: a fault" in result.stderr
+
+
+def test_escape_codes_in_an_error_do_not_reach_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(job: live.Job) -> int:
+        raise UserError("the server said \x1b[2J\nnothing", 3)
+
+    monkeypatch.setattr(live, "run", refuse)
+    result = CliRunner().invoke(cli, ["probe", URL], color=True)
+    assert result.stderr == "Error: the server said  [2J nothing\n"
+
+
+def test_key_goes_to_the_session_and_into_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KNEESCOPE_API_KEY", "sk-TESTSECRET")
+    result = kneescope("probe", URL)
+    assert FakeSession.made[0].api_key == "sk-TESTSECRET"
+    assert "sk-TESTSECRET" not in result.output + "".join(path.read_text() for path in state_files(tmp_path))
+
+
+@pytest.mark.parametrize(("how", "code", "ok"), [("bracket", 0, True), ("refused", 3, False)])
+def test_preflight(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str, code: int, ok: bool) -> None:
+    monkeypatch.setattr(FakeSession, "how", how)
+    result = kneescope("preflight", URL)
+    assert (result.exit_code, result.stdout.count("\n"), state_files(tmp_path)) == (code, 1, [])
+    assert " reachable: " in result.stdout
+    as_json = kneescope("preflight", URL, "--json", "-")
+    assert as_json.exit_code == code
+    told = json.loads(as_json.stdout)
+    assert told["ok"] is ok
+    assert told["preflight"][0].keys() == {"check", "status", "message"}
+
+
+class FakeReplica:
+    url = "http://127.0.0.1:4711"
+    stopped = 0
+
+    async def stop(self) -> None:
+        type(self).stopped += 1
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the replicas that were started; none of them serves."""
+    names: list[str] = []
+
+    async def start(name: str) -> FakeReplica:
+        names.append(name)
+        await asyncio.sleep(0)
+        return FakeReplica()
+
+    monkeypatch.setattr(process, "start", start)
+    monkeypatch.setattr(FakeReplica, "stopped", 0)
+    return names
+
+
+def test_demo_probes_a_replica_with_its_own_lengths_and_limits(started: list[str]) -> None:
+    assert kneescope("demo", "slot").exit_code == 0
+    assert (started, FakeReplica.stopped) == (["slot"], 1)
+    session, slot = FakeSession.made[0], CATALOG["slot"]
+    assert session.config.target.url == FakeReplica.url
+    assert (session.config.slo.ttft_s, session.config.slo.tpot_s, session.config.slo.e2e_s) == (
+        slot.ttft_s,
+        slot.tpot_s,
+        slot.e2e_s,
+    )
+    assert (session.config.slo.target, session.config.slo.default) == (slot.target, False)
+    lengths = session.config.workload.output_tokens
+    assert (lengths.median, lengths.sigma, lengths.maximum) == (120, 0.7, 1024)
+    assert session.config.workload.input_tokens.minimum == slot.input_tokens.minimum
+    assert session.truth_rps == slot.truth_rps
+
+
+def test_demo_without_a_name_is_the_demo(started: list[str]) -> None:
+    assert kneescope("demo").exit_code == 0
+    assert started == ["demo"]
+
+
+@pytest.mark.parametrize("options", [["--ttft", "1s"], ["--output-tokens", "64"], ["--target", "99%"], ["--tpot", "none"]])
+def test_the_long_run_knee_is_not_shown_for_another_question(started: list[str], options: list[str]) -> None:
+    assert kneescope("demo", *options).exit_code == 0
+    assert FakeSession.made[0].truth_rps is None
+
+
+def test_demo_options_override_the_replica(started: list[str]) -> None:
+    assert kneescope("demo", "rag", "--tpot", "80ms", "--input-tokens", "64", "--max-error-rate", "2%").exit_code == 0
+    config = FakeSession.made[0].config
+    assert (config.slo.ttft_s, config.slo.tpot_s, config.slo.max_error_rate) == (None, 0.08, 0.02)
+    assert (config.workload.input_tokens.median, config.workload.output_tokens.median) == (64, 100)
+
+
+@pytest.mark.parametrize("args", [["nosuch"], ["slot", "--seed", "-1"], ["slot", "--ttft", "none", "--tpot", "none"]])
+def test_demo_refuses_before_it_starts_anything(started: list[str], args: list[str]) -> None:
+    result = kneescope("demo", *args)
+    assert (result.exit_code, result.stdout, started) == (2, "", [])
+
+
+def test_demo_stops_the_replica_when_the_run_breaks(monkeypatch: pytest.MonkeyPatch, started: list[str], tmp_path: Path) -> None:
+    monkeypatch.setattr(FakeSession, "how", "breaks")
+    assert kneescope("demo").exit_code == 3
+    assert kneescope("demo", "--out", str(tmp_path)).exit_code == 2
+    assert FakeReplica.stopped == 2
+
+
+def test_replica_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[tuple[str, str, int]] = []
+
+    def serve(name: str, host: str, port: int, say: object) -> None:
+        served.append((name, host, port))
+
+    monkeypatch.setattr(process, "serve", serve)
+    assert kneescope("replica", "kvlim").exit_code == 0
+    assert kneescope("replica", "chat", "--host", "0.0.0.0", "--port", "0").exit_code == 0
+    assert served == [("kvlim", "127.0.0.1", 8000), ("chat", "0.0.0.0", 0)]
+    assert kneescope("replica", "chat", "--port", "70000").exit_code == 2
+    assert kneescope("replica", "nosuch", "--port", "x").exit_code == 2
+
+
+def test_report_of_a_run_whole_or_torn(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    kneescope("probe", URL, "--out", str(path))
+    result = kneescope("report", str(path))
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"VERDICT bracket\nlog {path}\n", "")
+    assert json.loads(kneescope("report", str(path), "--json", "-").stdout) == {"outcome": "bracket"}
+    kneescope("report", str(path), "--json", str(tmp_path / "r.json"))
+    assert json.loads((tmp_path / "r.json").read_text()) == {"outcome": "bracket"}
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0] + b'{"type":"che')
+    assert kneescope("report", str(path)).stdout.startswith("VERDICT none\n")
+
+
+def test_report_of_the_last_run(tmp_path: Path) -> None:
+    assert kneescope("report", "last").exit_code == 2
+    kneescope("probe", URL)
+    assert kneescope("report", "last").stdout.endswith(f"log {runs.resolve('last')}\n")
+
+
+def test_open_and_report_refuse_what_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("")
+    for run in ("nosuch", "empty"):
+        result = kneescope("report", str(tmp_path / run))
+        assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_open_needs_a_terminal() -> None:
+    result = kneescope("open", "last")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (
+        "Error: open needs a terminal, but stdin is not a terminal; `kneescope report last` prints the run as text.\n"
+    )
+
+
+def test_the_command_line_is_kept_as_it_was_typed() -> None:
+    kneescope("probe", URL, "--model", "a b")
+    assert FakeSession.made[0].command == f"kneescope probe {URL} --model 'a b'"
+
+
+def test_every_command_has_a_help_text() -> None:
+    assert isinstance(cli, click.Group)
+    for name, command in cli.commands.items():
+        assert command.help, name
+        for param in command.params:
+            assert not isinstance(param, click.Option) or param.help, f"{name} {param.name}"

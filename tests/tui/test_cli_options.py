@@ -1,0 +1,242 @@
+"""What the options of probe and demo turn into, and how each refuses nonsense: one sentence, exit code 2, nothing sent."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from core.config import FleetAsk, Lengths, Method, Safety, Slo
+from tui import live
+from tui.cli import cli
+
+URL = "http://127.0.0.1:8000"
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> list[live.Job]:
+    """The runs that were asked for; none of them is done."""
+    asked: list[live.Job] = []
+
+    def take(job: live.Job) -> int:
+        asked.append(job)
+        return 0
+
+    monkeypatch.setattr(live, "run", take)
+    monkeypatch.setattr("tui.cli.interrupt_on_terminate", lambda: None)
+    monkeypatch.delenv("KNEESCOPE_API_KEY", raising=False)
+    return asked
+
+
+def probe(*options: str, url: str = URL) -> tuple[int, str, str]:
+    result = CliRunner().invoke(cli, ["probe", url, *options])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_defaults(jobs: list[live.Job]) -> None:
+    assert probe() == (0, "", "")
+    config = jobs[0].config
+    assert config.slo == Slo(ttft_s=0.8, tpot_s=0.05, e2e_s=None, target=0.95, max_error_rate=0.01, default=True)
+    assert (config.workload.input_tokens, config.workload.output_tokens) == (Lengths(median=512), Lengths(median=128))
+    assert config.method == Method(mode="quick", start_rps=None, drain_s=120.0, seed=11)
+    assert (config.safety, config.fleet) == (Safety(), FleetAsk(headroom=0.7))
+    assert (config.target.api, config.target.model, config.target.metrics_url) == ("completions", None, None)
+
+
+def test_every_option_arrives(jobs: list[live.Job], tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("sk-1\n")
+    code, _, err = probe(
+        *("--model", "m", "--api", "chat", "--metrics-url", "http://h:9/m", "--api-key-file", str(tmp_path / "key")),
+        *("--ttft", "500ms", "--tpot", "30ms", "--e2e", "10s", "--target", "99%", "--max-error-rate", "0.5%"),
+        *("--input-tokens", "64", "--output-tokens", "lognormal:180,0.7,1024"),
+        *("--mode", "quick", "--start-rps", "0.5", "--max-rps", "40", "--drain", "3m", "--seed", "0"),
+        *("--peak-rps", "50", "--headroom", "65%", "--tp", "2", "--pp", "3", "--dp", "4"),
+        *("--headless", "--json", "-", "--out", "x.jsonl", "--quiet"),
+    )
+    assert (code, err) == (0, "")
+    job = jobs[0]
+    target = job.config.target
+    assert (target.url, target.model, target.api, target.metrics_url, job.api_key) == (URL, "m", "chat", "http://h:9/m", "sk-1")
+    assert job.config.slo == Slo(ttft_s=0.5, tpot_s=0.03, e2e_s=10, target=0.99, max_error_rate=0.005, default=False)
+    assert job.config.workload.input_tokens == Lengths(median=64)
+    assert job.config.workload.output_tokens == Lengths(median=180, sigma=0.7, maximum=1024)
+    assert job.config.method == Method(mode="quick", start_rps=0.5, drain_s=180, seed=0)
+    assert job.config.safety == Safety(max_rps=40)
+    assert job.config.fleet == FleetAsk(peak_rps=50, headroom=0.65, tp=2, pp=3, dp=4)
+    given = job.given
+    assert (given.headless, given.json_file, given.out, given.quiet) == (True, "-", "x.jsonl", True)
+    assert job.command.startswith("kneescope probe http://127.0.0.1:8000 --model m ")
+
+
+@pytest.mark.parametrize(
+    ("options", "limits", "default"),
+    [
+        ([], (0.8, 0.05, None), True),
+        (["--ttft", "1s"], (1.0, None, None), False),
+        (["--e2e", "2m"], (None, None, 120.0), False),
+        (["--tpot", "none"], (0.8, None, None), True),
+        (["--ttft", "none", "--e2e", "5s"], (None, None, 5.0), False),
+        (["--ttft", "1s", "--tpot", "NONE"], (1.0, None, None), False),
+    ],
+)
+def test_limits(
+    jobs: list[live.Job], options: list[str], limits: tuple[float | None, float | None, float | None], default: bool
+) -> None:
+    assert probe(*options)[0] == 0
+    slo = jobs[0].config.slo
+    assert (slo.ttft_s, slo.tpot_s, slo.e2e_s) == limits
+    assert slo.default is default
+
+
+NONSENSE = [
+    *(
+        (name, bad, name)
+        for name in ("--ttft", "--tpot", "--e2e", "--drain")
+        for bad in ("0ms", "-1s", "nan", "inf", "800", "5h", "")
+    ),
+    *(
+        (name, bad, name)
+        for name in ("--target", "--max-error-rate", "--headroom")
+        for bad in ("101%", "-1%", "nan", "inf", "95", "x")
+    ),
+    *(("--target", bad, "--target") for bad in ("0", "0%")),
+    ("--max-error-rate", "100%", "--max-error-rate"),
+    ("--headroom", "0", "--headroom"),
+    *(
+        (name, bad, name)
+        for name in ("--start-rps", "--max-rps", "--peak-rps")
+        for bad in ("0", "-2", "nan", "inf", "-inf", "fast")
+    ),
+    *((name, bad, name) for name in ("--tp", "--pp", "--dp") for bad in ("0", "-1", "1.5", "nan", "two")),
+    *(("--seed", bad, "--seed") for bad in ("-1", "1.5", "inf")),
+    *(
+        (name, bad, name)
+        for name in ("--input-tokens", "--output-tokens")
+        for bad in ("0", "-5", "1.5", "nan", "lognormal:500", "lognormal:nan,1,9", "lognormal:500,inf,900", "lognormal:500,-1,900")
+    ),
+    ("--input-tokens", "lognormal:500,0.5,100", "--input-tokens"),
+    ("--mode", "acceptance", "--mode"),
+    ("--api", "responses", "--api"),
+    ("--metrics-url", "not an address", "--metrics-url"),
+    ("--out", "-", "--out"),
+]
+
+
+@pytest.mark.parametrize(("option", "value", "named"), NONSENSE)
+def test_nonsense_is_refused_by_name(jobs: list[live.Job], option: str, value: str, named: str) -> None:
+    code, out, err = probe(f"{option}={value}")
+    assert (code, out, jobs) == (2, "", [])
+    assert named in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--ttft", "none", "--tpot", "none"], "No limit is left"),
+        (["--tpot", "50ms", "--output-tokens", "1"], "The only limit is TPOT"),
+        (["--start-rps", "5", "--max-rps", "2"], "--start-rps 5 is above --max-rps 2"),
+        (["--out", "a", "--json", "a"], "same file"),
+        (["--yes"], "--yes"),
+        (["--repeats", "3"], "--repeats"),
+        (["another"], "another"),
+    ],
+)
+def test_what_makes_no_sense_together_or_is_not_built(jobs: list[live.Job], options: list[str], words: str) -> None:
+    code, out, err = probe(*options)
+    assert (code, out, jobs) == (2, "", [])
+    assert words in err
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "127.0.0.1:8000",
+        "ftp://h/",
+        "http://",
+        "http:///v1",
+        "http://h:99999",
+        "http://h:x",
+        "http://[::1",
+        "http://a b",
+        "",
+        "http://h\x1b[31m",
+    ],
+)
+def test_what_is_no_address(jobs: list[live.Job], url: str) -> None:
+    code, out, err = probe(url=url)
+    assert (code, out, jobs) == (2, "", [])
+    assert "is not a server address" in err
+    assert "\x1b" not in err
+
+
+@pytest.mark.parametrize(
+    ("url", "base"),
+    [
+        ("http://h:8000/", "http://h:8000"),
+        ("http://h:8000/v1", "http://h:8000"),
+        ("https://h/models/a/v1/", "https://h/models/a"),
+        ("http://[::1]:8000", "http://[::1]:8000"),
+    ],
+)
+def test_address_is_the_base(jobs: list[live.Job], url: str, base: str) -> None:
+    assert probe(url=url)[0] == 0
+    assert jobs[0].config.target.url == base
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["probe", "http://user:sk-TESTSECRET@h:8000"],
+        ["probe", "http://sk-TESTSECRET@h:8000"],
+        ["probe", "http://h:8000/?key=sk-TESTSECRET"],
+        ["preflight", "http://:sk-TESTSECRET@h"],
+        ["probe", URL, "--metrics-url", "http://u:sk-TESTSECRET@h/metrics"],
+        ["probe", URL, "--api-key", "sk-TESTSECRET"],
+        ["probe", URL, "--api-key=sk-TESTSECRET"],
+        ["probe", URL, "--api-key-file", "sk-TESTSECRET"],
+    ],
+)
+def test_key_on_the_command_line_is_refused_and_not_repeated(jobs: list[live.Job], args: list[str]) -> None:
+    result = CliRunner().invoke(cli, args)
+    assert (result.exit_code, result.stdout, jobs) == (2, "", [])
+    assert "sk-TESTSECRET" not in result.stderr
+    assert "--api-key-file" in result.stderr or "could hold a key" in result.stderr
+
+
+def test_key_of_the_environment_and_file_before_it(jobs: list[live.Job], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KNEESCOPE_API_KEY", "sk-env")
+    assert probe()[0] == 0
+    (tmp_path / "key").write_text("  sk-file\r\n")
+    assert probe("--api-key-file", str(tmp_path / "key"))[0] == 0
+    assert [job.api_key for job in jobs] == ["sk-env", "sk-file"]
+    assert "sk-" not in repr(jobs)
+
+
+@pytest.mark.parametrize("content", [b"", b" \n", b"sk-TESTSECRET\nmore", b"sk-TEST\xc3\xa9SECRET", b"sk-\xff", b"sk-TEST SECRET"])
+def test_what_is_no_key(jobs: list[live.Job], tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "key").write_bytes(content)
+    code, out, err = probe("--api-key-file", str(tmp_path / "key"))
+    assert (code, out, jobs) == (2, "", [])
+    assert err.startswith("Error: --api-key-file: ")
+    assert "SECRET" not in err
+
+
+def test_empty_environment_is_no_key(jobs: list[live.Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KNEESCOPE_API_KEY", " ")
+    assert probe()[0] == 0
+    assert jobs[0].api_key is None
+
+
+def test_help_shows_the_table_under_headings() -> None:
+    probe_help = CliRunner().invoke(cli, ["probe", "-h"])
+    assert probe_help.exit_code == 0
+    for heading in ("Server:", "Limits:", "Workload:", "Search:", "Fleet:", "Output:"):
+        assert heading in probe_help.stdout
+    for later in ("--yes", "--profile", "--require-rps", "--careful"):
+        assert later not in probe_help.stdout
+    options = {line.split()[0] for line in probe_help.stdout.splitlines() if line.startswith("  --")}
+    demo_help = CliRunner().invoke(cli, ["demo", "--help"]).stdout
+    assert {line.split()[0] for line in demo_help.splitlines() if line.startswith("  --")} == options
+    preflight_help = CliRunner().invoke(cli, ["preflight", "--help"]).stdout
+    assert "--json" in preflight_help
+    assert "--peak-rps" not in preflight_help

@@ -1,0 +1,223 @@
+"""The command as a process of its own: terminals and none, closed and broken streams, signals. The session reaches no server."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "tests.tui.cli_fakes"]
+PROBE = [*COMMAND, "probe", "http://127.0.0.1:9"]
+LIMIT_S = 30
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "TERM": "xterm-256color", "XDG_STATE_HOME": str(tmp_path), "FAKE_RUN": "bracket", "FAKE_SCREEN": "1"}
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, int]]:
+    """A pseudo terminal: what the user holds, and what the program is given."""
+    ours, theirs = pty.openpty()
+    yield ours, theirs
+    for number in (ours, theirs):
+        with suppress(OSError):
+            os.close(number)
+
+
+def read_all(terminal: tuple[int, int]) -> str:
+    """What was written to the terminal, after its program has ended."""
+    ours, theirs = terminal
+    os.close(theirs)
+    text = b""
+    with suppress(OSError):  # end of a terminal whose other side is closed
+        while chunk := os.read(ours, 65536):
+            text += chunk
+    return text.decode()
+
+
+def run_in_terminal(terminal: tuple[int, int], env: dict[str, str], command: list[str] = PROBE) -> tuple[int, str, str]:
+    theirs = terminal[1]
+    done = subprocess.run(
+        command, cwd=ROOT, env=env, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE, timeout=LIMIT_S, check=False
+    )
+    return done.returncode, done.stdout.decode(), read_all(terminal)
+
+
+def said_no_screen(text: str) -> list[str]:
+    return [line for line in text.splitlines() if "No screen" in line]
+
+
+def test_in_a_terminal_the_screen_is_shown_and_the_verdict_printed_after_it(terminal: tuple[int, int], env: dict[str, str]) -> None:
+    code, out, screen = run_in_terminal(terminal, env)
+    assert (code, screen) == (0, "SCREEN\r\n")
+    assert out.startswith("VERDICT bracket\nlog /")
+
+
+@pytest.mark.parametrize("option", ["--headless", "--quiet"])
+def test_in_a_terminal_the_screen_can_be_declined(terminal: tuple[int, int], env: dict[str, str], option: str) -> None:
+    code, out, err = run_in_terminal(terminal, env, [*PROBE, option])
+    assert (code, out.splitlines()[0]) == (0, "VERDICT bracket")
+    assert "SCREEN" not in err
+    assert "No screen" not in err
+    assert "\x1b" not in err
+
+
+@pytest.mark.parametrize(("term", "why"), [("dumb", "TERM is dumb"), (None, "TERM is not set"), ("", "TERM is not set")])
+def test_a_terminal_that_cannot_draw(terminal: tuple[int, int], env: dict[str, str], term: str | None, why: str) -> None:
+    if term is None:
+        del env["TERM"]
+    else:
+        env["TERM"] = term
+    code, out, err = run_in_terminal(terminal, env)
+    assert (code, out.splitlines()[0]) == (0, "VERDICT bracket")
+    assert [line for line in err.splitlines() if "No screen" in line] == [
+        f"No screen, because {why}: the run goes on line by line."
+    ]
+    assert "\x1b" not in err
+
+
+@pytest.mark.parametrize(
+    ("redirection", "why"),
+    [
+        ("</dev/null", "stdin is not a terminal"),
+        ("2>{file}", "stderr is not a terminal"),
+        ("<&-", "stdin is closed"),
+        ("0<&- 1>&-", "stdin is closed"),
+    ],
+)
+def test_no_terminal_on_one_side(
+    terminal: tuple[int, int], env: dict[str, str], tmp_path: Path, redirection: str, why: str
+) -> None:
+    """The other streams are a terminal; it goes on headless, after one line that says so."""
+    errors = tmp_path / "errors"
+    command = f'"$@" {redirection.format(file=errors)}; echo "code $?" >>{tmp_path / "code"}'
+    _, out, screen = run_in_terminal(terminal, env, ["sh", "-c", command, "sh", *PROBE])
+    err = errors.read_text() if errors.exists() else screen
+    assert (tmp_path / "code").read_text() == "code 0\n"
+    assert [line for line in err.splitlines() if "No screen" in line] == [
+        f"No screen, because {why}: the run goes on line by line."
+    ]
+    assert "Traceback" not in err
+    assert out.startswith("VERDICT bracket") or "1>&-" in redirection
+
+
+def test_closed_streams_do_not_become_files(env: dict[str, str], tmp_path: Path) -> None:
+    """With 0, 1 and 2 closed, the run file would otherwise be number 0 to 2, and output would go into it."""
+    path = tmp_path / "run.jsonl"
+    shell = f'"$@" <&- >&- 2>&-; echo "code $?" >{tmp_path / "code"}'
+    subprocess.run(["sh", "-c", shell, "sh", *PROBE, "--out", str(path)], cwd=ROOT, env=env, timeout=LIMIT_S, check=True)
+    assert (tmp_path / "code").read_text() == "code 0\n"
+    assert [json.loads(line)["type"] for line in path.read_text().splitlines()] == [*("run_started", "check", "note", "run_ended")]
+
+
+@pytest.mark.parametrize("setting", ["</dev/null", "<&-", "TERM=dumb", "TERM="])
+def test_open_without_a_terminal_is_one_line(terminal: tuple[int, int], env: dict[str, str], tmp_path: Path, setting: str) -> None:
+    prefix, suffix = (f"env {setting}", "") if "=" in setting else ("", setting)
+    command = f'{prefix} "$@" {suffix}; echo "code $?" >{tmp_path / "code"}'
+    _, out, err = run_in_terminal(terminal, env, ["sh", "-c", command, "sh", *COMMAND, "open", "last"])
+    assert (out, (tmp_path / "code").read_text()) == ("", "code 2\n")
+    assert re.fullmatch(r"Error: open needs a terminal, but (stdin|TERM) is [a-z ]+; `kneescope report last` [^\r\n]*\r\n", err)
+
+
+@pytest.mark.parametrize("args", [["--help"], ["probe", "--help"], ["--version"]])
+def test_a_reader_of_the_help_that_left_causes_no_traceback(env: dict[str, str], args: list[str]) -> None:
+    assert into_broken_pipe([*COMMAND, *args], env) == (3, "")
+
+
+def test_a_reader_of_the_verdict_that_left_changes_nothing(env: dict[str, str]) -> None:
+    for options in ([], ["--json", "-"]):
+        assert into_broken_pipe([*PROBE, "--quiet", *options], env) == (0, "")
+
+
+def into_broken_pipe(command: list[str], env: dict[str, str]) -> tuple[int, str]:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+            timeout=LIMIT_S,
+            check=False,
+        )
+    finally:
+        os.close(write_end)
+    return done.returncode, done.stderr.decode()
+
+
+def loading(env: dict[str, str], how: str, *options: str) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+    """A headless run that is in the middle of its load, and its stderr."""
+    process = subprocess.Popen(
+        [*PROBE, "--headless", *options],
+        cwd=ROOT,
+        env=env | {"FAKE_RUN": how},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    while b"still loading" not in (line := process.stderr.readline()):
+        assert line, "it ended before it loaded"
+    return process, process.stderr
+
+
+def test_nobody_reads_the_progress_any_more_so_the_load_is_stopped(env: dict[str, str], tmp_path: Path) -> None:
+    """A run that nobody watches must not go on: `kneescope probe ... 2>&1 | head` ends it."""
+    process, errors = loading(env, "hang", "--out", str(tmp_path / "run.jsonl"))
+    errors.close()
+    assert process.stdout is not None
+    out = process.stdout.read().decode()
+    assert (process.wait(LIMIT_S), out.splitlines()[0]) == (130, "VERDICT interrupted")
+    process.stdout.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_the_load_and_keeps_what_is_there(env: dict[str, str], tmp_path: Path, number: signal.Signals) -> None:
+    log, result = tmp_path / "run.jsonl", tmp_path / "result.json"
+    process, _ = loading(env, "hang", "--out", str(log), "--json", str(result))
+    process.send_signal(number)
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, out.decode()) == (130, f"VERDICT interrupted\nlog {log}\n")
+    assert b"Traceback" not in err
+    assert json.loads(log.read_text().splitlines()[-1])["answer"]["outcome"] == "interrupted"
+    assert json.loads(result.read_text()) == {"outcome": "interrupted"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_second_signal_leaves_at_once(env: dict[str, str], number: signal.Signals) -> None:
+    process, errors = loading(env, "stubborn")
+    process.send_signal(number)
+    while b"stop was asked for" not in (line := errors.readline()):  # two signals of one kind can merge into one
+        assert line
+    process.send_signal(number)
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, out) == (130, b"")
+    assert b"Traceback" not in err
+
+
+def test_a_hangup_that_the_caller_ignores_is_ignored(env: dict[str, str]) -> None:
+    """nohup: the run goes on when the terminal has gone."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process, errors = loading(env, "hang")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    process.send_signal(signal.SIGHUP)
+    for _ in range(5):
+        assert b"still loading" in errors.readline()
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=LIMIT_S)[0].startswith(b"VERDICT interrupted\n")

@@ -1,0 +1,257 @@
+"""The line printer: what it prints for which change of the view, and that it holds up nothing."""
+
+import asyncio
+import threading
+
+import pytest
+from msgspec.structs import replace
+
+from core.config import Lengths, ProbeConfig, Slo, Target, Workload
+from core.records import Answer, Bounds, Check, Percentiles, Phase, RepeatResult, RepeatVerdict, StepResult
+from core.run.state import step_line
+from core.run.view import Line, RepeatView, RunView, StepView
+from tui.headless import PROGRESS_S, CheckPrinter, Printer, duration_text, follow, limits_text
+
+CONFIG = ProbeConfig(
+    target=Target(url="http://h:8000"),
+    slo=Slo(ttft_s=0.5, tpot_s=0.03, target=0.95),
+    workload=Workload(input_tokens=Lengths(median=64), output_tokens=Lengths(median=180, sigma=0.7, maximum=1024)),
+)
+START = RunView(version=1, now_s=0.0, bin_s=1.0, config=CONFIG)
+LIVE = RepeatView(
+    index=0,
+    bounds=Bounds(planned=100, good=18, bad=1, open=1),
+    part="measuring",
+    elapsed_s=12.2,
+    length_s=40.0,
+    sent=1234,
+    in_flight=5,
+    no_first_token=2,
+    errors=0,
+    lateness_p99_s=0.0008,
+)
+STEP = StepView(step=3, phase="search", rate_rps=12.4, repeats_planned=1, finished=(), live=LIVE)
+
+
+def repeat(index: int, verdict: RepeatVerdict, interval: tuple[float, float], reason: str) -> RepeatResult:
+    nothing = Percentiles()
+    return RepeatResult(
+        index=index,
+        order=1,
+        verdict=verdict,
+        reason=reason,
+        attainment=None,
+        attainment_interval=interval,
+        planned=1200,
+        sent=1100,
+        succeeded=1000,
+        good=480,
+        misses=20,
+        errors=0,
+        error_rate=0.0,
+        endings={},
+        lateness_s=Percentiles(p99=0.0021, n=1100),
+        queue="flat",
+        offered_rps=1.0,
+        served_rps=1.0,
+        goodput_rps=1.0,
+        output_tps=1.0,
+        total_tps=1.0,
+        ttft_s=nothing,
+        tpot_s=nothing,
+        e2e_s=nothing,
+        itl_s=nothing,
+    )
+
+
+def judged(*repeats: RepeatResult, phase: Phase = "search", step: int = 3) -> StepResult:
+    return StepResult(step=step, rate_rps=12.4, phase=phase, verdict="fail", reason="repeat 2 failed", floor=None, repeats=repeats)
+
+
+def said(step: StepResult, t_s: float = 59.0) -> Line:
+    """The line that the state writes when a step is judged."""
+    return Line(t_s=t_s, level="info", text=step_line(step))
+
+
+def test_the_head_says_what_is_asked_and_comes_once() -> None:
+    printer = Printer()
+    assert printer.feed(START) == [
+        "server    http://h:8000",
+        "limits    TTFT at most 500 ms and TPOT at most 30 ms for 95 % of requests",
+        "workload  64 tokens in, lognormal:180,0.7,1024 out; quick mode, seed 11",
+    ]
+    assert printer.feed(START) == []
+
+
+def test_default_limits_are_named_so() -> None:
+    assert limits_text(Slo(default=True)).endswith(" for 95 % of requests (default limits)")
+    assert limits_text(Slo(ttft_s=None, tpot_s=None, e2e_s=1.5, target=0.999)) == "E2E at most 1.5 s for 99.9 % of requests"
+
+
+def test_nothing_is_known_before_the_first_event() -> None:
+    assert Printer().feed(RunView(version=0, now_s=0.0, bin_s=1.0)) == []
+
+
+def test_each_check_is_printed_once() -> None:
+    checks = (Check(check="reachable", status="pass", message="Yes."), Check(check="metrics", status="warn", message="None."))
+    printer = Printer()
+    printer.feed(START)
+    assert printer.feed(replace(START, checks=checks[:1], now_s=0.5)) == ["    0.5 s  pass    reachable: Yes."]
+    assert printer.feed(replace(START, checks=checks, now_s=1.0)) == ["    1.0 s  warn    metrics: None."]
+    assert CheckPrinter().feed(replace(START, checks=checks)) == ["pass    reachable: Yes.", "warn    metrics: None."]
+
+
+def test_a_step_is_announced_then_reported_every_few_seconds() -> None:
+    printer = Printer()
+    printer.feed(START)
+    begin = replace(START, current=STEP, now_s=10.0, left_s=95.0)
+    assert printer.feed(begin) == ["   10.0 s  step 3 at 12.4 requests/s starts, about 1 min 35 s left"]
+    assert printer.feed(replace(begin, now_s=10.0 + PROGRESS_S - 0.1)) == []
+    assert printer.feed(replace(begin, now_s=10.0 + PROGRESS_S)) == [
+        "   15.0 s  step 3 at 12.4 requests/s: measuring 12 of 40 s, sent 1,234, in flight 5,"
+        " attainment 90.0 % to 95.0 %, late p99 0.8 ms"
+    ]
+    assert printer.feed(replace(begin, now_s=11.0 + PROGRESS_S)) == []
+    ramp = replace(STEP, step=4, phase="ramp", rate_rps=0.5, repeats_planned=3, live=None)
+    later = replace(begin, now_s=20.0, current=ramp, left_s=None)
+    assert printer.feed(later) == ["   20.0 s  ramp at 0.500 requests/s starts, 3 repeats"]
+    assert printer.feed(replace(begin, now_s=40.0, current=ramp)) == []
+
+
+def test_errors_are_named_in_the_progress_and_unknowns_left_out() -> None:
+    live = replace(LIVE, errors=7, lateness_p99_s=None, bounds=Bounds(planned=10, good=0, bad=0, open=0))
+    printer = Printer()
+    printer.feed(replace(START, current=STEP))
+    (line,) = printer.feed(replace(START, current=replace(STEP, live=live), now_s=PROGRESS_S))
+    assert line.endswith("in flight 5, errors 7")
+
+
+COUNTS = "(480 good and 20 missed of 1,200 planned), late p99 2.1 ms"
+
+
+def test_every_repeat_of_a_judged_step_has_its_verdict_and_reason() -> None:
+    printer = Printer()
+    printer.feed(START)
+    step = judged(
+        repeat(0, "pass", (0.95005, 1.0), "decided early"),
+        repeat(1, "fail", (0.2, 0.41), "too many misses"),
+        repeat(2, "void", (0.2, 0.41), "the client was late"),
+        repeat(3, "fail", (0.94996, 0.94996), "complete"),
+    )
+    view = replace(START, steps=(step,), lines=(said(step),), now_s=60.0)
+    assert printer.feed(view) == [
+        f"   59.0 s  step 3 at 12.4 requests/s, repeat 1: PASS, at least 95.0 % {COUNTS}: decided early",
+        f"   59.0 s  step 3 at 12.4 requests/s, repeat 2: FAIL, at most 41 % {COUNTS}: too many misses",
+        f"   59.0 s  step 3 at 12.4 requests/s, repeat 3: VOID, 20.0 % to 41.0 % {COUNTS}: the client was late",
+        f"   59.0 s  step 3 at 12.4 requests/s, repeat 4: FAIL, 94.996 % {COUNTS}: complete",
+        "   59.0 s  step 3: fail at 12.4 requests/s: repeat 2 failed",
+    ]
+    assert printer.feed(replace(view, now_s=61.0)) == []
+
+
+def test_a_step_of_one_repeat_is_one_line_and_a_ramp_is_no_verdict() -> None:
+    printer = Printer()
+    printer.feed(START)
+    ramp = judged(repeat(0, "unjudged", (0.0, 1.0), "cut off"), phase="ramp", step=1)
+    step = judged(repeat(0, "fail", (0.2, 0.41), "too many misses"), step=2)
+    view = replace(START, steps=(ramp, step), lines=(said(ramp, 20.0), said(step, 60.0)))
+    assert printer.feed(view) == [
+        "   20.0 s  ramp: fail at 12.4 requests/s: repeat 2 failed",
+        f"   60.0 s  step 2 at 12.4 requests/s: FAIL, at most 41 % {COUNTS}: too many misses",
+    ]
+
+
+def test_lines_of_the_run_keep_their_own_time_and_are_never_repeated() -> None:
+    one, two = Line(t_s=1.0, level="info", text="one"), Line(t_s=2.0, level="warn", text="two")
+    printer = Printer()
+    printer.feed(START)
+    assert printer.feed(replace(START, lines=(one,), now_s=5.0)) == ["    1.0 s  one"]
+    assert printer.feed(replace(START, lines=(one, two), now_s=6.0)) == ["    2.0 s  warn: two"]
+    # the view keeps the newest only: the front may be gone
+    three = Line(t_s=3.0, level="error", text="three")
+    assert printer.feed(replace(START, lines=(two, three), now_s=7.0)) == ["    3.0 s  error: three"]
+    assert printer.feed(replace(START, lines=(three,), now_s=8.0)) == []
+
+
+def test_no_escape_code_and_no_second_line_of_a_server_gets_through() -> None:
+    printer = Printer()
+    printer.feed(START)
+    bad = Line(t_s=1.0, level="info", text="a\x1b[31m\nb\r\x07\u2028c")
+    assert printer.feed(replace(START, lines=(bad,))) == ["    1.0 s  a [31m b   c"]
+
+
+def test_after_the_answer_there_is_no_progress() -> None:
+    printer = Printer()
+    printer.feed(replace(START, current=STEP))
+    ended = replace(START, current=STEP, now_s=100.0, answer=Answer(outcome="bracket", message="Done."))
+    assert printer.feed(ended) == []
+
+
+def test_duration_text() -> None:
+    assert [duration_text(s) for s in (0.4, 59.4, 59.6, 3600)] == ["0 s", "59 s", "1 min 0 s", "60 min 0 s"]
+
+
+async def test_follow_prints_while_the_work_goes_on_and_what_is_left_at_its_end() -> None:
+    loop, seen = asyncio.get_running_loop(), asyncio.Event()
+    printed: list[str] = []
+    pending = [["first"], ["second", "third"]]
+
+    def write(text: str) -> None:
+        printed.append(text)
+        loop.call_soon_threadsafe(seen.set)
+
+    async def work() -> int:
+        await seen.wait()
+        return 7
+
+    assert await follow(work(), lambda: pending.pop(0) if pending else [], write, lambda: None, poll_s=0.001) == 7
+    assert printed == ["first", "second\nthird"]
+
+
+async def test_follow_does_not_let_a_stuck_reader_hold_up_the_work() -> None:
+    """Ctrl-S on a terminal blocks the write for as long as the user likes."""
+    stuck, let_through, worked = threading.Event(), threading.Event(), asyncio.Event()
+
+    def lines_now() -> list[str]:
+        return [] if stuck.is_set() else ["x"]
+
+    def write(text: str) -> None:
+        stuck.set()
+        let_through.wait()
+
+    async def work() -> None:
+        await asyncio.to_thread(stuck.wait)
+        worked.set()
+
+    following = asyncio.ensure_future(follow(work(), lines_now, write, lambda: None, poll_s=0.001))
+    await worked.wait()
+    assert not following.done()
+    let_through.set()
+    await following
+
+
+async def test_follow_says_once_that_the_reader_is_gone_and_goes_on() -> None:
+    lost: list[str] = []
+    stop = asyncio.Event()
+
+    def write(text: str) -> None:
+        raise BrokenPipeError
+
+    def on_lost() -> None:
+        lost.append("lost")
+        stop.set()
+
+    async def work() -> str:
+        await stop.wait()
+        return "stopped"
+
+    assert await follow(work(), lambda: ["x"], write, on_lost, poll_s=0.001) == "stopped"
+    assert lost == ["lost"]
+
+
+async def test_follow_raises_what_the_work_raises() -> None:
+    async def work() -> None:
+        raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        await follow(work(), lambda: [], lambda _: None, lambda: None, poll_s=0.001)

@@ -1,0 +1,89 @@
+"""The screen over a run, live or recorded: signals while it is up, and a whole terminal in every way of ending."""
+
+import asyncio
+import os
+import select
+import signal
+import threading
+from collections.abc import Awaitable, Callable
+
+from core.errors import UserError
+from core.records import Answer
+from tui.app import KneescopeApp, Source
+from tui.signals import NO_ANSWER, TwoStage, leave_now, timer
+from tui.terminal import Guard, guarded
+
+LEAVE_S = 0.9
+"""A second signal leaves within a second; stopping the load takes up to half of one."""
+END_S = 3.0
+"""How long SIGTERM and SIGHUP wait for the end of the run and of the screen, of which a dead terminal lets neither happen."""
+
+
+async def show(
+    source: Source,
+    *,
+    run: Callable[[], Awaitable[Answer]] | None = None,
+    on_stop: Callable[[], None] | None = None,
+    end: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Show `source` until the user leaves, then await `end`. Raises what `end` raises, and UserError when the screen itself failed.
+
+    SIGINT is the key Ctrl-C. SIGTERM and SIGHUP stop the load and leave. A second signal leaves whatever happens.
+    """
+    app = KneescopeApp(source, run=run, on_stop=on_stop)
+    with guarded() as guard:
+        leaving = _Leaving(lambda: app.request_stop(leave=True), guard)
+
+        def first(number: int) -> None:
+            if number == signal.SIGINT:
+                app.action_leave()
+            else:
+                leaving.begin(END_S)
+
+        with TwoStage(first, leaving.begin, leaving.now) as signals:
+            _watch_terminal(signals)
+            await app.run_async()
+            if end is not None:
+                await end()
+            leaving.done()
+    if app.return_code:
+        raise UserError("The screen ended by an error of its own; what was measured is kept, and no load is running.", NO_ANSWER)
+
+
+def _watch_terminal(signals: TwoStage) -> None:
+    """Make a terminal that goes away a SIGHUP also where the system sends none: writes to it would block the loop for good."""
+    poller = select.poll()
+    poller.register(2, 0)  # no event asked for: only hang-up and error are reported
+
+    def wait() -> None:
+        poller.poll()
+        if not signals.seen:
+            os.kill(os.getpid(), signal.SIGHUP)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+class _Leaving:
+    """Closes the screen in the ordinary way and, when that is not done in time, ends the process with the terminal restored."""
+
+    def __init__(self, close: Callable[[], None], guard: Guard) -> None:
+        self._close = close
+        self._guard = guard
+        self._loop = asyncio.get_running_loop()
+        self._last_resort: threading.Timer | None = None
+
+    def begin(self, within_s: float = LEAVE_S) -> None:
+        """Ask the screen to close and give it that long. Fit for a signal handler."""
+        self.done()
+        self._last_resort = timer(within_s, self.now)
+        self._loop.call_soon_threadsafe(self._close)
+
+    def done(self) -> None:
+        """The screen has closed and the run has ended."""
+        if self._last_resort is not None:
+            self._last_resort.cancel()
+
+    def now(self) -> None:
+        """End the process."""
+        self._guard.restore()
+        leave_now()

@@ -1,0 +1,204 @@
+"""The line printer: what changed between two views of a run, as plain lines. One event, one line, no escape codes."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
+
+from core.config import ProbeConfig, Slo
+from core.judge import wording
+from core.judge.bracket import rate_text
+from core.records import Check, RepeatResult, StepResult
+from core.run.state import step_line
+from core.run.view import Line, RepeatView, RunView, StepView
+from tui.terminal import plain
+
+POLL_S = 0.5
+PROGRESS_S = 5.0
+
+T = TypeVar("T")
+
+
+class CheckPrinter:
+    """Turns each view into the checks that are new since the one before."""
+
+    def __init__(self) -> None:
+        self._checks = 0
+
+    def feed(self, view: RunView) -> list[str]:
+        """One line for each new check, in order."""
+        new = view.checks[self._checks :]
+        self._checks = len(view.checks)
+        return [plain(check_line(check)) for check in new]
+
+
+class Printer:
+    """Turns each view into the lines that are new since the one before; holds nothing but how far it has printed."""
+
+    def __init__(self) -> None:
+        self._headed = False
+        self._checks = CheckPrinter()
+        self._steps = 0
+        self._line: Line | None = None
+        self._running: int | None = None
+        self._next_progress_s = 0.0
+
+    def feed(self, view: RunView) -> list[str]:
+        """The new lines of `view`, oldest first, each without a newline."""
+        if view.config is None:
+            return []
+        return [plain(text) for text in (*self._head(view.config), *self._events(view, view.config.slo.target))]
+
+    def _head(self, config: ProbeConfig) -> Iterator[str]:
+        if not self._headed:
+            self._headed = True
+            yield f"server    {config.target.url}"
+            yield f"limits    {limits_text(config.slo)}"
+            yield f"workload  {_workload_text(config)}"
+
+    def _events(self, view: RunView, target: float) -> Iterator[str]:
+        for check in self._checks.feed(view):
+            yield _at(view.now_s) + check
+        for line in _after(view.lines, self._line):
+            self._line = line
+            for text in self._line_texts(line, view.steps, target):
+                yield _at(line.t_s) + text
+        if view.current is not None and view.answer is None:
+            for text in self._current(view.current, view, target):
+                yield _at(view.now_s) + text
+
+    def _line_texts(self, line: Line, steps: tuple[StepResult, ...], target: float) -> Iterator[str]:
+        """A line of the run as it is; the one of a judged step with what its repeats came to."""
+        for place in range(self._steps, len(steps)):
+            if line.text == step_line(steps[place]):
+                self._steps = place + 1
+                yield from _judged(steps[place], target)
+                return
+        yield line.text if line.level == "info" else f"{line.level}: {line.text}"
+
+    def _current(self, step: StepView, view: RunView, target: float) -> Iterator[str]:
+        if step.step != self._running:
+            self._running = step.step
+            self._next_progress_s = view.now_s + PROGRESS_S
+            left = f", about {duration_text(view.left_s)} left" if view.left_s is not None else ""
+            repeats = f", {step.repeats_planned} repeats" if step.repeats_planned > 1 else ""
+            yield f"{_name(step.step, step.phase, step.rate_rps)} starts{repeats}{left}"
+        elif step.live is not None and view.now_s >= self._next_progress_s:
+            self._next_progress_s = view.now_s + PROGRESS_S
+            yield f"{_name(step.step, step.phase, step.rate_rps)}: {_progress(step.live, target)}"
+
+
+def _at(seconds: float) -> str:
+    return f"{seconds:7.1f} s  "
+
+
+def _after(lines: tuple[Line, ...], last: Line | None) -> tuple[Line, ...]:
+    """What came after `last`; everything when `last` has already been dropped from the front."""
+    for place in range(len(lines) - 1, -1, -1):
+        if lines[place] == last:
+            return lines[place + 1 :]
+    return lines
+
+
+def check_line(check: Check) -> str:
+    """One check of preflight: its status as a word, then name and sentence."""
+    return f"{check.status:6}  {check.check}: {check.message}"
+
+
+def limits_text(slo: Slo) -> str:
+    """The limits in words, named as the defaults when they are."""
+    named = (("TTFT", slo.ttft_s), ("TPOT", slo.tpot_s), ("E2E", slo.e2e_s))
+    parts = " and ".join(f"{name} at most {_limit_text(value)}" for name, value in named if value is not None)
+    return f"{parts} for {wording.plain(slo.target)} of requests{' (default limits)' if slo.default else ''}"
+
+
+def _limit_text(seconds: float) -> str:
+    return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s"
+
+
+def duration_text(seconds: float) -> str:
+    """A stretch of time to the second, in minutes from one minute on."""
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
+
+
+def _workload_text(config: ProbeConfig) -> str:
+    work = config.workload
+    return f"{work.input_tokens} tokens in, {work.output_tokens} out; {config.method.mode} mode, seed {config.method.seed}"
+
+
+def _name(step: int, phase: str, rate_rps: float) -> str:
+    return f"{'ramp' if phase == 'ramp' else f'step {step}'} at {rate_text(rate_rps)}"
+
+
+def _judged(step: StepResult, target: float) -> Iterator[str]:
+    name = _name(step.step, step.phase, step.rate_rps)
+    if step.phase == "ramp":  # it only says where to look, so its one repeat is no verdict
+        yield step_line(step)
+    elif len(step.repeats) == 1:
+        yield f"{name}: {_repeat_text(step.repeats[0], target)}"
+    else:
+        for repeat in step.repeats:
+            yield f"{name}, repeat {repeat.index + 1}: {_repeat_text(repeat, target)}"
+        yield step_line(step)
+
+
+def _progress(live: RepeatView, target: float) -> str:
+    parts = [f"{live.part} {live.elapsed_s:.0f} of {live.length_s:.0f} s", f"sent {live.sent:,}", f"in flight {live.in_flight:,}"]
+    if live.bounds.so_far is not None:
+        parts.append(f"attainment {_range(live.bounds.so_far, target)}")
+    if live.errors:
+        parts.append(f"errors {live.errors:,}")
+    if live.lateness_p99_s is not None:
+        parts.append(f"late p99 {wording.duration(live.lateness_p99_s)}")
+    return ", ".join(parts)
+
+
+def _repeat_text(repeat: RepeatResult, target: float) -> str:
+    counts = f"{repeat.good:,} good and {repeat.misses:,} missed of {repeat.planned:,} planned"
+    late = f", late p99 {wording.duration(repeat.lateness_s.p99)}" if repeat.lateness_s.p99 is not None else ""
+    return f"{repeat.verdict.upper()}, {_attained(repeat, target)} ({counts}){late}: {repeat.reason}"
+
+
+def _attained(repeat: RepeatResult, target: float) -> str:
+    """What is certain of an attainment: of a repeat that was decided early only one end."""
+    low, high = repeat.attainment_interval
+    if low < high and repeat.verdict == "pass":
+        return f"at least {wording.beside(low, target, rounded=math.floor)}"
+    if low < high and repeat.verdict == "fail":
+        return wording.at_most(high, target)
+    return _range((low, high), target)
+
+
+def _range(interval: tuple[float, float], target: float) -> str:
+    low, high = interval
+    if low == high:
+        return wording.beside(low, target)
+    return f"{wording.beside(low, target, rounded=math.floor)} to {wording.beside(high, target, rounded=math.ceil)}"
+
+
+async def follow(
+    work: Awaitable[T],
+    lines_now: Callable[[], list[str]],
+    write: Callable[[str], None],
+    on_lost: Callable[[], None],
+    poll_s: float = POLL_S,
+) -> T:
+    """Await `work`, handing what `lines_now` gives to `write` twice a second and once more when the work has ended.
+
+    `write` runs in a thread: a paused terminal (Ctrl-S) or a full pipe must hold up neither the judging nor the end of load.
+    When it raises OSError the reader is gone: `on_lost` is called once and nothing more is written.
+    """
+    task = asyncio.ensure_future(work)
+    lost = False
+    while True:
+        await asyncio.wait({task}, timeout=poll_s)
+        lines = [] if lost else lines_now()
+        if lines:
+            try:
+                await asyncio.to_thread(write, "\n".join(lines))
+            except OSError:
+                lost = True
+                on_lost()
+        elif task.done():
+            return task.result()

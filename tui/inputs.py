@@ -1,0 +1,111 @@
+"""Readers of single values from the command line, and of the API key; each refuses nonsense with a sentence.
+
+An API key never comes from the command line (process lists and shell histories show it) and never stands in an address,
+because addresses are written into the run file. Refusals that could hold a key do not repeat what was given.
+"""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from core.config import Lengths, require_positive
+from core.errors import UserError
+
+KEY_VARIABLE = "KNEESCOPE_API_KEY"
+_KEY_WAYS = f"--api-key-file or the variable {KEY_VARIABLE}"
+
+
+def read_rate(text: str, name: str) -> float:
+    """Requests per second: a finite number above zero."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise UserError(f"{name}: {text!r} is not a rate; give requests per second, such as 2.5.") from None
+    require_positive(value, name)
+    return value
+
+
+def _whole(text: str, name: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UserError(f"{name}: {text!r} is not a whole number.") from None
+
+
+def read_count(text: str, name: str) -> int:
+    """A whole number of at least 1."""
+    value = _whole(text, name)
+    if value < 1:
+        raise UserError(f"{name}: {value} must be at least 1.")
+    return value
+
+
+def read_seed(text: str, name: str) -> int:
+    """A whole number of at least 0."""
+    value = _whole(text, name)
+    if value < 0:
+        raise UserError(f"{name}: {value} must be zero or more.")
+    return value
+
+
+def read_port(text: str, name: str) -> int:
+    """A TCP port; 0 lets the system choose."""
+    value = _whole(text, name)
+    if not 0 <= value <= 65535:
+        raise UserError(f"{name}: {value} is no port; give 0 to 65535.")
+    return value
+
+
+def read_length(text: str, name: str) -> Lengths:
+    """Token counts, `512` or `lognormal:MEDIAN,SIGMA,MAX`; the sentence of a refusal names the option."""
+    try:
+        lengths = Lengths.parse(text, name)
+    except UserError as error:
+        sentence = str(error).removeprefix("length: ")
+        raise UserError(sentence if sentence.startswith(name) else f"{name}: {sentence}") from None
+    if not lengths.fixed and (lengths.median > lengths.maximum or not math.isfinite(lengths.sigma)):
+        raise UserError(f"{name}: {text!r} has its median above its maximum; give lognormal:MEDIAN,SIGMA,MAX.")
+    return lengths
+
+
+def read_url(text: str, name: str) -> str:
+    """An http(s) address without user, key, query or fragment; a trailing slash is cut off."""
+    if "@" in text:
+        raise UserError(f"{name}: no user, password or key may stand in an address, which is written down; use {_KEY_WAYS}.")
+    if "?" in text or "#" in text:
+        raise UserError(f"{name}: no ?query and no #part may stand in an address, which is written down and could hold a key.")
+    stripped = text.strip()
+    try:
+        parts = urlsplit(stripped)
+        reachable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        reachable = False
+    if not reachable or not stripped.isprintable() or " " in stripped:
+        hint = f"http://{stripped}" if "://" not in stripped and stripped.isprintable() and stripped else "http://127.0.0.1:8000"
+        raise UserError(f"{name}: {text!r} is not a server address; give one such as {hint}.")
+    return stripped.rstrip("/")
+
+
+def read_server(text: str, name: str) -> str:
+    """The base address of a server; `/v1` at its end, as other clients want it, is cut off."""
+    return read_url(text, name).removesuffix("/v1").rstrip("/")
+
+
+def api_key(file: str | None, environ: Mapping[str, str]) -> str | None:
+    """The key of a file, else of the environment, else None. Raises UserError for what cannot be a key, never showing it."""
+    if file is None:
+        return _key(environ[KEY_VARIABLE], KEY_VARIABLE) if environ.get(KEY_VARIABLE, "").strip() else None
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or "it is not text"
+        raise UserError(f"--api-key-file: the file cannot be read ({why}); give the path of a file that holds the key.") from None
+    return _key(text, "--api-key-file")
+
+
+def _key(text: str, source: str) -> str:
+    key = text.strip()
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise UserError(f"{source}: what it holds is no API key; it must be one line of plain characters without blanks.")
+    return key

@@ -1,0 +1,212 @@
+"""One live run from the command line: paths, session, the screen or the lines, and what is handed over at the end."""
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from core import report
+from core.config import ProbeConfig
+from core.records import Answer, Check
+from core.run import log as runs
+from core.run.session import Session
+from core.run.view import RunView
+from tui import headless
+from tui.options import Given
+from tui.results import JsonOut, emit, say, say_if_heard
+from tui.signals import INTERRUPTED, NO_ANSWER, TwoStage, leave_now
+from tui.terminal import why_no_screen
+
+_CODES: Mapping[str, int] = {"void": NO_ANSWER, "refused": NO_ANSWER, "interrupted": INTERRUPTED}
+_END_S = 2.0
+
+
+class Served(Protocol):
+    """A server that was started for a run."""
+
+    @property
+    def url(self) -> str:
+        """Its base address."""
+
+    async def stop(self) -> None:
+        """End it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A run that was asked for. `name` names the run file; `truth_rps` is the long-run knee of a simulated replica.
+
+    `start` starts the server to be probed, which is stopped after the run; its address then takes the configured one's place.
+    """
+
+    config: ProbeConfig
+    given: Given
+    command: str
+    name: str | None
+    api_key: str | None = field(default=None, repr=False)
+    truth_rps: float | None = None
+    start: Callable[[], Awaitable[Served]] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A run that is over, answered or not; `failure` is what broke it."""
+
+    view: RunView
+    path: Path
+    failure: Exception | None
+
+
+class Live:
+    """What the screen and the lines are given: views of a session now, and its run, which a closing screen cannot cancel."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._task: asyncio.Task[Answer] | None = None
+
+    def view(self) -> RunView:
+        """The run at this moment."""
+        return self._session.state.view(time.monotonic())
+
+    async def run(self) -> Answer:
+        """Start the session and wait for its answer."""
+        self._task = asyncio.ensure_future(self._session.run())
+        return await asyncio.shield(self._task)
+
+    async def end(self) -> None:
+        """After the screen has closed: no load is left. Raises what the run raised."""
+        if self._task is None:
+            return
+        self._session.stop()
+        done, _ = await asyncio.wait({self._task}, timeout=_END_S)
+        if done:
+            self._task.result()
+
+
+def run(job: Job) -> int:
+    """Do the run and hand its results over; returns the exit code. Raises UserError when it could not begin or broke off."""
+    out = JsonOut(job.given.json_file)
+    try:
+        ended = asyncio.run(_run(job))
+        if ended.view.started_utc is not None:
+            hand_over(ended.view, ended.path, out, also_say=not job.given.quiet)
+    finally:
+        out.withdraw()
+    if ended.failure is not None:
+        raise ended.failure
+    return code_of(ended.view)
+
+
+async def _run(job: Job) -> Ended:
+    """The run in one event loop, from the start of a server of its own to its stop; no load is left when it returns."""
+    async with _target(job) as config:
+        log = runs.RunLog(Path(job.given.out) if job.given.out else runs.default_path(job.name))
+        failure = None
+        try:
+            session = Session(config, log, api_key=job.api_key, command=job.command, truth_rps=job.truth_rps)
+            try:
+                await _watch(session, log.path, job.given)
+            except Exception as error:  # raised again by `run`, once what was measured is handed over
+                failure = error
+        finally:
+            log.close()
+            _drop_empty(log.path)
+    return Ended(view=session.state.view(time.monotonic()), path=log.path, failure=failure)
+
+
+@asynccontextmanager
+async def _target(job: Job) -> AsyncIterator[ProbeConfig]:
+    """The configuration with the address to probe, for as long as a server that was started for it is up."""
+    if job.start is None:
+        yield job.config
+        return
+    server = await job.start()
+    try:
+        yield replace(job.config, target=replace(job.config.target, url=server.url))
+    finally:
+        await server.stop()
+
+
+async def _watch(session: Session, path: Path, given: Given) -> None:
+    """Run the session under the screen where there is a terminal for it, else as lines, or in silence."""
+    why = None if given.headless or given.quiet else why_no_screen(sys.stdin, sys.stderr)
+    if given.headless or given.quiet or why:
+        if why:
+            say_if_heard(f"No screen, because {why}: the run goes on line by line.")
+        if not given.quiet:
+            say_if_heard(f"run file  {path}")
+        await _lines(session, given.quiet)
+    else:
+        await _screen(session)
+
+
+def code_of(view: RunView) -> int:
+    """The exit code of a run as it stands; one without any answer was left by the user."""
+    return INTERRUPTED if view.answer is None else _CODES.get(view.answer.outcome, 0)
+
+
+def hand_over(view: RunView, path: Path, out: JsonOut, *, also_say: bool) -> None:
+    """Write the JSON where it was asked for and the verdict on stdout, or on stderr when stdout holds the JSON."""
+    text = report.to_text(view, str(path))
+    if not out.to_stdout:
+        emit(text)
+    elif also_say:
+        say_if_heard(text.rstrip("\n"))
+    out.write(report.to_json(view, str(path)))
+
+
+def preflight(config: ProbeConfig, api_key: str | None, json_file: str | None) -> int:
+    """The checks alone, each printed as soon as it is known; 0 when load could start, else 3. Leaves no run file."""
+    out = JsonOut(json_file)
+    try:
+        with tempfile.TemporaryDirectory(prefix="kneescope-") as folder:
+            log = runs.RunLog(Path(folder) / "preflight.jsonl")
+            try:
+                checks, interrupted = asyncio.run(_preflight(Session(config, log, api_key=api_key), quiet=out.to_stdout))
+            finally:
+                log.close()
+        ok = not interrupted and bool(checks) and all(check.status != "refuse" for check in checks)
+        out.write(msgspec.json.encode({"ok": ok, "preflight": checks}).decode())
+    finally:
+        out.withdraw()
+    return INTERRUPTED if interrupted else 0 if ok else NO_ANSWER
+
+
+async def _preflight(session: Session, *, quiet: bool) -> tuple[list[Check], bool]:
+    """The checks that were done, and whether a signal ended them."""
+    live, printer = Live(session), headless.CheckPrinter()
+    with TwoStage(lambda _: session.stop(), leave_now, leave_now) as signals:
+        work = session.preflight()
+        checks = await work if quiet else await headless.follow(work, lambda: printer.feed(live.view()), emit, session.stop)
+    return checks, signals.seen
+
+
+async def _lines(session: Session, quiet: bool) -> None:
+    live, printer = Live(session), headless.Printer()
+    with TwoStage(lambda _: session.stop(), leave_now, leave_now):
+        if quiet:
+            await session.run()
+        else:
+            await headless.follow(session.run(), lambda: printer.feed(live.view()), say, session.stop)
+
+
+async def _screen(session: Session) -> None:
+    from tui import display  # textual and plotext are loaded only when they are shown
+
+    live = Live(session)
+    await display.show(live, run=live.run, on_stop=session.stop, end=live.end)
+
+
+def _drop_empty(path: Path) -> None:
+    """Remove a run file into which nothing was written."""
+    with suppress(OSError):
+        if path.stat().st_size == 0:
+            path.unlink()

@@ -1,0 +1,225 @@
+"""The options of probe, demo and preflight: declared once in one table, turned into one ProbeConfig.
+
+Values are read by the configuration's own parsers, so that every front end refuses the same nonsense with the same sentence.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import click
+import msgspec
+from msgspec.structs import replace
+
+from core.config import (
+    Api,
+    FleetAsk,
+    Lengths,
+    Method,
+    Mode,
+    ProbeConfig,
+    Safety,
+    Slo,
+    Target,
+    Workload,
+    parse_duration_s,
+    parse_fraction,
+)
+from core.errors import UserError
+from tui.inputs import read_count, read_length, read_rate, read_seed, read_url
+
+SERVER, LIMITS, WORKLOAD, METHOD, FLEET, OUTPUT = "Server", "Limits", "Workload", "Search", "Fleet", "Output"
+
+Limit = float | Literal["none"] | None
+"""Seconds, `none` (taken away), or None: the option was not given."""
+
+
+def _read_limit(text: str, name: str) -> float | str:
+    return "none" if text.strip().lower() == "none" else parse_duration_s(text, name)
+
+
+class Reads(click.ParamType):  # type: ignore[type-arg]  # generic only in newer releases of click
+    """A value read by a parser of the form (text, option name) -> value, whose UserError is the refusal."""
+
+    def __init__(self, name: str, read: Callable[[str, str], Any]) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The parsed value; raises UserError naming the option."""
+        name = param.opts[0] if param and param.opts[0].startswith("-") else self.name.upper()
+        return self._read(value, name) if isinstance(value, str) else value
+
+
+class Option(click.Option):
+    """A click option that knows its heading in the help text."""
+
+    def __init__(self, section: str, name: str, help: str, *, to: str | None = None, **attributes: Any) -> None:
+        super().__init__([name, to] if to else [name], help=help, **attributes)
+        self.section = section
+
+
+class SectionedCommand(click.Command):
+    """A command whose help lists its options under headings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write one list per section, in the order of the table; what has none comes last."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                sections.setdefault(getattr(param, "section", "Help"), []).append(record)
+        for title, rows in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+_DURATION = Reads("duration", parse_duration_s)
+_LIMIT = Reads("duration|none", _read_limit)
+_SHARE = Reads("share", parse_fraction)
+_LENGTH = Reads("tokens", read_length)
+_RATE = Reads("rate", read_rate)
+_COUNT = Reads("n", read_count)
+_SEED = Reads("n", read_seed)
+_URL = Reads("url", read_url)
+
+
+def _table() -> list[Option]:
+    choice = click.Choice
+    return [
+        Option(SERVER, "--model", "Model to ask for [default: the only one the server has]."),
+        Option(SERVER, "--api", "Interface to load [default: completions].", type=choice(["completions", "chat"])),
+        Option(SERVER, "--metrics-url", "Address of the server's metrics [default: /metrics beside the API].", type=_URL),
+        Option(
+            SERVER,
+            "--api-key-file",
+            "File that holds the API key [default: the variable KNEESCOPE_API_KEY]. No option takes the key itself.",
+            metavar="FILE",
+        ),
+        Option(
+            LIMITS,
+            "--ttft",
+            "Longest time to first token, such as 800ms, or none. When no limit is given: 800ms and a TPOT of 50ms;"
+            " for demo, the replica's own. A limit that is given stands alone.",
+            type=_LIMIT,
+        ),
+        Option(LIMITS, "--tpot", "Longest time per output token after the first, such as 50ms, or none.", type=_LIMIT),
+        Option(LIMITS, "--e2e", "Longest time to the end of the answer, such as 10s, or none.", type=_LIMIT),
+        Option(LIMITS, "--target", "Share of requests that must meet every limit [default: 95%].", type=_SHARE),
+        Option(LIMITS, "--max-error-rate", "Share of requests that may end in an error [default: 1%].", type=_SHARE),
+        Option(
+            WORKLOAD,
+            "--input-tokens",
+            "Prompt length: N, or lognormal:MEDIAN,SIGMA,MAX [default: 512; demo: the replica's].",
+            type=_LENGTH,
+        ),
+        Option(WORKLOAD, "--output-tokens", "Answer length, likewise [default: 128; demo: the replica's].", type=_LENGTH),
+        Option(METHOD, "--mode", "How thorough: quick is the first answer [default: quick].", type=choice(["quick"])),
+        Option(METHOD, "--start-rps", "First rate of the ramp [default: 2 / the idle latency of a request].", type=_RATE),
+        Option(METHOD, "--max-rps", "Never load above this rate [default: no such limit].", type=_RATE),
+        Option(METHOD, "--drain", "Longest wait for requests that no limit decides [default: 2m].", type=_DURATION),
+        Option(METHOD, "--seed", "Seed of arrivals and lengths [default: 11].", type=_SEED),
+        Option(FLEET, "--peak-rps", "Peak rate that the fleet must carry [default: none, no fleet size].", type=_RATE),
+        Option(FLEET, "--headroom", "Share of a replica's safe rate to use at peak [default: 0.7].", type=_SHARE),
+        Option(FLEET, "--tp", "Tensor parallel size [default: as the server tells, else 1].", type=_COUNT),
+        Option(FLEET, "--pp", "Pipeline parallel size, likewise.", type=_COUNT),
+        Option(FLEET, "--dp", "Data parallel size, likewise.", type=_COUNT),
+        Option(OUTPUT, "--headless", "Lines instead of the screen, as without a terminal.", is_flag=True),
+        Option(OUTPUT, "--json", "Write the result as JSON; - for stdout.", to="json_file", metavar="FILE|-"),
+        Option(OUTPUT, "--out", "Run file to write [default: a new one in the user's state folder].", metavar="FILE"),
+        Option(OUTPUT, "--quiet", "No screen and no progress lines, only the result.", is_flag=True),
+    ]
+
+
+def run_options() -> list[click.Parameter]:
+    """Everything that probe and demo take."""
+    return [*_table()]
+
+
+def preflight_options() -> list[click.Parameter]:
+    """What the checks alone need: server, limits, workload and `--json`."""
+    return [o for o in _table() if o.section in (SERVER, LIMITS, WORKLOAD) or o.name == "json_file"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """The options as the user gave them; None means not given. Durations in seconds, shares as fractions."""
+
+    model: str | None = None
+    api: str | None = None
+    metrics_url: str | None = None
+    api_key_file: str | None = None
+    ttft: Limit = None
+    tpot: Limit = None
+    e2e: Limit = None
+    target: float | None = None
+    max_error_rate: float | None = None
+    input_tokens: Lengths | None = None
+    output_tokens: Lengths | None = None
+    mode: str | None = None
+    start_rps: float | None = None
+    max_rps: float | None = None
+    drain: float | None = None
+    seed: int | None = None
+    peak_rps: float | None = None
+    headroom: float | None = None
+    tp: int | None = None
+    pp: int | None = None
+    dp: int | None = None
+    headless: bool = False
+    json_file: str | None = None
+    out: str | None = None
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        if self.start_rps is not None and self.max_rps is not None and self.start_rps > self.max_rps:
+            raise UserError(
+                f"--start-rps {self.start_rps:g} is above --max-rps {self.max_rps:g}; lower the first or raise the second."
+            )
+        if self.out == "-":
+            raise UserError("--out: the run file cannot go to stdout; give a path, and use --json - for the result.")
+        if self.out is not None and self.out == self.json_file:
+            raise UserError("--out and --json name the same file; the run file and the result need one each.")
+
+
+class Base(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands where an option was not given: the product's defaults, or a simulated replica's own."""
+
+    slo: Slo = Slo(default=True)
+    workload: Workload = Workload()
+
+
+def _slo(given: Given, base: Slo) -> Slo:
+    """A limit with a value switches the unnamed ones off; `none` alone only takes one away from the base."""
+    asked = {"ttft_s": given.ttft, "tpot_s": given.tpot, "e2e_s": given.e2e}
+    own = any(isinstance(value, float) for value in asked.values())
+    limits = {
+        name: (None if value == "none" else value) if value is not None else (None if own else getattr(base, name))
+        for name, value in asked.items()
+    }
+    return Slo(
+        **cast(dict[str, float | None], limits),
+        target=base.target if given.target is None else given.target,
+        max_error_rate=base.max_error_rate if given.max_error_rate is None else given.max_error_rate,
+        default=base.default and not own,
+    )
+
+
+def _present(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def build(given: Given, url: str, base: Base | None = None) -> ProbeConfig:
+    """The run that was asked for. Raises UserError with a sentence for anything that makes no sense together."""
+    base = base or Base()
+    return ProbeConfig(
+        target=Target(url=url, model=given.model, api=cast(Api, given.api or "completions"), metrics_url=given.metrics_url),
+        slo=_slo(given, base.slo),
+        workload=replace(base.workload, **_present(input_tokens=given.input_tokens, output_tokens=given.output_tokens)),
+        method=Method(
+            mode=cast(Mode, given.mode or "quick"),
+            **_present(start_rps=given.start_rps, drain_s=given.drain, seed=given.seed),
+        ),
+        safety=Safety(max_rps=given.max_rps),
+        fleet=FleetAsk(**_present(peak_rps=given.peak_rps, headroom=given.headroom, tp=given.tp, pp=given.pp, dp=given.dp)),
+    )

@@ -1,0 +1,49 @@
+"""Recorded runs from the command line: on the screen, or as a report."""
+
+import asyncio
+from pathlib import Path
+
+from core.errors import UserError
+from core.run import log as runs
+from core.run.events import time_of
+from core.run.state import State
+from core.run.view import RunView
+from tui.live import hand_over
+from tui.results import JsonOut
+
+
+class Recorded:
+    """A run read back from its file: the same views as when it was live, standing at its end."""
+
+    def __init__(self, run: str) -> None:
+        """`run` is a path, or `last`. Raises UserError for what is no run file."""
+        self.path: Path = runs.resolve(run)
+        state, now = State(), None
+        for event in runs.read(self.path):
+            state.apply(event)
+            now = time_of(event)
+        if now is None:
+            raise UserError(f"{self.path} holds no event; give the path of a run file.")
+        self._view = state.view(now)
+
+    def view(self) -> RunView:
+        """The run as it ended, or as far as it was recorded."""
+        return self._view
+
+
+def show(run: str) -> None:
+    """The screen over a recorded run. Needs a terminal."""
+    recorded = Recorded(run)
+    from tui import display  # textual and plotext are loaded only when they are shown
+
+    asyncio.run(display.show(recorded))
+
+
+def report(run: str, json_file: str | None) -> None:
+    """The verdict on stdout, or the JSON where it was asked for."""
+    out = JsonOut(json_file)
+    try:
+        recorded = Recorded(run)
+        hand_over(recorded.view(), recorded.path, out, also_say=False)
+    finally:
+        out.withdraw()

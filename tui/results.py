@@ -1,0 +1,79 @@
+"""Where text goes: results to stdout or the file of `--json FILE` (checked before load), what is meant for people to stderr."""
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from core.errors import UserError
+
+
+def emit(text: str) -> None:
+    """Write to stdout as UTF-8. A reader that has gone away, or a closed stdout, is not an error: the run file has it all."""
+    try:
+        click.echo(text.encode(errors="replace"), nl=not text.endswith("\n"))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        silence(1)
+
+
+def say(text: str) -> None:
+    """Write to stderr. Raises OSError when nobody reads it any more; from then on it leads nowhere."""
+    try:
+        click.echo(text, err=True)
+    except OSError:
+        silence(2)
+        raise
+
+
+def say_if_heard(text: str) -> None:
+    """Write to stderr, whether or not somebody reads it."""
+    with suppress(OSError):
+        say(text)
+
+
+def silence(number: int) -> None:
+    """Point a broken stream (1 stdout, 2 stderr) at the null device, so that its last flush at exit cannot fail again."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, number)
+    os.close(null)
+
+
+class JsonOut:
+    """The place of `--json`: a file, stdout (`-`), or nowhere (None)."""
+
+    def __init__(self, place: str | None) -> None:
+        """Refuse (UserError) now what could not be written later; a file that is not there yet is made, empty."""
+        self.to_stdout = place == "-"
+        self._path = Path(place) if place is not None and place != "-" else None
+        self._made = self._path is not None and not self._path.exists()
+        if self._path is not None and (self._made or not self._path.is_fifo()):  # opening a pipe would wait for its reader
+            try:
+                with self._path.open("a"):
+                    pass
+            except OSError as error:
+                raise UserError(f"--json: {self._path} cannot be written: {error.strerror}. Give a file elsewhere, or -.") from None
+
+    def write(self, text: str) -> None:
+        """Write the result, replacing what the file held. Raises UserError (exit code 3) when that fails now."""
+        if self.to_stdout:
+            emit(text)
+        elif self._path is not None:
+            try:
+                self._path.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+            except OSError as error:
+                raise UserError(
+                    f"--json: {self._path} could not be written ({error.strerror}); `kneescope report RUN --json FILE` writes it"
+                    " from the run file.",
+                    exit_code=3,
+                ) from None
+            self._made = False
+
+    def withdraw(self) -> None:
+        """Remove the empty file again when there was nothing to write into it."""
+        if self._made and self._path is not None:
+            with suppress(OSError):
+                self._path.unlink()
