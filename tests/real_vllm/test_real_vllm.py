@@ -5,15 +5,20 @@ No test names a rate: machines differ by a factor of four. Nothing is asserted o
 
 import asyncio
 import json
+import math
 import secrets
+import statistics
 import sys
 import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
 from core.config import Lengths, ProbeConfig, Slo, Target, Workload
+from core.judge.slo import tpot_s, ttft_s
 from core.load.arrivals import draw
 from core.load.generator import Generator
 from core.records import Hello, LoadDone, Phase, RepeatOrder, RequestEnded, Segment, ServerSample
@@ -23,11 +28,19 @@ from tests.real_vllm.server import serve
 
 pytestmark = pytest.mark.vllm
 
+SHORT = Workload(input_tokens=Lengths(median=64), output_tokens=Lengths(median=32))
+
 
 async def test_quick_probe_brackets_the_knee_within_a_factor_of_two(tmp_path: Path) -> None:
+    """TTFT 500 ms and TPOT 30 ms, which suit a model that decodes in 10 ms; on a machine where one request alone takes more
+    than half of a limit, twice its own figure instead: there those limits rightly end in "infeasible"."""
     log = tmp_path / "run.jsonl"
     async with serve("small", "--max-num-seqs", "16") as url:
-        options = ["--input-tokens", "64", "--output-tokens", "32", "--ttft", "500ms", "--tpot", "30ms", "--peak-rps", "100"]
+        async with _Loader.of(url, "small", SHORT) as loader:
+            ttft_ms = max(500, _twice_idle_ms(ttft_s, loader.idle_records))
+            tpot_ms = max(30, _twice_idle_ms(tpot_s, loader.idle_records))
+        options = ["--input-tokens", "64", "--output-tokens", "32", "--peak-rps", "100"]
+        options += ["--ttft", f"{ttft_ms}ms", "--tpot", f"{tpot_ms}ms"]
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tui.cli", "probe", url, *options, "--headless", "--json", "-", "--out", str(log)),
             stdin=asyncio.subprocess.DEVNULL,
@@ -51,8 +64,7 @@ async def test_quick_probe_brackets_the_knee_within_a_factor_of_two(tmp_path: Pa
 
 
 async def test_held_rate_agrees_with_the_servers_own_counters() -> None:
-    workload = Workload(input_tokens=Lengths(median=64), output_tokens=Lengths(median=32))
-    async with serve("small", "--max-num-seqs", "16") as url, _Loader.of(url, "small", workload) as loader:
+    async with serve("small", "--max-num-seqs", "16") as url, _Loader.of(url, "small", SHORT) as loader:
         before = await loader.idle()
         ended = await loader.hold(rate_rps=1.5, duration_s=15)
         after = await loader.idle()
@@ -79,6 +91,10 @@ async def test_few_blocks_make_preemptions_and_a_full_kv_cache_visible() -> None
     assert max(sample.waiting or 0 for sample in loader.samples) > 0
 
 
+def _twice_idle_ms(latency: Callable[[RequestEnded], float | None], records: list[RequestEnded]) -> int:
+    return math.ceil(2000 * statistics.median(latency(record) or 0.0 for record in records))
+
+
 def _delta(before: float | None, after: float | None) -> float:
     assert before is not None
     assert after is not None
@@ -94,11 +110,27 @@ class _Loader:
         self.messages = generator.messages()
         self.scraper = Scraper(f"{url}/metrics", http)
         self.samples: list[ServerSample] = []
+        self.idle_records: list[RequestEnded] = []
         self.orders = 0
 
     @classmethod
-    def of(cls, url: str, model: str, workload: Workload) -> "_LoaderContext":
-        return _LoaderContext(url, model, workload)
+    @asynccontextmanager
+    async def of(cls, url: str, model: str, workload: Workload) -> "AsyncIterator[_Loader]":
+        """Ready to load: preflight has passed, with a TTFT limit that no machine misses."""
+        config = ProbeConfig(target=Target(url=url, model=model), slo=Slo(ttft_s=60.0, tpot_s=None), workload=workload)
+        generator = await Generator.start()
+        try:
+            async with httpx.AsyncClient(trust_env=False) as http:
+                loader = cls(url, workload, generator, http)
+                preflight = Preflight(config, None, secrets.token_hex(8), http, loader.singles)
+                checks = [check async for check in preflight.checks()]
+                assert [check for check in checks if check.status == "refuse"] == []
+                assert preflight.hello is not None
+                await generator.hello(preflight.hello)
+                loader.idle_records = preflight.singles
+                yield loader
+        finally:
+            await generator.close()
 
     async def singles(self, hello: Hello, n: int, phase: Phase) -> list[RequestEnded]:
         await self.generator.hello(hello)
@@ -151,23 +183,3 @@ class _Loader:
             if isinstance(message, LoadDone):
                 return ended
         raise AssertionError("the generator ended")
-
-
-class _LoaderContext:
-    def __init__(self, url: str, model: str, workload: Workload) -> None:
-        self.config = ProbeConfig(target=Target(url=url, model=model), slo=Slo(ttft_s=60.0, tpot_s=None), workload=workload)
-        self.http = httpx.AsyncClient(trust_env=False)
-
-    async def __aenter__(self) -> _Loader:
-        self.generator = await Generator.start()
-        loader = _Loader(self.config.target.url, self.config.workload, self.generator, self.http)
-        preflight = Preflight(self.config, None, secrets.token_hex(8), self.http, loader.singles)
-        checks = [check async for check in preflight.checks()]
-        assert [check for check in checks if check.status == "refuse"] == []
-        assert preflight.hello is not None
-        await self.generator.hello(preflight.hello)
-        return loader
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.generator.close()
-        await self.http.aclose()
