@@ -49,7 +49,7 @@ def decide_step(tally: Tally, now: float, rules: JudgeRules, drain_s: float) -> 
 def _failed(tally: Tally, bounds: Bounds, rules: JudgeRules) -> Decision | None:
     slo = rules.slo
     if bounds.bad > allowed_misses(bounds.planned, slo.target):
-        return Decision(kind="fail", reason=_out_of_reach(bounds, slo.target))
+        return Decision(kind="fail", reason=out_of_reach(bounds, slo.target))
     if too_many_errors(tally.measured_errors, bounds.planned, slo.max_error_rate):
         return Decision(kind="fail", reason=error_text(tally, bounds.planned, slo.max_error_rate))
     return None
@@ -75,8 +75,7 @@ def _over(tally: Tally, bounds: Bounds, now: float, rules: JudgeRules, drain_s: 
     ended = sum(tally.measured_endings.values())
     enough = bounds.good >= needed_good(bounds.planned, slo.target)
     if rules.curtail_pass and enough and not too_many_errors(tally.measured_errors, ended, slo.max_error_rate):
-        share = beside(bounds.good / bounds.planned, slo.target)
-        return Decision(kind="pass", reason=f"at least {share} of {bounds.planned} met the limits, target {plain(slo.target)}")
+        return Decision(kind="pass", reason=within_reach(bounds, slo.target))
     if now >= end + drain_s:
         left = bounds.planned - bounds.good - bounds.bad
         return Decision(kind="drained", reason=f"{count(left, 'request')} still open {duration(drain_s)} after the window")
@@ -97,7 +96,7 @@ def decide_ramp(tally: Tally, now: float, rules: JudgeRules, drain_s: float = 12
         not_good = bounds.planned - bounds.good
         if bounds.bad > may_miss or (drained and not_good > may_miss):
             still_open = f"{count(not_good - bounds.bad, 'request')} still open {duration(drain_s)} after the ramp"
-            why = _out_of_reach(bounds, target) if bounds.bad > may_miss else still_open
+            why = out_of_reach(bounds, target) if bounds.bad > may_miss else still_open
             rate_rps = tally.layout.segments[segment].rate_rps
             return Decision(kind="fail", reason=f"{rate_rps:.4g} requests/s: {why}", segment=segment)
         waiting |= not_good > max(may_miss, bounds.bad)
@@ -106,8 +105,15 @@ def decide_ramp(tally: Tally, now: float, rules: JudgeRules, drain_s: float = 12
     return Decision(kind="complete", reason="no rate of the ramp failed")
 
 
-def _out_of_reach(bounds: Bounds, target: float) -> str:
+def out_of_reach(bounds: Bounds, target: float) -> str:
+    """Why the target cannot be reached any more."""
     return f"{at_most(bounds.end[1], target)} can still meet the limits (target {plain(target)})"
+
+
+def within_reach(bounds: Bounds, target: float) -> str:
+    """Why the target cannot be missed any more."""
+    share = beside(bounds.good / bounds.planned, target)
+    return f"at least {share} of {bounds.planned} met the limits, target {plain(target)}"
 
 
 def error_text(tally: Tally, planned: int, max_error_rate: float) -> str:

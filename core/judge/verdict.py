@@ -7,9 +7,9 @@ import numpy as np
 
 from core.judge import caveats, validity
 from core.judge.readings import Readings
-from core.judge.slo import needed_good, too_many_errors
+from core.judge.slo import allowed_misses, needed_good, too_many_errors
 from core.judge.stability import queue_verdict
-from core.judge.stopping import REPORT_DELAY_S, Decision, decide_ramp, decide_step, error_text
+from core.judge.stopping import REPORT_DELAY_S, Decision, decide_ramp, decide_step, error_text, out_of_reach, within_reach
 from core.judge.summary import Latencies, Rates
 from core.judge.tally import Tally
 from core.judge.wording import beside, plain
@@ -71,8 +71,8 @@ def judge_repeat(
     done: LoadDone | None,
     server: ServerInfo,
 ) -> RepeatResult:
-    """The judged repeat; `decision` None means it was interrupted: unjudged. So is a ramp (several measured segments),
-    whose numbers are over all of them: it only says where to look.
+    """The judged repeat; `decision` None means it was interrupted: unjudged. So is a ramp (several measured segments) that is
+    not void: its numbers are over all of them, and it only says where to look.
 
     `now`: when it was decided, or later; on the clock of the events. `samples`: readings of the server from just before
     the repeat's start to its end. Of a repeat that was cut short the attainment is an interval, and requests cut off
@@ -149,13 +149,15 @@ def _verdict(e: _Evidence, void: Sequence[str]) -> tuple[RepeatVerdict, str]:
     """Void before fail before pass."""
     if e.decision is None:
         return "unjudged", "stopped before it was decided"
-    if _is_ramp(e.tally):
-        return "unjudged", f"a ramp only says where to look; {e.decision.reason}"
     if void:
         return "void", "; ".join(void)
+    if _is_ramp(e.tally):
+        return "unjudged", f"a ramp only says where to look; {e.decision.reason}"
+    slo, planned = e.rules.slo, e.bounds.planned
+    if e.bounds.bad > allowed_misses(planned, slo.target) and not e.closed:
+        return "fail", out_of_reach(e.bounds, slo.target)  # with what came in since the decision
     if e.decision.kind in ("fail", "overload"):
         return "fail", e.decision.reason
-    slo, planned = e.rules.slo, e.bounds.planned
     attained = _attained(e, e.decision)
     if e.bounds.good < needed_good(planned, slo.target):
         return "fail", attained
@@ -168,7 +170,7 @@ def _verdict(e: _Evidence, void: Sequence[str]) -> tuple[RepeatVerdict, str]:
 
 def _attained(e: _Evidence, decision: Decision) -> str:
     if not e.closed:
-        return decision.reason
+        return within_reach(e.bounds, e.rules.slo.target)
     share = beside(e.bounds.good / e.bounds.planned, e.rules.slo.target)
     missed = f" ({decision.reason}, counted as missed)" if decision.kind == "drained" else ""
     return f"attainment {share} of {e.bounds.planned}, target {plain(e.rules.slo.target)}{missed}"

@@ -6,10 +6,10 @@ import msgspec
 import numpy as np
 
 from core.config import ProbeConfig
-from core.judge import validity
 from core.judge.bracket import rate_text
 from core.judge.search import Ramp, Step
-from core.judge.stopping import REPORT_DELAY_S
+from core.judge.slo import allowed_misses
+from core.judge.stopping import REPORT_DELAY_S, out_of_reach
 from core.judge.tally import Tally
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
 from core.records import JudgeRules, Phase, RepeatOrder, RepeatResult, Segment, ServerInfo, StepResult, StepVerdict
@@ -78,9 +78,10 @@ class Steps:
             self._close(passed_rps or started.rate_rps, "pass", reason)
             return passed_rps, None
         failed_rps = action.segments[failed].rate_rps
-        at = (run.decided_at or self._clock()) - REPORT_DELAY_S
-        floor = self._state.tally.bounds(at, failed).end if self._state.tally else None
-        self._close(failed_rps, "fail", reason, floor)
+        bounds = self._account(run).bounds((run.decided_at or self._clock()) - REPORT_DELAY_S, failed)
+        if bounds.bad > allowed_misses(bounds.planned, self._config.slo.target):
+            reason = out_of_reach(bounds, self._config.slo.target)  # with what came in since the decision
+        self._close(failed_rps, "fail", reason, bounds.end)
         return passed_rps, failed_rps
 
     def break_off(self, reason: str, *, count_repeat: bool = True) -> None:
@@ -149,18 +150,19 @@ class Steps:
         return await self._conductor.run(order, decide, self._idle_e2e_s)
 
     def _judge(self, started: StepStarted, run: OrderRun) -> RepeatResult:
-        tally = self._state.tally
-        if tally is None:
-            raise RuntimeError(f"order {run.order.order} was run without an account")
-        now = self._clock()
+        tally, now = self._account(run), self._clock()
         at = now if run.decided_at is None else run.decided_at
         result = judge_repeat(tally, run.decision, at, self._rules, self._readings.kept, run.ticks, run.done, self._server)
-        void = run.lost or (ramp_void(tally, run) if started.phase == "ramp" and run.decision else None)
-        if void is not None:
-            result = msgspec.structs.replace(result, verdict="void", reason=void)
+        if run.lost is not None:
+            result = msgspec.structs.replace(result, verdict="void", reason=run.lost)
         self._results.append(result)
         self._emit(RepeatJudged(t=now, step=started.step, result=result))
         return result
+
+    def _account(self, run: OrderRun) -> Tally:
+        if self._state.tally is None:
+            raise RuntimeError(f"order {run.order.order} was run without an account")
+        return self._state.tally
 
     def _close(self, rate_rps: float, verdict: StepVerdict, reason: str, floor: Interval | None = None) -> StepResult:
         started, self._open = self._open, None
@@ -201,15 +203,6 @@ def step_verdict(results: Sequence[RepeatResult]) -> tuple[StepVerdict, str]:
     reason = failed[0].reason if len(valid) == 1 else f"{len(failed)} of {len(valid)} repeats failed: {failed[0].reason}"
     clear = valid[0] is failed[0] or (len(failed) >= 2 and 2 * len(failed) >= len(valid))
     return "fail" if clear else "mixed", reason
-
-
-def ramp_void(tally: Tally, run: OrderRun) -> str | None:
-    """Why a ramp cannot even say where to look: this side failed, not the server. None if it did not."""
-    return (
-        validity.client_failed(tally.records)
-        or validity.unsent(run.done.unsent if run.done else 0)
-        or validity.late(tally.lateness_s, tally.slo.ttft_s)
-    )
 
 
 def failed_segment(run: OrderRun) -> int | None:

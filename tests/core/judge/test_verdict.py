@@ -216,6 +216,21 @@ def test_a_ramp_is_unjudged_and_over_all_its_segments() -> None:
     assert result.queue is None
 
 
+def test_a_ramp_during_which_the_server_restarted_does_not_even_say_where_to_look() -> None:
+    tally = ramp([GOOD] * 12, [SLOW] * 12).played()
+    failed = Decision(kind="fail", reason="2 requests/s: at most 84 % can still meet the limits", segment=1)
+    result = judge(tally, failed, samples=[sample(-1, epoch=1.0), sample(9, epoch=2.0)])
+    assert result.verdict == "void"
+    assert "the server restarted" in result.reason
+
+
+def test_a_curtailed_fail_says_what_its_interval_says() -> None:
+    """Misses that were reported between the decision and the end of the load are in both."""
+    play = step(*[REFUSED] * 20, measure_s=4.0, warm_s=1.0)
+    result = judge(aborted(play, at=3.0), Decision(kind="fail", reason="at most 94 % can still meet the limits"), done_at=3.1)
+    assert f"at most {100 * result.attainment_interval[1]:.0f} % can still meet" in result.reason
+
+
 def test_nothing_planned_is_void() -> None:
     result = judge(step(measure_s=40.0).played())
     assert (result.verdict, result.attainment) == ("void", None)
