@@ -1,0 +1,280 @@
+"""Keys, stops and endings of the screen, with a run that a test holds in its hand."""
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+from rich.color import Color
+from textual.pilot import Pilot
+
+from core.errors import UserError
+from core.records import Answer
+from tests.tui import samples
+from tests.tui.screen import Held, lines_of, settle, shown, text_of
+from tui.app import KneescopeApp
+from tui.screens.help import HelpScreen
+
+
+class FakeRun:
+    """A run that goes on until it is stopped, and then ends as interrupted; `stubborn` never ends."""
+
+    def __init__(self, held: Held | None = None, *, stubborn: bool = False) -> None:
+        self.stops = 0
+        self.held = held
+        self.stubborn = stubborn
+        self.cancelled = False
+        self._stopped = asyncio.Event()
+
+    def stop(self) -> None:
+        self.stops += 1
+        if self.held is not None:
+            self.held.now = replace(self.held.now, version=self.held.now.version + 1, load="stopped")
+        if not self.stubborn:
+            self._stopped.set()
+
+    async def run(self) -> Answer:
+        try:
+            await self._stopped.wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        answer = Answer(outcome="interrupted", message="stopped by the user")
+        if self.held is not None:
+            self.held.now = replace(self.held.now, version=self.held.now.version + 1, current=None, answer=answer)
+        return answer
+
+
+async def press(app: KneescopeApp, pilot: Pilot[Answer | None], *keys: str) -> None:
+    await pilot.press(*keys)
+    await settle(app, pilot)
+
+
+def left(app: KneescopeApp) -> bool:
+    return app._exit
+
+
+@pytest.mark.parametrize("key", ["x", "q", "ctrl+c", "ctrl+q"])
+async def test_the_first_key_stops_the_load_at_once_and_stays(key: str) -> None:
+    fake = FakeRun()
+    async with shown(samples.mid_step(), run=fake.run, on_stop=fake.stop) as (app, pilot, held):
+        fake.held = held
+        await press(app, pilot, key)
+        assert fake.stops == 1
+        assert not left(app)
+        assert "■ STOPPED" in text_of(app)
+
+
+@pytest.mark.parametrize("keys", [("q", "q"), ("ctrl+c", "ctrl+c"), ("x", "q"), ("q", "ctrl+c")])
+async def test_the_second_leaves_with_the_answer(keys: tuple[str, str]) -> None:
+    fake = FakeRun()
+    async with shown(samples.mid_step(), run=fake.run, on_stop=fake.stop) as (app, pilot, held):
+        fake.held = held
+        await press(app, pilot, keys[0])
+        await pilot.press(keys[1])
+        await pilot.pause()
+        assert left(app)
+        assert app.return_value is not None
+        assert app.return_value.outcome == "interrupted"
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+async def test_without_load_the_first_leaves(key: str) -> None:
+    async with shown(samples.finished()) as (app, pilot, _):
+        await pilot.press(key)
+        await pilot.pause()
+        assert left(app)
+        assert app.return_value == samples.finished().answer
+
+
+async def test_x_keeps_stopping_but_never_leaves() -> None:
+    fake = FakeRun(stubborn=True)
+    async with shown(samples.mid_step(), run=fake.run, on_stop=fake.stop) as (app, pilot, _):
+        await press(app, pilot, "x", "x", "x")
+        assert fake.stops == 3
+        assert not left(app)
+        assert "LOADING, stopping" in text_of(app)
+
+
+async def test_a_run_that_does_not_end_is_left_on_the_third_press() -> None:
+    fake = FakeRun(stubborn=True)
+    async with shown(samples.mid_step(), run=fake.run, on_stop=fake.stop) as (app, pilot, _):
+        await press(app, pilot, "q", "q")
+        assert not left(app)
+        await pilot.press("q")
+        await pilot.pause()
+        assert left(app)
+
+
+async def test_between_two_steps_a_key_still_means_stop() -> None:
+    fake = FakeRun()
+    idle = replace(samples.mid_step(), load="idle")
+    async with shown(idle, run=fake.run, on_stop=fake.stop) as (app, pilot, _):
+        await press(app, pilot, "q")
+        assert fake.stops == 1
+        assert not left(app)
+
+
+async def test_during_the_checks_q_stops_the_run_and_leaves() -> None:
+    fake = FakeRun()
+    async with shown(samples.preflight(), run=fake.run, on_stop=fake.stop) as (app, pilot, _):
+        await pilot.press("q")
+        await pilot.pause()
+        await pilot.pause()
+        assert fake.stops == 1
+        assert left(app)
+
+
+@pytest.mark.parametrize("leave", [False, True])
+async def test_a_signal_handler_can_ask_for_the_end(leave: bool) -> None:
+    fake = FakeRun()
+    async with shown(samples.mid_step(), run=fake.run, on_stop=fake.stop) as (app, pilot, held):
+        fake.held = held
+        app.request_stop(leave=leave)
+        await pilot.pause()
+        await pilot.pause()
+        assert fake.stops >= 1
+        assert left(app) == leave
+
+
+@pytest.mark.parametrize("keys", [("question_mark",), ("f", "5"), ("3",)])
+async def test_x_stops_from_wherever_the_user_is(keys: tuple[str, ...]) -> None:
+    fake = FakeRun()
+    async with shown(samples.mid_step(), run=fake.run, on_stop=fake.stop) as (app, pilot, _):
+        await press(app, pilot, *keys)
+        await press(app, pilot, "x")
+        assert fake.stops == 1
+
+
+async def test_typing_in_the_palette_stops_nothing() -> None:
+    fake = FakeRun()
+    async with shown(samples.mid_step(), run=fake.run, on_stop=fake.stop) as (app, pilot, _):
+        await pilot.press("ctrl+p")
+        await pilot.pause()
+        await pilot.press("x", "q", "space")
+        await pilot.pause()
+        assert fake.stops == 0
+        assert not left(app)
+        await pilot.press("escape")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (RuntimeError("parser [/red] broke"), "RuntimeError: parser [/red] broke"),
+        (UserError("The disk is full."), "off: The disk is full."),
+    ],
+)
+async def test_an_exception_of_the_run_is_shown_and_the_results_stay(error: Exception, text: str) -> None:
+    stops: list[bool] = []
+
+    async def run() -> Answer:
+        raise error
+
+    async with shown(samples.mid_step(), (80, 24), run=run, on_stop=lambda: stops.append(True)) as (app, pilot, _):
+        await settle(app, pilot)
+        assert text in text_of(app)
+        assert "attainment floor" in text_of(app)
+        assert app.run_error is error
+        assert stops == [True]
+        await pilot.press("q")
+        await pilot.pause()
+        assert left(app)
+
+
+async def test_the_run_is_cancelled_when_the_screen_goes() -> None:
+    fake = FakeRun(stubborn=True)
+    async with shown(samples.mid_step(), run=fake.run, on_stop=fake.stop):
+        pass
+    assert fake.cancelled
+
+
+async def test_space_holds_the_panels_and_says_that_the_load_goes_on() -> None:
+    fake = FakeRun()
+    async with shown(samples.mid_step(), run=fake.run, on_stop=fake.stop) as (app, pilot, held):
+        await press(app, pilot, "space")
+        assert "VIEW PAUSED, the load goes on" in text_of(app)
+        assert "Resume" in lines_of(app)[-1]
+        held.now = replace(samples.failing(), version=500)
+        await settle(app, pilot)
+        assert "91.3" in text_of(app)
+        assert "below target" not in text_of(app)
+        assert "◑ DRAINING" in text_of(app)
+        assert "16.0 rps" in lines_of(app)[1]
+        await press(app, pilot, "space")
+        assert "below target" in text_of(app)
+        assert "PAUSED" not in text_of(app)
+        assert "Pause" in lines_of(app)[-1]
+
+
+@pytest.mark.parametrize(
+    ("key", "title"),
+    [("1", "1 attainment floor"), ("2", "2 steps"), ("3", "3 TTFT"), ("4", "4 TPOT"), ("5", "5 queue"), ("6", "6 KV")],
+)
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+async def test_a_digit_gives_one_panel_the_screen(key: str, title: str, size: tuple[int, int]) -> None:
+    async with shown(samples.mid_step(), size) as (app, pilot, _):
+        before = text_of(app)
+        await press(app, pilot, key)
+        rows = lines_of(app)
+        assert sum("╭─" in row for row in rows) == 1
+        assert any(title in row for row in rows)
+        assert "● LOADING" in rows[1]
+        assert rows[-3].startswith("╰")
+        await press(app, pilot, "escape")
+        assert text_of(app) == before
+        await press(app, pilot, key, key)
+        assert text_of(app) == before
+
+
+async def test_help_lists_keys_and_panels_on_one_page() -> None:
+    async with shown(samples.mid_step(), (80, 24)) as (app, pilot, _):
+        await press(app, pilot, "question_mark")
+        assert isinstance(app.screen, HelpScreen)
+        text = text_of(app)
+        for word in ("stop the load at once", "ctrl+c", "space", "1 floor", "6 KV cache", "f fleet", "preemption"):
+            assert word in text
+        assert app.screen.query_one("#help").virtual_size.height <= 24
+        await press(app, pilot, "escape")
+        assert "attainment floor" in text_of(app)
+
+
+async def test_the_footer_fits_and_has_at_most_seven_keys() -> None:
+    fake = FakeRun()
+    for width in (60, 80, 120):
+        async with shown(samples.mid_step(), (width, 36), run=fake.run, on_stop=fake.stop) as (app, _, _):
+            footer = lines_of(app)[-1]
+            for key in ("space Pause", "x Stop load", "1-6 Zoom", "f Fleet", "? Help", "q Quit"):
+                assert key in footer
+            assert len(app.screen.query("FooterKey")) <= 7
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+async def test_every_theme_can_be_read(no_color: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    async with shown(samples.failing(), (120, 36)) as (app, pilot, _):
+        for theme in app.available_themes:
+            app.theme = theme
+            await pilot.pause()
+            assert {"✔ PASS", "✘ FAIL", "✘ below target", "◑ DRAINING"} <= {word.strip() for word in contrasts(app)}
+            assert all(contrast is None or contrast >= 3 for contrast in contrasts(app).values()), theme
+
+
+def contrasts(app: KneescopeApp) -> dict[str, float | None]:
+    """How far each word that tells a state stands out from its background; None where the terminal's own colours are used."""
+    found: dict[str, float | None] = {}
+    for strip in app.screen._compositor.render_strips():
+        for text, style, _ in strip:
+            if any(word in text for word in ("PASS", "FAIL", "below target", "DRAINING")) and style is not None:
+                lights = [
+                    light(colour) for colour in (style.color, style.bgcolor) if colour is not None and colour.triplet is not None
+                ]
+                found[text] = (max(lights) + 0.05) / (min(lights) + 0.05) if len(lights) == 2 else None
+    return found
+
+
+def light(colour: Color) -> float:
+    """Relative luminance as WCAG 2 defines it."""
+    parts = [part / 255 for part in colour.get_truecolor()]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,0 +1,123 @@
+"""The picture itself: what is drawn where, and that nothing a server can send harms it."""
+
+import math
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from tui.plots import Curve, Ink, Plot, blocks, draw, reduce
+
+BRAILLE = range(0x2801, 0x2900)
+VALUES = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True), st.floats(min_value=-2, max_value=3))
+
+
+def plot(
+    *values: float | None, name: str = "", rule: float | None = None, above: Ink | None = None, below: Ink | None = None
+) -> Plot:
+    points = tuple((float(x), y) for x, y in enumerate(values))
+    curve = Curve(name, "bright", points, above=above, below=below)
+    return Plot(x_range=(0.0, float(max(len(values) - 1, 1))), y_range=(0.0, 1.0), curves=(curve,), rule=rule)
+
+
+def rows(picture: Plot, width: int, height: int) -> list[str]:
+    return ["".join(run.text for run in row) for row in draw(picture, width, height)]
+
+
+def dots(row: str) -> list[int]:
+    return [at for at, char in enumerate(row) if ord(char) in BRAILLE]
+
+
+def test_the_line_is_really_drawn_from_corner_to_corner() -> None:
+    picture = rows(plot(0.0, 0.25, 0.5, 0.75, 1.0), 20, 5)
+    assert dots(picture[4])[0] == 0
+    assert dots(picture[0])[-1] == 19
+    assert all(dots(row) for row in picture)
+
+
+def test_a_flat_line_lies_in_the_row_of_its_value() -> None:
+    picture = rows(plot(0.5, 0.5, 0.5), 20, 5)
+    assert len(dots(picture[2])) == 20
+    assert not any(dots(picture[y]) for y in (0, 1, 3, 4))
+
+
+def test_values_that_are_no_numbers_are_left_out() -> None:
+    picture = rows(plot(0.5, math.nan, None, math.inf, -math.inf, 0.5), 20, 5)
+    assert len(dots(picture[2])) == 20
+    assert rows(plot(math.nan, None), 20, 3) == [" " * 20] * 3
+
+
+def test_values_beyond_the_range_lie_at_its_edge() -> None:
+    picture = rows(plot(7.0, 7.0), 20, 5)
+    assert len(dots(picture[0])) == 20
+
+
+def test_a_gap_breaks_the_line() -> None:
+    curve = Curve("", "bright", ((0.0, 0.5), (1.0, 0.5), (9.0, 0.5), (10.0, 0.5)))
+    whole = Plot(x_range=(0.0, 10.0), y_range=(0.0, 1.0), curves=(curve,))
+    broken = Plot(x_range=(0.0, 10.0), y_range=(0.0, 1.0), curves=(curve,), max_gap=2.0)
+    assert len(dots(rows(whole, 21, 3)[1])) == 21
+    assert len(dots(rows(broken, 21, 3)[1])) == 6
+
+
+def test_the_rule_lies_behind_the_curve_and_beyond_it_the_ink_changes() -> None:
+    picture = draw(plot(0.0, 1.0, rule=0.5, above="bad"), 20, 5)
+    assert {run.ink for run in picture[2]} == {"rule", "bright"}
+    assert [run.ink for run in picture[0] if run.text.strip()] == ["bad"]
+    assert [run.ink for run in picture[4] if run.text.strip()] == ["bright"]
+    under = draw(plot(0.0, 1.0, rule=0.5, below="bad"), 20, 5)
+    assert [run.ink for run in under[4] if run.text.strip()] == ["bad"]
+
+
+def test_labels_names_bands_and_marks() -> None:
+    curves = (Curve("hi", "bright", ((0.0, 0.8), (10.0, 0.8))), Curve("lo", "middle", ((0.0, 0.7), (10.0, 0.7))))
+    picture = Plot(
+        x_range=(0.0, 10.0),
+        y_range=(0.0, 1.0),
+        curves=curves,
+        y_labels=((1.0, "1 s"), (0.0, "0")),
+        bands=((5.0, 10.0),),
+        marks=(0.0,),
+    )
+    drawn = rows(picture, 30, 6)
+    assert drawn[0].startswith("1 s ▾")
+    assert drawn[5].startswith("  0 ")
+    names = [(y, name) for y, row in enumerate(drawn) for name in ("hi", "lo") if row.endswith(name)]
+    assert [name for _, name in names] == ["hi", "lo"]
+    assert names[0][0] < names[1][0]
+    banded = [len(run.text) for run in draw(picture, 30, 6)[5] if run.band]
+    assert sum(banded) == 12  # the right half of the 24 columns that labels and names leave
+
+
+@given(st.lists(VALUES, max_size=80), st.integers(min_value=0, max_value=60), st.integers(min_value=0, max_value=12))
+@settings(max_examples=60, deadline=None)
+def test_the_picture_has_the_size_that_was_asked_for(values: list[float | None], width: int, height: int) -> None:
+    picture = rows(plot(*values, name="p95", rule=0.5), width, height)
+    assert len(picture) == height
+    assert all(cell_len(row) == width for row in picture)
+
+
+@given(st.lists(VALUES, max_size=300), st.integers(min_value=1, max_value=40))
+def test_reduce_keeps_the_extremes_and_two_points_a_column(values: list[float | None], columns: int) -> None:
+    points = [(float(x), y) for x, y in enumerate(values)]
+    stretches = reduce(points, (0.0, 299.0), columns)
+    kept = [y for stretch in stretches for _, y in stretch]
+    finite = [y for _, y in points if y is not None and math.isfinite(y)]
+    assert len(kept) <= 2 * columns
+    assert all(math.isfinite(y) for y in kept)
+    assert (min(kept), max(kept)) == (min(finite), max(finite)) if finite else not kept
+
+
+def test_blocks_show_the_greatest_of_each_share() -> None:
+    assert blocks([0, 1, 2, 4, 8, 2], 8, 6) == "▁▁▂▄█▂"
+    assert blocks([1, 8, 1, 1], 8, 2) == "█▁"
+    assert blocks([None, math.nan, 5], 0, 3) == "  ▁"
+    assert blocks([], 1, 3) == "   "
+
+
+def test_names_of_equal_values_keep_their_order() -> None:
+    points = ((0.0, 1.0), (1.0, 1.0))
+    curves = (Curve("at least", "middle", points), Curve("at most", "bright", points))
+    drawn = rows(Plot(x_range=(0.0, 1.0), y_range=(0.0, 1.0), curves=curves), 30, 4)
+    assert "at most" in drawn[0]
+    assert "at least" in drawn[1]

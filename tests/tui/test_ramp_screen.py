@@ -1,0 +1,260 @@
+"""The ramp screen as text, at the sizes that people have."""
+
+import re
+
+import pytest
+from msgspec.structs import replace
+from rich.cells import cell_len
+
+from core.records import Bounds
+from core.run.view import RunView, SeriesPoint
+from tests.tui import samples
+from tests.tui.screen import lines_of, rendered, settle, shown, text_of
+from tui import plots
+
+SIZES = [(60, 16), (80, 24), (80, 50), (100, 30), (120, 36), (160, 50), (200, 60)]
+LOAD = {"idle": "○ IDLE", "loading": "● LOADING", "draining": "◑ DRAINING", "stopped": "■ STOPPED"}
+
+
+@pytest.mark.parametrize("name", samples.ALL)
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (200, 60)])
+async def test_every_view_fills_the_screen_and_names_the_load(name: str, size: tuple[int, int]) -> None:
+    view = samples.ALL[name]()
+    async with shown(view, size) as (app, _, _):
+        rows = lines_of(app)
+        assert [cell_len(row) for row in rows] == [size[0]] * size[1]
+        assert LOAD[view.load] in rows[1]
+        assert not app.screen.show_vertical_scrollbar
+        assert not app.screen.show_horizontal_scrollbar
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_facts_of_a_running_step_are_at_every_size(size: tuple[int, int]) -> None:
+    text = await rendered(samples.mid_step(), size)
+    for fact in ("12.4 rps", "measuring 24/40 s", "late p99 0.800 ms", "91.3\u201396.0 %", "target 95 %", "● LOADING"):
+        assert fact in text
+    assert "TTFT ≤ 500 ms, TPOT ≤ 30 ms for 95 %" in text
+    for value in ("324 ms", "29.3 ms", "65.3 %"):  # p95 of TTFT and TPOT, KV: titles, or the sparklines' heads
+        assert value in text
+    assert "… running" in text
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 60)])
+async def test_no_number_is_cut(size: tuple[int, int]) -> None:
+    """No ellipsis follows a figure, and a fact that has no room is not there at all."""
+    view = samples.mid_step(in_flight=1_234_567)
+    for text in (await rendered(view, size), await rendered(samples.failing(), size), await rendered(samples.finished(50), size)):
+        assert not re.search(r"\d…", text)
+    text = await rendered(view, size)
+    assert "in flight 1,234,567" in text or "1,234" not in text
+
+
+async def test_the_hero_shows_each_repeat_and_what_it_is_made_of() -> None:
+    text = await rendered(samples.mid_step(), (120, 36))
+    text = text.replace("\u2573", "x")
+    assert re.search(r"r1 ▕█+┃?█*x+▏ +96\.0 %", text)
+    assert re.search(r"r2 ▕█+▒+·+┃·*x+▏ 91\.3\u201396\.1 %", text)
+    assert "█ good 232  ▒ open 12  · not sent 242  x missed 10  of 496 planned" in text
+    assert "open 4.72 %" in text
+    assert "at most" in text
+    assert "at least" in text
+
+
+async def test_a_single_miss_is_seen_in_the_bar() -> None:
+    step = samples.mid_step().current
+    assert step is not None
+    assert step.live is not None
+    live = replace(step.live, bounds=Bounds(planned=100_000, good=10, bad=1, open=0))
+    text = await rendered(replace(samples.mid_step(), current=replace(step, live=live)), (120, 36))
+    assert re.search(r"r2 ▕█·+┃·+x▏", text.replace("\u2573", "x"))
+
+
+async def test_while_warming_up_nothing_is_called_judged() -> None:
+    text = await rendered(samples.warm_up(), (120, 36))
+    assert "warm-up: requests are sent, but none of them is judged yet" in text
+    assert "nothing judged yet" in text
+    assert re.search(r"r1 ▕·+┃·+▏ not yet", text)
+
+
+async def test_a_failing_step_says_so_in_words() -> None:
+    text = await rendered(samples.failing(), (80, 24))
+    assert "✘ below target" in text
+    assert "at most 67 % can still meet the limits" in text
+    assert "◑ DRAINING" in text
+    assert "TTFT p95 1.04 s ✘" in text
+
+
+async def test_preflight_shows_the_checks_alone() -> None:
+    text = await rendered(samples.preflight(), (80, 24))
+    assert re.search(r"✔ pass +reachable +http://127\.0\.0\.1:8000 answers in 3 ms\.", text)
+    assert "6 done" in text
+    assert "checking, no load yet" in text
+    assert "KV" not in text
+
+
+async def test_checks_that_do_not_fit_keep_what_matters() -> None:
+    text = await rendered(samples.preflight(13), (60, 16))
+    assert "✔ pass: reachable, version, model" in text
+    assert "▲ WARN" in text
+    assert "The cache holds 2,048" in text
+
+
+async def test_the_ladder_is_sorted_and_has_reasons_where_there_is_room() -> None:
+    rows = (await rendered(samples.mid_step(), (200, 60))).splitlines()
+    found = [re.search(r"│ +([0-9.]+) +(ramp|[✔✘…·]+) .*(✔ PASS|✘ FAIL|… running)(.*)", row) for row in rows]
+    rungs = [match.groups() for match in found if match]
+    assert [(rate, repeats, verdict) for rate, repeats, verdict, _ in rungs] == [
+        ("16.0", "ramp", "✘ FAIL"),
+        ("12.4", "✔…·", "… running"),
+        ("11.3", "✔", "✔ PASS"),
+        ("8.00", "ramp", "✔ PASS"),
+        ("4.00", "ramp", "✔ PASS"),
+    ]
+    assert "at most 41 % can still meet the limits" in rungs[0][3]
+    assert "≤ 41.0 %" in rows[next(i for i, match in enumerate(found) if match)]
+
+
+async def test_a_long_ladder_stays_around_the_running_rate() -> None:
+    view = samples.mid_step()
+    steps = tuple(replace(samples.STEPS[0], step=n, rate_rps=float(n)) for n in range(20, 60))
+    text = await rendered(replace(view, steps=steps), (120, 36))
+    assert "… running" in text
+    assert "20.0 ramp" in text
+    assert "59.0 ramp" not in text
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+async def test_the_end_shows_the_bracket_and_its_evidence(size: tuple[int, int]) -> None:
+    text = await rendered(samples.finished(50.0), size)
+    assert re.search(r"✔ HOLDS at 11\.3 rps +floor 96\.0 %, 1 repeat", text)
+    assert re.search(r"✘ FAILS at 13\.6 rps +floor ≤ 88\.0 %, 1 repeat", text)
+    assert "upper end rests on one failing step" in text
+    assert "ended after 2:32" in text
+    assert "long-run knee" not in text
+    assert "7 replicas" in text
+
+
+async def test_a_demo_shows_the_knee_of_its_replica_only_at_the_end() -> None:
+    running = replace(samples.mid_step(), truth_rps=12.1, server=replace(samples.SERVER, simulated=True))
+    assert "12.1" not in await rendered(running, (120, 36))
+    text = await rendered(samples.demo_finished(), (80, 24))
+    assert "long-run knee of this simulated replica: 12.1 rps, inside the bracket" in text
+    assert "simulated" in text.splitlines()[0]
+    assert "default limits" in text.splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("truth_rps", "place"), [(10.0, "below the rate that held here"), (15.0, "above the rate that failed here")]
+)
+async def test_the_truth_may_lie_outside(truth_rps: float, place: str) -> None:
+    assert place in await rendered(replace(samples.demo_finished(), truth_rps=truth_rps), (200, 60))
+
+
+async def test_notes_without_room_are_counted() -> None:
+    answer = samples.finished().answer
+    assert answer is not None
+    many = replace(answer, knee=replace(answer.knee, notes=tuple(f"note {n}" for n in range(30))))
+    text = await rendered(replace(samples.finished(), answer=many), (80, 24))
+    assert "note 3" in text
+    assert re.search(r"… \d+ more lines: press 1", text)
+
+
+async def test_void_and_refused_say_why() -> None:
+    void = await rendered(samples.void(), (80, 24))
+    assert "⊘ VOID, NO ANSWER" in void
+    assert "the client sent late (p99 212 ms, allowed 25 ms)" in void
+    refused = await rendered(samples.refused(), (80, 24))
+    assert "✘ REFUSED, NO LOAD SENT" in refused
+    assert "no load can meet it; raise --tpot." in refused
+    assert "fleet" not in refused.replace("f Fleet", "")
+
+
+async def test_without_metrics_the_panels_say_so() -> None:
+    text = await rendered(samples.no_metrics(), (160, 50))
+    assert "server metrics not available: http://127.0.0.1:8000/metrics answers 404" in text
+    assert "preemptions not available" in text
+    assert "KV n/a" in await rendered(samples.no_metrics(), (80, 24))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
+async def test_text_of_a_server_is_shown_as_it_is(size: tuple[int, int]) -> None:
+    text = await rendered(samples.hostile(), size)
+    assert "boom [/red] [bold]x[/bold] red  end" in text
+    assert "[/evil]model @ 127.0.0.1:8000" in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("size", [(59, 30), (100, 15), (20, 5)])
+async def test_a_tiny_terminal_still_names_the_load_and_how_to_stop_it(size: tuple[int, int]) -> None:
+    async with shown(samples.mid_step(), size) as (app, pilot, _):
+        rows = lines_of(app)
+        assert rows[0].startswith("● LOADING")
+        assert any("60x16" in row for row in rows)
+        assert any("x stops" in row for row in rows)
+        await pilot.resize_terminal(80, 24)
+        await settle(app, pilot)
+        assert "attainment floor" in text_of(app)
+
+
+async def test_resizing_goes_from_plots_to_sparklines_and_back() -> None:
+    async with shown(samples.mid_step(), (160, 50)) as (app, pilot, _):
+        assert "3 TTFT" in text_of(app)
+        await pilot.resize_terminal(80, 24)
+        await settle(app, pilot)
+        assert "3 TTFT" not in text_of(app)
+        assert "▁" in text_of(app)
+        await pilot.resize_terminal(120, 36)
+        await settle(app, pilot)
+        assert "3 TTFT" in text_of(app)
+        assert "▁" not in text_of(app)
+
+
+async def test_a_panel_is_drawn_again_only_when_its_data_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[plots.Plot] = []
+    draw = plots.draw
+
+    def counted(plot: plots.Plot, width: int, height: int) -> tuple[tuple[plots.Run, ...], ...]:
+        drawn.append(plot)
+        return draw(plot, width, height)
+
+    monkeypatch.setattr(plots, "draw", counted)
+    original = samples.mid_step()
+    async with shown(original, (120, 36)) as (app, pilot, held):
+        first = len(drawn)
+        assert first >= 5
+        held.now = replace(original, version=original.version + 1, now_s=original.now_s + 0.25)
+        await settle(app, pilot)
+        assert len(drawn) == first
+        held.now = replace(held.now, version=held.now.version + 1, series=(*original.series[:-1], _slower(original)))
+        await settle(app, pilot)
+        assert len(drawn) == first + 1  # TTFT alone
+        app.theme = "textual-light"
+        await pilot.pause()
+        await pilot.pause()
+        assert len(drawn) >= first + 6
+
+
+def _slower(view: RunView) -> SeriesPoint:
+    return replace(view.series[-1], ttft_p95_s=0.4)
+
+
+async def test_a_long_model_name_keeps_its_last_part() -> None:
+    server = replace(samples.SERVER, model="some-organisation/with-a-rather-long-name/Model-70B-Instruct")
+    header = (await rendered(replace(samples.mid_step(), server=server), (100, 36))).splitlines()[0]
+    assert "Model-70B-Instruct @ 127.0.0.1:8000" in header
+    assert "organisation" not in header
+    assert "TTFT ≤ 500 ms" in header
+
+
+async def test_in_the_ramp_the_bar_stands_for_what_was_sent() -> None:
+    text = (await rendered(samples.ramp(), (120, 36))).replace("\u2573", "x")
+    assert "█ good 110  ▒ open 41  x missed 3  of 154 sent" in text
+    assert re.search(r"r1 ▕█+▒+┃▒*x+▏", text)
+
+
+async def test_a_target_of_all_requests_has_an_axis() -> None:
+    assert samples.CONFIG.slo.target < 1
+    strict = replace(samples.mid_step(), config=replace(samples.CONFIG, slo=replace(samples.CONFIG.slo, target=1.0)))
+    text = await rendered(strict, (120, 36))
+    assert "target 100 %" in text
+    assert "0 %" in text

@@ -1,0 +1,96 @@
+"""Formats: units, three significant digits, and no rounding across a limit."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from tui import style
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.0432, "0.0432"),
+        (0.9996, "1.00"),
+        (12, "12.0"),
+        (12.44, "12.4"),
+        (99.95, "100"),
+        (999.6, "1,000"),
+        (1234.5, "1,234"),
+    ],
+)
+def test_number_has_three_significant_digits(value: float, text: str) -> None:
+    assert style.number(value) == text
+
+
+@given(st.floats(min_value=1e-6, max_value=1e9))
+def test_number_is_near_what_it_shows(value: float) -> None:
+    assert math.isclose(float(style.number(value).replace(",", "")), value, rel_tol=0.00501)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.0612, "61.2 ms"), (0.9994, "999 ms"), (0.9996, "1.00 s"), (12.345, "12.3 s"), (None, "\u2013"), (math.nan, "\u2013")],
+)
+def test_latency_changes_its_unit_at_a_second(seconds: float | None, text: str) -> None:
+    assert style.latency(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0, "0 %"), (1, "100 %"), (0.95, "95.0 %"), (0.9496, "94.96 %"), (0.9996, "99.96 %"), (0.412, "41.2 %"), (0.0985, "9.85 %")],
+)
+def test_percent(share: float, text: str) -> None:
+    assert style.percent(share, against=0.95) == text
+
+
+@given(st.integers(min_value=1, max_value=20000), st.data(), st.sampled_from([0.9, 0.95, 0.99, 0.999]))
+def test_percent_stays_on_its_side_of_the_target(planned: int, data: st.DataObject, target: float) -> None:
+    good = data.draw(st.integers(min_value=0, max_value=planned))
+    shown = float(style.percent(good / planned, target).removesuffix(" %"))
+    assert (shown >= target * 100 - 1e-9) == (good / planned >= target - 1e-11)
+    assert (shown == 100) == (good == planned)
+    assert (shown == 0) == (good == 0)
+
+
+def test_span_is_one_number_when_it_is_one() -> None:
+    assert style.span(0.96, 0.96) == "96.0 %"
+    assert style.span(0.931, 0.96) == "93.1\u201396.0 %"
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (187.9, "3:07"), (3723, "1:02:03")])
+def test_clock(seconds: float, text: str) -> None:
+    assert style.clock(seconds) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(1, "~5 s"), (41, "~40 s"), (370, "~6 min")])
+def test_expected_times_are_rough(seconds: float, text: str) -> None:
+    assert style.about(seconds) == text
+
+
+def test_clean_takes_out_what_a_terminal_would_obey() -> None:
+    assert style.clean("a \x1b[31mred\x1b[0m b\x1b]0;title\x07c\nd\x9be\u202ef\x1b") == "a red bc d e f"
+    assert style.clean("[/red] [bold]x") == "[/red] [bold]x"
+
+
+@given(st.text(alphabet="ab1. ", max_size=60), st.integers(min_value=1, max_value=70))
+def test_shorten_fits_and_cuts_between_words(text: str, width: int) -> None:
+    short = style.shorten(text, width)
+    assert cell_len(short) <= width or short == text
+    if short != text:
+        kept = short.removesuffix("…")
+        assert text.startswith(kept)
+        if " " in kept.strip():
+            assert text[len(kept)] == " "
+            assert not kept[-1].isdigit()
+
+
+def test_every_state_has_glyph_word_and_colour() -> None:
+    for table in (style.VERDICTS, style.CHECKS, style.LOADS, style.OUTCOMES):
+        marks = list(table.values())
+        assert all(mark.glyph and mark.word and mark.role in style.STYLES for mark in marks)
+        assert len({mark.word for mark in marks}) == len(marks)

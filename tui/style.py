@@ -1,0 +1,197 @@
+"""One owner of how things look in text: number formats with units, states as glyph, word and colour, and the theme.
+
+Colours are names of roles (`holds`, `breaks`, ...) that `STYLES` maps to theme variables, so that any theme works.
+"""
+
+import math
+import re
+from typing import Literal, NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+from textual.theme import Theme
+
+from core.records import CheckStatus, LoadState, Outcome
+
+Role = Literal["plain", "strong", "muted", "holds", "breaks"]
+
+STYLES: dict[Role, str] = {
+    "plain": "$foreground",
+    "strong": "bold $foreground",
+    "muted": "$foreground 70%",
+    "holds": "$text-success",
+    "breaks": "$text-error",
+}
+
+# Two accents, blue-green and orange-red, that the common kinds of colour blindness keep apart; the rest is grey.
+THEME = Theme(
+    name="kneescope",
+    primary="#9aa3b2",
+    secondary="#7d8594",
+    accent="#c3c9d4",
+    warning="#c3c9d4",
+    success="#4fb8a5",
+    error="#f0764f",
+    foreground="#d7dae0",
+    background="#111318",
+    surface="#171a20",
+    panel="#22262e",
+    variables={"footer-key-foreground": "#d7dae0", "footer-description-foreground": "#8b919d"},
+)
+
+NOT_AVAILABLE = "not available"
+DASH = "\u2013"
+"""Between the ends of an interval, and where a number is missing."""
+
+
+class Mark(NamedTuple):
+    """A state as it is always shown: a glyph, a word and a colour, so that each one alone is enough."""
+
+    glyph: str
+    word: str
+    role: Role
+
+    def __str__(self) -> str:
+        return f"{self.glyph} {self.word}"
+
+
+VERDICTS: dict[str, Mark] = {
+    "pass": Mark("✔", "PASS", "holds"),
+    "fail": Mark("✘", "FAIL", "breaks"),
+    "mixed": Mark("◐", "MIXED", "strong"),
+    "void": Mark("⊘", "VOID", "muted"),
+    "unjudged": Mark("·", "UNJUDGED", "muted"),
+    "running": Mark("…", "running", "strong"),
+}
+CHECKS: dict[CheckStatus, Mark] = {
+    "pass": Mark("✔", "pass", "holds"),
+    "warn": Mark("▲", "WARN", "strong"),
+    "refuse": Mark("✘", "REFUSE", "breaks"),
+}
+LOADS: dict[LoadState, Mark] = {
+    "idle": Mark("○", "IDLE", "muted"),
+    "loading": Mark("●", "LOADING", "strong"),
+    "draining": Mark("◑", "DRAINING", "strong"),
+    "stopped": Mark("■", "STOPPED", "strong"),
+}
+OUTCOMES: dict[Outcome, Mark] = {
+    "bracket": Mark("✔", "FOUND", "holds"),
+    "at_least": Mark("✔", "HOLDS AT EVERY RATE TRIED", "holds"),
+    "below": Mark("✘", "FAILS AT EVERY RATE TRIED", "breaks"),
+    "infeasible": Mark("✘", "INFEASIBLE AT ANY RATE", "breaks"),
+    "held": Mark("✔", "HELD", "holds"),
+    "void": Mark("⊘", "VOID, NO ANSWER", "strong"),
+    "refused": Mark("✘", "REFUSED, NO LOAD SENT", "breaks"),
+    "interrupted": Mark("■", "INTERRUPTED", "strong"),
+}
+LEVELS: dict[str, Mark] = {
+    "info": Mark("·", "", "muted"),
+    "warn": Mark("▲", "warning", "strong"),
+    "error": Mark("✘", "error", "breaks"),
+}
+
+
+def number(value: float) -> str:
+    """Three significant digits in plain notation (12.0, 0.0432, 1,230); whole numbers from 1,000 on keep all their digits."""
+    if not math.isfinite(value):
+        return DASH
+    if value == 0:
+        return "0"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    magnitude = math.floor(math.log10(abs(float(f"{value:.2e}"))))
+    return f"{value:,.{max(0, 2 - magnitude)}f}"
+
+
+def count(value: int) -> str:
+    """A whole number with thousands separators."""
+    return f"{value:,}"
+
+
+def latency(seconds: float | None) -> str:
+    """61.2 ms, 1.24 s; a dash when there is none."""
+    if seconds is None or not math.isfinite(seconds):
+        return DASH
+    return f"{number(seconds * 1000)} ms" if seconds < 0.9995 else f"{number(seconds)} s"
+
+
+def limit(seconds: float) -> str:
+    """A limit as it was set: 800 ms, 1.5 s, without zeros that nobody typed."""
+    return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s"
+
+
+def percent(share: float | None, against: float | None = None) -> str:
+    """A share as a percentage with three significant digits, or as many as it takes to stay on its side of 0, 1 and `against`.
+
+    Rounding must not print 95.0 % beside a failed target of 95 %, nor 100 % where one request missed.
+    """
+    if share is None or not math.isfinite(share):
+        return DASH
+    value = share * 100
+    if _side(value, 0) == 0 or _side(value, 100) == 0:
+        return f"{abs(value):.0f} %"
+    marks = (0.0, 100.0) if against is None else (0.0, 100.0, against * 100)
+    text = ""
+    for decimals in range(2 if value < 9.995 else 1, 7):
+        text = f"{value:.{decimals}f}"
+        if all(_side(float(text), mark) == _side(value, mark) for mark in marks):
+            break
+    return f"{text} %"
+
+
+def _side(value: float, mark: float) -> int:
+    return 0 if abs(value - mark) < 1e-9 else (1 if value > mark else -1)
+
+
+def share_limit(share: float) -> str:
+    """A target as it was set: 95 %, 99.9 %."""
+    return f"{share * 100:g} %"
+
+
+def span(lo: float, hi: float, against: float | None = None) -> str:
+    """An interval of shares with one unit, or one number when both ends are the same."""
+    low, high = percent(lo, against), percent(hi, against)
+    return low if low == high else f"{low.removesuffix(' %')}{DASH}{high}"
+
+
+def rate(rps: float | None) -> str:
+    """12.4 rps; a dash when there is none."""
+    return DASH if rps is None else f"{number(rps)} rps"
+
+
+def clock(seconds: float) -> str:
+    """Time since the run began as m:ss, or h:mm:ss."""
+    minutes, whole = divmod(int(max(0.0, seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{whole:02d}" if hours else f"{minutes}:{whole:02d}"
+
+
+def about(seconds: float) -> str:
+    """An expected time, worded as roughly as it is known: ~40 s, ~6 min."""
+    if seconds < 95:
+        return f"~{max(5, round(seconds / 5) * 5)} s"
+    return f"~{round(seconds / 60)} min"
+
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
+
+
+def clean(text: str) -> str:
+    """Text from outside made fit for one line of a terminal: no escape sequences, control or direction characters."""
+    return _CONTROLS.sub(" ", _ESCAPES.sub("", text)).strip()
+
+
+def shorten(text: str, width: int) -> str:
+    """Cut between words and end with an ellipsis when the text is wider than `width` cells.
+
+    The last word kept is never a number, which the ellipsis would make look cut; a first word that is too long is cut anyhow.
+    """
+    if cell_len(text) <= width:
+        return text
+    kept = ""
+    for match in re.finditer(r"\s+", text):
+        if cell_len(text[: match.start()]) > width - 1:
+            break
+        if match.start() and not text[match.start() - 1].isdigit():
+            kept = text[: match.start()]
+    return f"{kept or set_cell_size(text, max(0, width - 1)).rstrip()}…" if width > 0 else ""

@@ -1,0 +1,62 @@
+"""The checks before load as text: glyph, word and sentence each, made to fit the room there is."""
+
+import textwrap
+
+from textual.content import Content
+
+from core.records import Check
+from core.run.view import RunView
+from tui.style import CHECKS, Role, clean, clock
+from tui.widgets.pieces import Part, Piece, styled
+
+
+def title(view: RunView) -> tuple[Piece, ...]:
+    """How many checks there are, and whether one of them stops the run."""
+    pieces = [Piece("1 checks before load", "strong"), Piece(f"{len(view.checks)} done", "plain", 1)]
+    for status, mark in CHECKS.items():
+        n = sum(check.status == status for check in view.checks)
+        if n and status != "pass":
+            pieces.append(Piece(f"{mark.glyph} {n} {mark.word}", mark.role, 2))
+    return tuple(pieces)
+
+
+def ran_for(view: RunView) -> str:
+    """How long the run took."""
+    return clock(view.duration_s if view.duration_s is not None else view.now_s)
+
+
+def content(view: RunView, width: int, height: int) -> Content:
+    """All checks in full where they fit; else what passed in one paragraph and only the others in full."""
+    if not view.checks:
+        url = view.config.target.url if view.config else "the server"
+        return Content.assemble(styled(f"connecting to {clean(url)} …", "muted"))
+    full = _rows(view.checks, width)
+    if len(full) <= height or height <= 0:
+        return Content("\n").join(full)
+    passed = ", ".join(check.check for check in view.checks if check.status == "pass")
+    lines = textwrap.wrap(f"{CHECKS['pass']}: {passed}", max(20, width))
+    brief = [Content.assemble(styled(clean(line), CHECKS["pass"].role)) for line in lines]
+    return Content("\n").join([*brief, *important(view.checks, width)])
+
+
+def important(checks: tuple[Check, ...], width: int) -> list[Content]:
+    """Rows of the checks that warn or refuse."""
+    return _rows(tuple(check for check in checks if check.status != "pass"), width)
+
+
+def _rows(checks: tuple[Check, ...], width: int) -> list[Content]:
+    name_width = max((len(check.check) for check in checks), default=0)
+    indent = 10 + name_width + 2
+    rows: list[Content] = []
+    for check in checks:
+        mark = CHECKS[check.status]
+        role: Role = "muted" if check.status == "pass" else "plain"
+        lines = textwrap.wrap(clean(check.message), max(20, width - indent)) or [""]
+        head: list[Part] = [
+            styled(f"{mark.glyph} {mark.word:<8}", mark.role),
+            styled(f"{clean(check.check):<{name_width}}  ", "strong"),
+            styled(lines[0], role),
+        ]
+        rows.append(Content.assemble(*head))
+        rows.extend(Content.assemble(styled(" " * indent + line, role)) for line in lines[1:])
+    return rows

@@ -1,0 +1,177 @@
+"""How many replicas a peak needs, moving with what the user sets; the arithmetic is `core.fleet`'s."""
+
+import math
+
+from msgspec.structs import replace
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.widgets import Input, Label, Static
+
+from core import fleet
+from core.config import FleetAsk
+from core.judge.bracket import Bracket
+from core.records import Fleet, FleetSize, Knee, ServerInfo
+from core.run.view import RunView
+from tui.style import count, percent, rate
+from tui.widgets.pieces import Piece, fit, join, styled
+from tui.widgets.plot_view import Titled
+from tui.widgets.slider import Slider
+
+_NUMERIC = frozenset("0123456789.")
+
+
+class PeakInput(Input):
+    """A field for a number above zero. Every other printable key goes on to the app: `x` must stop the load from here too."""
+
+    def __init__(self) -> None:
+        super().__init__(placeholder="type the peak", restrict=r"[0-9]*\.?[0-9]*", max_length=9, compact=True, id="peak")
+
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        """Only digits and the point are for the field."""
+        return character is not None and character in _NUMERIC
+
+    async def _on_key(self, event: events.Key) -> None:
+        if event.character is None or event.character in _NUMERIC:
+            await super()._on_key(event)
+        else:
+            event.prevent_default()
+
+    @property
+    def rps(self) -> float | None:
+        """The peak, or None while there is no number above zero in the field."""
+        try:
+            value = float(self.value)
+        except ValueError:
+            return None
+        return value if math.isfinite(value) and value > 0 else None
+
+
+class FleetPanel(Vertical, Titled):
+    """Peak and headroom to set; replicas and GPUs at both ends of the bracket."""
+
+    ALLOW_MAXIMIZE = True
+    HELP = "replicas for a peak: type it; headroom by ← → home end or mouse"
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._knee = Knee()
+        self._ask = FleetAsk()
+        self._server: ServerInfo | None = None
+        self._filled = False
+        self._replica, self._result = Static(id="fleet-replica"), Static(id="fleet-result")
+        self._peak, self._headroom = PeakInput(), Slider(id="headroom")
+
+    def compose(self) -> ComposeResult:
+        yield self._replica
+        yield Horizontal(Label("peak "), self._peak, Label(" rps   headroom "), self._headroom, id="fleet-inputs")
+        yield self._result
+
+    @property
+    def available(self) -> bool:
+        """Whether a rate has held, so that a peak can be divided by it."""
+        return self._knee.pass_rps is not None
+
+    def show(self, view: RunView) -> None:
+        """Take a new view; peak and headroom start as configured and are the user's from then on."""
+        if view.config is not None and not self._filled:
+            self._filled = True
+            self._ask = view.config.fleet
+            self._headroom.value = self._ask.headroom
+            if self._ask.peak_rps is not None:
+                self._peak.value = f"{self._ask.peak_rps:g}"
+        knee = view.answer.knee if view.answer else so_far(view)
+        if (knee, view.server) != (self._knee, self._server) or not self._title:
+            self._knee, self._server = knee, view.server
+            self._redraw()
+
+    def on_resize(self) -> None:
+        """Another width has room for more or fewer facts."""
+        super().on_resize()
+        self._redraw()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Another peak: every number moves at once."""
+        event.stop()
+        self._ask = replace(self._ask, peak_rps=self._peak.rps)
+        self._redraw()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Enter: on to the headroom."""
+        event.stop()
+        self._headroom.focus()
+
+    def on_slider_changed(self, event: Slider.Changed) -> None:
+        """Another headroom: every number moves at once."""
+        event.stop()
+        self._ask = replace(self._ask, headroom=event.value)
+        self._redraw()
+
+    def take_focus(self) -> None:
+        """To the field while there is no peak, else to the slider."""
+        (self._peak if self._ask.peak_rps is None else self._headroom).focus()
+
+    def _redraw(self) -> None:
+        plan = fleet.plan(self._knee, self._ask, self._server)
+        gpus, known = fleet.gpus_per_endpoint(self._ask, self._server)
+        self._replica.update(_replica(self._knee, gpus, known))
+        self._result.update(_result(plan, self.size.width))
+        pieces = [Piece("f fleet", "strong")]
+        if plan and plan.at_pass:
+            pieces += [Piece(_sizes(plan.at_pass), "strong", 0), Piece(f"at {rate(plan.peak_rps)}", "muted", 1)]
+            pieces.append(Piece(f"headroom {plan.headroom:.2f}", "muted", 2))
+        self.set_title(tuple(pieces))
+
+
+def so_far(view: RunView) -> Knee:
+    """The bracket while the search is still on."""
+    bracket = Bracket()
+    ramp = [step.rate_rps for step in view.steps if step.phase == "ramp" and step.verdict == "fail"]
+    bracket.add_ramp(min(ramp, default=None))
+    for step in view.steps:
+        if step.phase != "ramp":
+            bracket.add_step(step)
+    return bracket.knee()
+
+
+def _replica(knee: Knee, gpus: int, known: bool) -> Content:
+    if knee.pass_rps is None:
+        return Content.assemble(styled("no rate has held yet, so there is nothing to divide a peak by", "muted"))
+    fail_rps = _fail_rps(knee)
+    ends = [("one replica  ", "muted"), (f"holds {rate(knee.pass_rps)}", "holds")]
+    if fail_rps is not None:
+        ends += [("   ", "muted"), (f"fails {rate(fail_rps)}", "breaks")]
+    layout = f"   {_plural(gpus, 'GPU')} each{'' if known else ' (assumed)'}"
+    return Content.assemble(*(styled(text, role) for text, role in [*ends, (layout, "muted")]))  # type: ignore[arg-type]
+
+
+def _fail_rps(knee: Knee) -> float | None:
+    return knee.first_fail_rps if knee.clear_fail_rps is None else knee.clear_fail_rps
+
+
+def _result(plan: Fleet | None, width: int) -> Content:
+    if plan is None:
+        return Content.assemble(styled("type the peak of all users together, in requests per second", "strong"))
+    ends = [(name, size) for name, size in (("if it holds", plan.at_pass), ("if it fails", plan.at_fail)) if size is not None]
+    rows = [(f"{name} at {rate(size.replica_rps)}", _sizes(size), size) for name, size in ends]
+    heads, middles = max((len(row[0]) for row in rows), default=0), max((len(row[1]) for row in rows), default=0)
+    lines = []
+    for head, middle, size in rows:
+        facts = (
+            Piece(f"{head:<{heads}}", "muted", 1),
+            Piece(f"{middle:<{middles}}", "strong", 0),
+            Piece(f"{rate(size.per_replica_rps)} each", "plain", 2),
+            Piece(f"{percent(size.load_frac)} load", "plain", 3),
+        )
+        lines.append(join(fit(facts, width)))
+    lines.append(Content.assemble(styled("assumes Poisson arrivals, an even split and this mix of lengths", "muted")))
+    return Content("\n").join(lines)
+
+
+def _sizes(size: FleetSize) -> str:
+    return f"{_plural(size.replicas, 'replica')}  {_plural(size.gpus, 'GPU')}"
+
+
+def _plural(n: int, word: str) -> str:
+    return f"{count(n)} {word}{'' if n == 1 else 's'}"

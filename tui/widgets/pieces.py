@@ -1,0 +1,73 @@
+"""Short facts side by side on a line: they are dropped whole, the least important first, never cut inside."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from textual.content import Content
+
+from tui.style import STYLES, Mark, Role
+
+Part = tuple[str, str]
+
+
+class Piece(NamedTuple):
+    """One fact. `rank` says how soon it gives way: 0 stays to the end."""
+
+    text: str
+    role: Role = "plain"
+    rank: int = 0
+
+
+def styled(text: str, role: Role = "plain") -> Part:
+    """A part for Content.assemble: literal text (never markup) and its theme style."""
+    return (text, STYLES[role])
+
+
+def mark_part(mark: Mark) -> Part:
+    """Glyph and word in their colour."""
+    return styled(str(mark), mark.role)
+
+
+def fit(pieces: Sequence[Piece], width: int, gap: int = 2) -> tuple[Piece, ...]:
+    """The pieces, in their order, that fit one line of `width` cells: the most important first, then what still has room."""
+    kept: list[int] = []
+    for at in sorted(range(len(pieces)), key=lambda at: (pieces[at].rank, at)):
+        if _width([pieces[i] for i in [*kept, at]], gap) <= width:
+            kept.append(at)
+    return tuple(pieces[at] for at in sorted(kept))
+
+
+def flow(pieces: Sequence[Piece], width: int, rows: int, gap: int = 2) -> tuple[tuple[Piece, ...], ...]:
+    """The pieces over up to `rows` lines; what has no room is dropped by rank."""
+    kept = list(pieces)
+    while True:
+        lines = _fill(kept, width, gap)
+        if len(lines) <= rows and all(_width(line, gap) <= width for line in lines):
+            return tuple(tuple(line) for line in lines)
+        worst = max(piece.rank for piece in kept)
+        kept.pop(max(at for at, piece in enumerate(kept) if piece.rank == worst))
+
+
+def _fill(pieces: Iterable[Piece], width: int, gap: int) -> list[list[Piece]]:
+    lines: list[list[Piece]] = []
+    for piece in pieces:
+        if lines and _width([*lines[-1], piece], gap) <= width:
+            lines[-1].append(piece)
+        else:
+            lines.append([piece])
+    return lines
+
+
+def _width(pieces: Sequence[Piece], gap: int) -> int:
+    return sum(cell_len(piece.text) for piece in pieces) + gap * max(0, len(pieces) - 1)
+
+
+def join(pieces: Sequence[Piece], gap: str = "  ") -> Content:
+    """One line of content."""
+    parts: list[Part] = []
+    for at, piece in enumerate(pieces):
+        if at:
+            parts.append((gap, ""))
+        parts.append(styled(piece.text, piece.role))
+    return Content.assemble(*parts)

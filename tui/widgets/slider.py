@@ -1,0 +1,86 @@
+"""A small slider from 0.01 to 1.00: keys, click and drag."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from tui.widgets.pieces import styled
+
+LEAST, MOST, STEP = 0.01, 1.0, 0.01
+_ENDS = 2
+
+
+class Slider(Widget, can_focus=True):
+    """Holds a share in hundredths; posts `Changed` with every new value."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "move(-1)", "Less", show=False),
+        Binding("right", "move(1)", "More", show=False),
+        Binding("home", "end(0)", "Least", show=False),
+        Binding("end", "end(1)", "Most", show=False),
+    ]
+
+    value: reactive[float] = reactive(0.7)
+
+    @dataclass
+    class Changed(Message):
+        """The slider stands at another value."""
+
+        value: float
+
+    def validate_value(self, value: float) -> float:
+        """Keep to whole hundredths inside the range."""
+        return round(min(MOST, max(LEAST, value)), 2)
+
+    def watch_value(self, value: float) -> None:
+        """Tell the panel around it."""
+        self.post_message(self.Changed(value))
+
+    def action_move(self, steps: int) -> None:
+        """One hundredth per key."""
+        self.value += steps * STEP
+
+    def action_end(self, most: int) -> None:
+        """To one end of the range."""
+        self.value = MOST if most else LEAST
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Jump to the place and follow the pointer until it is let go."""
+        self.capture_mouse()
+        self._follow(event.x)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Drag."""
+        if self.app.mouse_captured is self:
+            self._follow(event.x)
+
+    def on_mouse_up(self) -> None:
+        """End of a drag."""
+        self.release_mouse()
+
+    def _follow(self, x: int) -> None:
+        track = self._track()
+        if track > 1:
+            self.value = LEAST + (MOST - LEAST) * (x - 1) / (track - 1)
+
+    def _track(self) -> int:
+        return self.size.width - _ENDS - len(" 0.00")
+
+    def render(self) -> Content:
+        """Track with a knob, and the value in figures."""
+        track = self._track()
+        if track < 2:
+            return Content.assemble(styled(f"{self.value:.2f}", "strong"))
+        knob = round((self.value - LEAST) / (MOST - LEAST) * (track - 1))
+        return Content.assemble(
+            styled("├" + "─" * knob, "muted"),
+            styled("●", "strong"),
+            styled("─" * (track - 1 - knob) + "┤", "muted"),
+            styled(f" {self.value:.2f}", "strong"),
+        )

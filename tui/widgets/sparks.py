@@ -1,0 +1,65 @@
+"""The plots of a small terminal: current value and one row of blocks for each."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from textual.content import Content
+from textual.widget import Widget
+
+from core.run.view import RunView, SeriesPoint
+from tui.plots import blocks
+from tui.style import Role, latency, number, percent
+from tui.widgets.faces import newest, nice_ceiling
+from tui.widgets.pieces import Part, styled
+
+_HISTORY = 60
+
+
+class Sparks(Widget):
+    """TTFT, TPOT, queue and KV side by side: a value above, its last minute below."""
+
+    _view: RunView | None = None
+
+    def show(self, view: RunView) -> None:
+        """Take a new view."""
+        if self._view is None or (view.series, view.config) != (self._view.series, self._view.config):
+            self.refresh()
+        self._view = view
+
+    def render(self) -> Content:
+        """Two rows of four columns."""
+        view = self._view
+        if view is None:
+            return Content()
+        slo = view.config.slo if view.config else None
+        width = self.size.width // 4
+        ttft_s, tpot_s = (slo.ttft_s, slo.tpot_s) if slo else (None, None)
+        columns = (
+            _column(view, width, Spark("TTFT p95", lambda p: p.ttft_p95_s, latency, ttft_s, 1.25 * (ttft_s or 0))),
+            _column(view, width, Spark("TPOT p95", lambda p: p.tpot_p95_s, latency, tpot_s, 1.25 * (tpot_s or 0))),
+            _column(view, width, Spark("queue", lambda p: p.no_first_token, number, None, 4.0)),
+            _column(view, width, Spark("KV", lambda p: p.kv_usage_frac, percent, None, 1.0)),
+        )
+        return Content("\n").join([Content.assemble(*row) for row in zip(*columns, strict=True)])
+
+
+class Spark(NamedTuple):
+    """One column: name, value of a point and its format, limit, least height of the axis."""
+
+    name: str
+    value: Callable[[SeriesPoint], float | None]
+    text: Callable[[float], str]
+    limit: float | None
+    least: float
+
+
+def _column(view: RunView, width: int, spark: Spark) -> tuple[Part, Part]:
+    """Head and blocks, each `width` cells wide; a value over its limit also carries a glyph."""
+    values = [spark.value(point) for point in view.series[-_HISTORY:]]
+    known = newest(view, spark.value)
+    over = known is not None and spark.limit is not None and known[0] > spark.limit
+    shown = f"{spark.text(known[0]) if known else 'n/a'}{' ✘' if over else ''}"
+    name = spark.name if len(spark.name) + len(shown) + 2 <= width else spark.name.partition(" ")[0]
+    role: Role = "breaks" if over else "plain"
+    top = nice_ceiling(max([spark.least, *(value for value in values if value is not None)]))
+    return styled(f"{f'{name} {shown}':<{width}}", role), styled(f"{blocks(values, top, width - 2):<{width}}", role)
