@@ -31,7 +31,7 @@ test-vllm: $(VENV)/.dev ## probe the real vLLM (skipped, and said, where it cann
 	$(BIN)/python -m pytest -m vllm tests/real_vllm
 
 screenshots: $(VENV)/.dev ## draw the pictures in screenshots/ again, from the recorded run
-	$(BIN)/python screenshots/render.py
+	PYTHONPATH=. $(BIN)/python screenshots/render.py screenshots/demo.jsonl screenshots
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

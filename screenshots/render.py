@@ -1,7 +1,6 @@
-"""Pictures of the screen from a recorded run, as SVG and PNG: python screenshots/render.py RUN.jsonl OUTDIR [PEAK_RPS]
+"""Pictures of the screen from a recorded run, as SVG and PNG: python screenshots/render.py RUN.jsonl OUTDIR
 
-Draws the last full step in its measured part and the end of the run, each at 80x24 and 160x50. With PEAK_RPS the fleet
-panel of the end shows a fleet for that peak. Needs the font DejaVu Sans Mono.
+Draws the last full step in its measured part and the end of the run, each at 80x24 and 160x50. Needs the font DejaVu Sans Mono.
 """
 
 import asyncio
@@ -62,13 +61,10 @@ def moments(events: list[Event]) -> dict[str, RunView]:
     return views
 
 
-async def picture(view: RunView, size: tuple[int, int], peak_rps: str | None) -> str:
+async def picture(view: RunView, size: tuple[int, int]) -> str:
     """The screen over a view, as SVG."""
     app = KneescopeApp(Still(view))
     async with app.run_test(size=size) as pilot:
-        await pilot.pause()
-        if peak_rps is not None and view.answer is not None:
-            await pilot.press("f", *peak_rps, "escape")
         await pilot.pause()
         return straight(app.export_screenshot(title="kneescope"))
 
@@ -89,13 +85,13 @@ def straight(svg: str) -> str:
     return _TEXT.sub(place, _FONT_FACE.sub("", svg)).replace("Fira Code, monospace", f"'{FONT}', monospace")
 
 
-def main(run: str, folder: str, peak_rps: str | None = None) -> None:
+def main(run: str, folder: str) -> None:
     """Write all pictures of a run into a folder."""
     out = Path(folder)
     out.mkdir(parents=True, exist_ok=True)
     for name, view in moments(list(runs.read(Path(run)))).items():
         for width, height in SIZES:
-            svg = asyncio.run(picture(view, (width, height), peak_rps))
+            svg = asyncio.run(picture(view, (width, height)))
             path = out / f"{name}-{width}x{height}"
             path.with_suffix(".svg").write_text(svg, encoding="utf-8")
             png = resvg_py.svg_to_bytes(svg_string=svg, font_dirs=[folder for folder in FONT_DIRS if Path(folder).is_dir()])
@@ -104,6 +100,6 @@ def main(run: str, folder: str, peak_rps: str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (3, 4):
+    if len(sys.argv) != 3:
         sys.exit(__doc__)
     main(*sys.argv[1:])

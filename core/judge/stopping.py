@@ -1,5 +1,6 @@
 """When a repeat or a ramp need not go on, because nothing that may still come can change what it says."""
 
+import math
 from typing import Literal
 
 import msgspec
@@ -112,7 +113,7 @@ def out_of_reach(bounds: Bounds, target: float) -> str:
 
 def within_reach(bounds: Bounds, target: float) -> str:
     """Why the target cannot be missed any more."""
-    share = beside(bounds.good / bounds.planned, target)
+    share = beside(bounds.good / bounds.planned, target, rounded=math.floor)
     return f"at least {share} of {bounds.planned} met the limits, target {plain(target)}"
 
 

@@ -153,8 +153,8 @@ def _fail_rps(knee: Knee) -> float | None:
 def _result(plan: Fleet | None, width: int) -> Content:
     if plan is None:
         return Content.assemble(styled("type the peak of all users together, in requests per second", "strong"))
-    ends = [(name, size) for name, size in (("if it holds", plan.at_pass), ("if it fails", plan.at_fail)) if size is not None]
-    rows = [(f"{name} at {rate(size.replica_rps)}", _sizes(size), size) for name, size in ends]
+    ends = [(name, size) for name, size in (("if the knee is", plan.at_pass), ("if it is", plan.at_fail)) if size is not None]
+    rows = [(f"{name} {rate(size.replica_rps)}", _sizes(size), size) for name, size in ends]
     heads, middles = max((len(row[0]) for row in rows), default=0), max((len(row[1]) for row in rows), default=0)
     lines = []
     for head, middle, size in rows:
