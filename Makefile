@@ -42,7 +42,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install --upgrade "pip>=25.1"
-	$(PIP) install --constraint constraints.txt --editable .
+	$(PIP) --quiet install --constraint constraints.txt --editable .  # twice quiet: setuptools warns at length
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.run

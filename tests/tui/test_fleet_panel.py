@@ -12,8 +12,8 @@ from tui.widgets.slider import Slider
 
 
 def sizes(text: str) -> list[tuple[str, str, str]]:
-    """(end, replicas, GPUs) of each row of results."""
-    return re.findall(r"if it (holds|fails) at [0-9.]+ rps +([0-9,]+) replicas? +([0-9,]+) GPUs?", text)
+    """(knee in rps, replicas, GPUs) of each row of results."""
+    return re.findall(r"if (?:the knee|it) is ([0-9.]+) rps +([0-9,]+) replicas? +([0-9,]+) GPUs?", text)
 
 
 async def test_the_peak_is_asked_for_and_never_made_up() -> None:
@@ -28,7 +28,7 @@ async def test_the_configured_peak_and_headroom_are_where_it_starts() -> None:
     view = replace(view, config=replace(view.config, fleet=replace(view.config.fleet, headroom=0.5)))
     async with shown(view, (120, 36)) as (app, _, _):
         at_pass, at_fail = fleet.size(50, 0.5, 11.3, 1), fleet.size(50, 0.5, 13.6, 1)
-        assert sizes(text_of(app)) == [("holds", str(at_pass.replicas), "9"), ("fails", str(at_fail.replicas), "8")]
+        assert sizes(text_of(app)) == [("11.3", str(at_pass.replicas), "9"), ("13.6", str(at_fail.replicas), "8")]
         assert f"{at_pass.replicas} replicas" in next(row for row in text_of(app).splitlines() if "f fleet" in row)
 
 
@@ -36,7 +36,7 @@ async def test_typing_and_sliding_move_both_ends() -> None:
     async with shown(samples.finished(), (80, 24)) as (app, pilot, _):
         await pilot.press("f", "5", "0")
         await settle(app, pilot)
-        assert sizes(text_of(app)) == [("holds", "7", "7"), ("fails", "6", "6")]
+        assert sizes(text_of(app)) == [("11.3", "7", "7"), ("13.6", "6", "6")]
         await pilot.press("enter", "right", "right", "right")
         await settle(app, pilot)
         assert app.screen.query_one(Slider).value == 0.73
@@ -45,7 +45,7 @@ async def test_typing_and_sliding_move_both_ends() -> None:
         assert app.screen.query_one(Slider).value == 0.01
         await pilot.press("left", "end")
         await settle(app, pilot)
-        assert sizes(text_of(app)) == [("holds", "5", "5"), ("fails", "4", "4")]
+        assert sizes(text_of(app)) == [("11.3", "5", "5"), ("13.6", "4", "4")]
 
 
 async def test_the_slider_follows_the_mouse() -> None:
@@ -73,7 +73,7 @@ async def test_what_is_no_peak_gives_no_fleet(typed: str) -> None:
 async def test_gpus_count_the_layout_and_say_when_it_is_assumed() -> None:
     sharded = replace(samples.finished(50.0), server=replace(samples.SERVER, tp=2, pp=1, dp=2))
     async with shown(sharded, (120, 36)) as (app, _, _):
-        assert sizes(text_of(app))[0] == ("holds", "7", "28")
+        assert sizes(text_of(app))[0] == ("11.3", "7", "28")
         assert "4 GPUs each" in text_of(app)
     silent = replace(samples.finished(50.0), server=replace(samples.SERVER, tp=None, pp=None, dp=None))
     async with shown(silent, (120, 36)) as (app, _, _):
