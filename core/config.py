@@ -12,7 +12,7 @@ import msgspec
 from core.errors import UserError
 
 Api = Literal["completions", "chat"]
-Mode = Literal["quick"]
+Mode = Literal["quick", "standard", "acceptance"]
 
 _DURATION = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>ms|s|m)")
 _UNIT_S = {"ms": 1e-3, "s": 1.0, "m": 60.0}
@@ -140,17 +140,54 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Method(msgspec.Struct, frozen=True, kw_only=True):
-    """How the knee is looked for. `start_rps` None means 2/s0 (s0: the idle E2E latency); `drain_s` ends what no limit decides."""
+    """How the knee is looked for, or which rates are judged instead.
+
+    `start_rps` None means 2/s0 (s0: the idle E2E latency). `drain_s` ends what no limit decides. `careful`, `repeats`,
+    `measure_s` and `budget_s` override the mode's own. `rates_rps`: judge these, look for nothing. `hold_rps`: keep this
+    rate until stopped. `require_rps` is judged beside the search and must pass. Between repeats: `reset_cache` empties the
+    server's prefix cache; `between` says that a command of the user's runs (the command itself is written nowhere).
+    """
 
     mode: Mode = "quick"
+    careful: bool = False
+    repeats: int | None = None
+    measure_s: float | None = None
+    budget_s: float | None = None
     start_rps: float | None = None
+    rates_rps: tuple[float, ...] = ()
+    hold_rps: float | None = None
+    require_rps: float | None = None
     drain_s: float = 120.0
+    reset_cache: bool = False
+    between: bool = False
     seed: int = 11
 
     def __post_init__(self) -> None:
-        if self.start_rps is not None:
-            require_positive(self.start_rps, "--start-rps")
-        require_positive(self.drain_s, "--drain")
+        numbers = {
+            "--measure": self.measure_s,
+            "--budget": self.budget_s,
+            "--start-rps": self.start_rps,
+            "--hold": self.hold_rps,
+            "--require-rps": self.require_rps,
+            "--drain": self.drain_s,
+        }
+        for name, value in numbers.items():
+            if value is not None:
+                require_positive(value, name)
+        for rate_rps in self.rates_rps:
+            require_positive(rate_rps, "--rates")
+        if len(set(self.rates_rps)) != len(self.rates_rps):
+            raise UserError("--rates: a rate stands twice in the list; --repeats judges each rate more than once.")
+        if self.repeats is not None and self.repeats < 1:
+            raise UserError(f"--repeats: {self.repeats} must be at least 1.")
+        if self.careful and self.mode != "quick":
+            raise UserError("--careful belongs to quick mode; standard and acceptance repeat each rate anyway.")
+        if self.rates_rps and self.hold_rps is not None:
+            raise UserError(
+                "--rates and --hold exclude each other: one judges a list and ends, the other keeps one rate until stopped."
+            )
+        if self.hold_rps is not None and self.require_rps is not None:
+            raise UserError("--require-rps judges a rate, --hold keeps one until stopped; give one of them.")
         if self.seed < 0:
             raise UserError(f"--seed: {self.seed} must be zero or more.")
 

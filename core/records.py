@@ -294,6 +294,26 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
         return (self.good / self.planned, (self.planned - self.bad) / self.planned) if self.planned else (0.0, 1.0)
 
 
+class WorstBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """The stretch of a repeat's window (at least 4 mean E2E long) with the lowest attainment; seconds since the window began.
+    It shows bad moments inside a repeat. It is not an independent sample: neighbouring requests share their fate."""
+
+    from_s: float
+    to_s: float
+    attainment: float
+
+
+class Bucket(msgspec.Struct, frozen=True, kw_only=True):
+    """The requests of one length class: `input` and `output` are the (lowest, highest) token counts asked for in it."""
+
+    input: tuple[int, int]
+    output: tuple[int, int]
+    n: int
+    attainment: float | None
+    ttft_p95_s: float | None
+    tpot_p95_s: float | None
+
+
 class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
     """One judged repeat; the fields are those of the result file (README.md, "Result").
 
@@ -330,6 +350,9 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
     waiting_max: float | None = None
     running_max: float | None = None
     prefix_hit_frac: float | None = None
+    worst_block: WorstBlock | None = None
+    buckets: tuple[Bucket, ...] = ()
+    loop_lag_max_s: float | None = None
     warmup_s: float = 0.0
     measure_s: float = 0.0
     curtailed: bool = False

@@ -6,6 +6,7 @@ from it, and only a full step may set the rate that holds.
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
@@ -36,7 +37,8 @@ class Ramp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """Judge one rate with up to `repeats` repeats (it stops at the first that fails)."""
+    """Judge one rate with up to `repeats` repeats. `stop` "first_fail": a candidate for the passing end, which one failing
+    repeat ends; "majority": a candidate for the clear fail, which ends as soon as most of the repeats agree."""
 
     phase: Phase
     rate_rps: float
@@ -44,13 +46,20 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     segments: tuple[Segment, ...]
     expected_e2e_s: float
     curtail_pass: bool
+    stop: Literal["first_fail", "majority"] = "first_fail"
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """Keep one rate until somebody stops it: measured segments one after another, each with an attainment of its own."""
+
+    segments: tuple[Segment, ...]
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
     answer: Answer
 
 
-Action = Ramp | Step | Done
+Action = Ramp | Step | Hold | Done
 
 
 class Search:
