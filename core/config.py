@@ -183,9 +183,7 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
         if self.careful and self.mode != "quick":
             raise UserError("--careful belongs to quick mode; standard and acceptance repeat each rate anyway.")
         if self.rates_rps and self.hold_rps is not None:
-            raise UserError(
-                "--rates and --hold exclude each other: one judges a list and ends, the other keeps one rate until stopped."
-            )
+            raise UserError("--rates judges a list and ends, --hold keeps one rate until stopped; give one of them.")
         if self.hold_rps is not None and self.require_rps is not None:
             raise UserError("--require-rps judges a rate, --hold keeps one until stopped; give one of them.")
         if self.seed < 0:
