@@ -304,11 +304,13 @@ class WorstBlock(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bucket(msgspec.Struct, frozen=True, kw_only=True):
-    """The requests of one length class: `input` and `output` are the (lowest, highest) token counts asked for in it."""
+    """The requests of one length class: `input` and `output` are the (lowest, highest) token counts asked for in it.
+    `n` were planned, `decided` of them have an ending that counts; where these differ, `attainment` is None."""
 
     input: tuple[int, int]
     output: tuple[int, int]
     n: int
+    decided: int = 0
     attainment: float | None
     ttft_p95_s: float | None
     tpot_p95_s: float | None
@@ -414,11 +416,13 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a run in one value: which kind of answer, in one sentence, and the knee as far as it is known."""
+    """The end of a run in one value: which kind of answer, in one sentence, and the knee as far as it is known.
+    `required_met`: whether the required rate passed; None when none was required or it was not judged."""
 
     outcome: Outcome
     message: str
     knee: Knee = Knee()
+    required_met: bool | None = None
 
 
 class ClientInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -436,9 +440,11 @@ class ClientInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgeRules(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits by which a repeat is judged. `expected_e2e_s` is E of the method: the mean E2E of the last passing step."""
+    """The limits by which a repeat is judged. `expected_e2e_s` is E of the method: the mean E2E of the last passing step.
+    `strict`: a window so small that its target allows no miss is void instead of a warning (acceptance)."""
 
     slo: Slo
     expected_e2e_s: float
     cold: bool = True
     curtail_pass: bool = True
+    strict: bool = False

@@ -10,7 +10,7 @@ import msgspec
 
 from core import fleet
 from core.config import Lengths, ProbeConfig, Slo
-from core.judge.bracket import Bracket, rate_text
+from core.judge.bracket import Bracket, rate_number, rate_text
 from core.judge.wording import at_most, beside, count, duration, plain
 from core.records import Answer, FailCount, FleetSize, RepeatResult, StepResult
 from core.run.state import step_line
@@ -31,10 +31,12 @@ def result(view: RunView, run_log: str | None) -> dict[str, Any]:
         "knee": msgspec.to_builtins(answer.knee),
         "slo": msgspec.to_builtins(config.slo) if config else None,
         "workload": _workload(config) if config else None,
+        "method": msgspec.to_builtins(config.method) if config else None,
         "mode": config.method.mode if config else None,
         "seed": config.method.seed if config else None,
         "started_at": view.started_utc,
         "duration_s": view.duration_s if view.duration_s is not None else view.now_s,
+        "required": _required(config, answer) if config else None,
         "others_rps": None,
         "server": _server(view),
         "client": msgspec.to_builtins(view.client) if view.client else None,
@@ -56,13 +58,8 @@ def answer_of(view: RunView) -> Answer:
     """The run's answer; of a run that was ended from outside, what its finished steps say."""
     if view.answer is not None:
         return view.answer
-    bracket = Bracket()
-    for step in view.steps:
-        if step.phase == "ramp":
-            bracket.add_ramp(step.rate_rps if step.verdict == "fail" else None)
-        else:
-            bracket.add_step(step)
-    return Answer(outcome="interrupted", message=_UNFINISHED, knee=bracket.knee())
+    bracket = Bracket.of(view.config.method, view.steps) if view.config else Bracket()
+    return Answer(outcome="interrupted", message=_UNFINISHED, knee=bracket.knee(), required_met=bracket.required_met)
 
 
 def _workload(config: ProbeConfig) -> dict[str, Any]:
@@ -71,8 +68,16 @@ def _workload(config: ProbeConfig) -> dict[str, Any]:
         "input_tokens": _lengths(config.workload.input_tokens),
         "output_tokens": _lengths(config.workload.output_tokens),
         "prefix": "cold",
-        "sampling": {"temperature": config.workload.temperature},
+        "sampling": {"temperature": config.workload.temperature, "top_p": 1.0, "ignore_eos": True},
+        "cache": "cold",
+        "reset_cache": config.method.reset_cache,
+        "between": config.method.between,
     }
+
+
+def _required(config: ProbeConfig, answer: Answer) -> dict[str, Any] | None:
+    rate_rps = config.method.require_rps
+    return None if rate_rps is None else {"rate_rps": rate_rps, "met": answer.required_met}
 
 
 def _lengths(lengths: Lengths) -> int | str:
@@ -124,8 +129,6 @@ def _repeat(repeat: RepeatResult) -> dict[str, Any]:
         **latencies,
         "lateness_s": lateness,
         "lateness_p99_s": lateness["p99"],
-        "worst_block": None,
-        "buckets": None,
     }
 
 
@@ -167,10 +170,13 @@ def to_text(view: RunView, run_log: str | None) -> str:
     answer = answer_of(view)
     parts = [
         _headline(view, answer),
+        _required_line(view, answer),
         _zones(view, answer),
+        _list_table(view),
         _asked(view),
         _fleet_table(view, answer),
         _steps_table(view),
+        _worst_blocks(view),
         _client(view),
         _notes(view, answer),
         [f"Run file: {run_log}"] if run_log else [],
@@ -199,24 +205,69 @@ def _against(truth_rps: float, answer: Answer) -> str:
     return ", inside this answer" if low is not None and high is not None else ""
 
 
+def _required_line(view: RunView, answer: Answer) -> list[str]:
+    required_rps = view.config.method.require_rps if view.config else None
+    if required_rps is None:
+        return []
+    words = {True: "met", False: "not met", None: "not judged"}
+    return [f"Required rate {rate_text(required_rps)}: {words[answer.required_met]}."]
+
+
 def _zones(view: RunView, answer: Answer) -> list[str]:
+    """PASS, MIXED and CLEAR FAIL, with the repeats behind each end."""
     knee = answer.knee
     if knee.pass_rps is None and knee.first_fail_rps is None:
         return []
+    rows = [("PASS", _passed(view, answer))]
+    first_rps, clear_rps = knee.first_fail_rps, knee.clear_fail_rps
+    if first_rps is not None and first_rps != clear_rps:
+        zone = "FIRST FAIL" if clear_rps is None else "MIXED"
+        since = "" if clear_rps is None else "from "
+        rows.append((zone, f"{since}{rate_text(first_rps)}{_failed(knee.first_fail)}"))
+    if clear_rps is not None:
+        rows.append(("CLEAR FAIL", f"{rate_text(clear_rps)}{_failed(knee.clear_fail)}"))
+    elif first_rps is not None and view.config is not None and view.config.method.mode == "quick":
+        rows.append(("CLEAR FAIL", "not looked for in quick mode"))
+    return [f"  {zone:<12}{words}" for zone, words in rows]
+
+
+def _passed(view: RunView, answer: Answer) -> str:
+    knee = answer.knee
     if knee.pass_rps is None:
-        holds = "no rate was seen to hold"
-    else:
-        n = knee.pass_repeats
-        floors = [_share(step, view) for step in view.steps if step.rate_rps == knee.pass_rps and step.verdict == "pass"]
-        holds = f"{rate_text(knee.pass_rps)}, {n} of {n} repeats passed" + (f", floor {floors[-1]}" if floors else "")
-    rows = [f"  holds       {holds}"]
-    if knee.first_fail_rps is not None:
-        rows.append(f"  first fail  {rate_text(knee.first_fail_rps)}{_failed(knee.first_fail)}")
-    if knee.clear_fail_rps is not None:
-        rows.append(f"  clear fail  {rate_text(knee.clear_fail_rps)}{_failed(knee.clear_fail)}")
-    elif view.config is not None and view.config.method.mode == "quick":
-        rows.append("  clear fail  not looked for in quick mode")
+        return "no rate was seen to hold"
+    n = knee.pass_repeats
+    floors = [_share(step, view) for step in view.steps if step.rate_rps == knee.pass_rps and step.verdict == "pass"]
+    return f"{rate_text(knee.pass_rps)}, {n} of {n} repeats passed" + (f", floor {floors[-1]}" if floors else "")
+
+
+def _list_table(view: RunView) -> list[str]:
+    """Rates that were judged because they were asked for, side by side."""
+    steps = [step for step in view.steps if step.phase == "list"]
+    if not steps:
+        return []
+    rows = ["Rates asked for:", "    requests/s  verdict   passed  floor          TTFT p95  TPOT p95  E2E p95   served/s"]
+    for step in steps:
+        judged = [repeat for repeat in step.repeats if repeat.verdict in ("pass", "fail")]
+        passed = f"{sum(repeat.verdict == 'pass' for repeat in judged)}/{len(judged)}"
+        worst = [_largest(values) for values in zip(*((r.ttft_s.p95, r.tpot_s.p95, r.e2e_s.p95) for r in judged), strict=True)]
+        p95 = "".join(f"{'-' if value is None else duration(value):<10}" for value in worst or [None] * 3)
+        served = f"{min(repeat.served_rps for repeat in judged):.3g}" if judged else "-"
+        rows.append(f"  {rate_number(step.rate_rps):>12}  {step.verdict:<10}{passed:<8}{_share(step, view):<15}{p95}{served}")
     return rows
+
+
+def _worst_blocks(view: RunView) -> list[str]:
+    """Bad moments inside repeats that their attainment averages away."""
+    target = view.config.slo.target if view.config else 1.0
+    rows = [
+        f"  {rate_text(step.rate_rps)}, repeat {repeat.index + 1}: {beside(block.attainment, target)} "
+        f"from {duration(block.from_s)} to {duration(block.to_s)} of the window"
+        for step in view.steps
+        for repeat in step.repeats
+        if repeat.verdict in ("pass", "fail") and (block := repeat.worst_block) is not None and block.attainment < target
+    ]
+    head = "Worst stretch inside a repeat (no independent sample: neighbouring requests share their fate):"
+    return [head, *rows] if rows else []
 
 
 def _failed(count: FailCount | None) -> str:

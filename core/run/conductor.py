@@ -63,8 +63,10 @@ class OrderRun:
     lost: str | None = None
     aborted_at: float | None = None
     arrivals_stopped: bool = False
+    wound_down_at: float | None = None
     draining: bool = False
     health_at: float | None = None
+    hear: Callable[[ChildMessage], None] | None = None
 
 
 class Conductor:
@@ -100,6 +102,8 @@ class Conductor:
             if run is None or getattr(message, "order", None) != run.order.order:
                 continue
             run.liveness.message(message)
+            if run.hear is not None:
+                run.hear(message)
             match message:
                 case RequestEnded():
                     run.records.append(message)
@@ -136,13 +140,15 @@ class Conductor:
             records += run.records
         return records
 
-    async def run(self, order: RepeatOrder, decide: Decide, idle_e2e_s: float) -> OrderRun:
+    async def run(
+        self, order: RepeatOrder, decide: Decide, idle_e2e_s: float, hear: Callable[[ChildMessage], None] | None = None
+    ) -> OrderRun:
         """Run one repeat (or ramp) until `decide` has decided it, then cut it off; returns when nothing of it is in flight.
 
-        Raises UserError (exit code 3) when the child does not stop.
+        `hear` is told every message of the child about this order. Raises UserError (exit code 3) when the child does not stop.
         """
         self._load("loading")
-        run = await self._begin(order, idle_e2e_s)
+        run = await self._begin(order, idle_e2e_s, hear)
         while True:
             over = run.over.is_set()
             now = self._clock()
@@ -158,6 +164,11 @@ class Conductor:
         self._load("idle")
         return run
 
+    def wind_down(self) -> None:
+        """Let nothing new be sent of what runs now; what is open goes on to its end, unless `decide` cuts it off."""
+        if self.current is not None and self.current.wound_down_at is None:
+            self.current.wound_down_at = self._clock()
+
     async def cut(self) -> None:
         """Abort what runs now and wait until the child says that nothing of it is left, at most a second."""
         run = self.current
@@ -165,8 +176,8 @@ class Conductor:
             await self._abort(run)
             await self._wait(run, 1.0)
 
-    async def _begin(self, order: RepeatOrder, idle_e2e_s: float) -> OrderRun:
-        run = self.current = OrderRun(order, Liveness(idle_e2e_s))
+    async def _begin(self, order: RepeatOrder, idle_e2e_s: float, hear: Callable[[ChildMessage], None] | None = None) -> OrderRun:
+        run = self.current = OrderRun(order, Liveness(idle_e2e_s), hear=hear)
         self._emit(RepeatStarted(t=self._clock(), order=order))
         await self._generator.order(order)
         return run
@@ -179,6 +190,10 @@ class Conductor:
             await self._abort(run)
             return
         run.lost = await self._lost(run, now)
+        if run.wound_down_at is not None and not run.arrivals_stopped:
+            run.arrivals_stopped = run.draining = True
+            await self._generator.stop_arrivals(run.order.order)
+            self._load("draining")
         if run.lost or (run.decided_at is not None and run.liveness.alive_since(run.decided_at)):
             await self._abort(run)
         elif run.decided_at is not None and not run.arrivals_stopped:

@@ -55,7 +55,8 @@ class ServerKnown(msgspec.Struct, frozen=True, kw_only=True, tag="server"):
 
 
 class StepStarted(msgspec.Struct, frozen=True, kw_only=True, tag="step_started"):
-    """A rate is about to be judged (for the ramp: `rate_rps` is its first rate). `left_s` is the expected time to the answer."""
+    """A rate is about to be judged (for the ramp: `rate_rps` is its first rate; for a held rate `repeats` is 0). `left_s` is
+    the expected time to the answer."""
 
     t: float
     step: int

@@ -1,19 +1,25 @@
 """The repeat that runs now, as the state keeps it: its account, its open requests, and where in its plan it is."""
 
+import bisect
 import math
 
-from core.judge.stopping import REPORT_DELAY_S
+from core.judge.stopping import REPORT_DELAY_S, drain_left_s
 from core.judge.tally import Tally
 from core.records import Bounds, RepeatOrder, RequestEnded, RequestFirst, RequestSent, Segment
 from core.run.view import Part, RepeatView
 
 
 class LiveRepeat:
-    """One repeat from its start to the next one's; after `decide` it stands still."""
+    """One repeat from its start to the next one's; after `decide` it stands still.
 
-    def __init__(self, order: RepeatOrder, tally: Tally) -> None:
+    Of a held rate, whose order is many measured segments, what is seen is the segment that is being sent.
+    """
+
+    def __init__(self, order: RepeatOrder, tally: Tally, drain_s: float) -> None:
         self.order = order
         self.tally = tally
+        self._drain_s = drain_s
+        self._held = held_segments_s(order) if order.phase == "hold" else ()
         self.decided: str | None = None
         self._decided_at = math.inf
         self._decided_bounds: Bounds | None = None
@@ -49,6 +55,8 @@ class LiveRepeat:
 
     def bounds(self, now: float) -> Bounds:
         """The account at `now`. Nothing counts as late before its report has had time to get here, as when it is judged."""
+        if self._held:
+            return self.tally.bounds(now - REPORT_DELAY_S, self.tally.measured[self._held_at(now)])
         return self._decided_bounds or self.tally.bounds(now - REPORT_DELAY_S)
 
     def rate_rps(self, now: float) -> float:
@@ -62,25 +70,36 @@ class LiveRepeat:
 
     def view(self, now: float) -> RepeatView:
         now = min(now, self._decided_at)
-        elapsed_s = max(now - self.order.start_at, 0.0)
+        elapsed_s, at = max(now - self.order.start_at, 0.0), self._held_at(now)
+        from_s, begin_s, end_s = self._seen_s(at)
         return RepeatView(
-            index=self.order.repeat,
+            index=self.order.repeat + at,
             bounds=self.bounds(now),
-            part=self._part(elapsed_s),
-            elapsed_s=elapsed_s,
-            length_s=self._window[1],
+            part=self._part(elapsed_s, begin_s, end_s),
+            elapsed_s=elapsed_s - from_s,
+            length_s=end_s - from_s,
             sent=self.tally.sent_count,
             in_flight=self.tally.in_flight,
             no_first_token=self.tally.no_first_token,
             errors=sum(self.tally.errors.values()),
             lateness_p99_s=self._lateness_p99_s(),
             decided=self.decided,
+            drain_left_s=None if self._held or self.decided else drain_left_s(self.tally, now, self._drain_s),
         )
 
-    def _part(self, elapsed_s: float) -> Part:
+    def _held_at(self, now: float) -> int:
+        """Which of a held rate's measured segments is being sent; the first until it begins."""
+        ends_s = [end_s for _, end_s in self._held[:-1]]
+        return bisect.bisect_right(ends_s, now - self.order.start_at)
+
+    def _seen_s(self, held_at: int) -> tuple[float, float, float]:
+        """Where what is seen begins, where its window begins and ends, in seconds after the order's time zero."""
+        begin_s, end_s = self._held[held_at] if self._held else self._window
+        return (begin_s if held_at else 0.0), begin_s, end_s
+
+    def _part(self, elapsed_s: float, begin_s: float, end_s: float) -> Part:
         if self.decided is not None:
             return "decided"
-        begin_s, end_s = self._window
         if elapsed_s < begin_s:
             return "warm-up"
         return "measuring" if elapsed_s < end_s else "waiting"
@@ -102,3 +121,13 @@ def window_s(segments: tuple[Segment, ...]) -> tuple[float, float]:
             end_s, seen = t_s + segment.duration_s, True
         t_s += segment.duration_s
     return begin_s, end_s
+
+
+def held_segments_s(order: RepeatOrder) -> tuple[tuple[float, float], ...]:
+    """Begin and end of each measured segment, in seconds after the order's time zero."""
+    spans, t_s = [], 0.0
+    for segment in order.segments:
+        if segment.role == "measured":
+            spans.append((t_s, t_s + segment.duration_s))
+        t_s += segment.duration_s
+    return tuple(spans)

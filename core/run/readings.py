@@ -55,6 +55,17 @@ class Readings:
         """Forget all readings but the newest, the one just before what comes."""
         del self._kept[:-1]
 
+    def since(self, t: float) -> tuple[ServerSample, ...]:
+        """The readings from the newest one at or before `t` on; older ones are forgotten."""
+        older = sum(reading.t <= t for reading in self._kept)
+        del self._kept[: max(older - 1, 0)]
+        return self.kept
+
+    @property
+    def available(self) -> bool:
+        """Whether the server has metrics to read."""
+        return self._source is not None
+
     @property
     def kept(self) -> tuple[ServerSample, ...]:
         return tuple(self._kept)

@@ -9,13 +9,15 @@ from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
 import httpx
+import msgspec
 
 from core.config import ProbeConfig
 from core.errors import UserError
-from core.judge.search import Done, Ramp, Search
+from core.judge.search import Done, Hold, Ramp, Search
 from core.judge.singles import idle_e2e_s
 from core.load.generator import Generator
 from core.records import Answer, Check, Hello, Outcome, Phase, RequestRecord, ServerInfo
+from core.run.between import Between
 from core.run.client import client_info, http_client
 from core.run.conductor import Conductor, Load
 from core.run.events import CheckDone, Event, LoadStateChanged, Note, RunEnded, RunStarted, ServerKnown
@@ -23,7 +25,8 @@ from core.run.log import RunLog
 from core.run.readings import Readings, Source
 from core.run.state import State
 from core.run.steps import NoAnswer, Steps
-from core.server.http import Credential
+from core.server.cache import CacheReset, reset_prefix_cache
+from core.server.http import Caller, Credential
 from core.server.metrics import Scraper
 from core.server.preflight import Preflight, SendSingles
 
@@ -54,7 +57,8 @@ def _scraper(url: str, client: httpx.AsyncClient, credential: Credential) -> Sou
 class Session:
     """Runs a probe from preflight to answer. Readers look at `state.view(now)`; `stop` ends the load at once.
 
-    What stands after `truth_rps` is for tests: fakes of the child, the checks, the scraper and the clock.
+    `between` is a shell command to run between repeats; it is written nowhere. What stands after it is for tests: fakes of
+    the child, the checks, the scraper and the clock.
     """
 
     state: State
@@ -67,6 +71,7 @@ class Session:
         api_key: str | None = None,
         command: str = "",
         truth_rps: float | None = None,
+        between: str | None = None,
         start_load: Callable[[], Awaitable[Load]] = Generator.start,
         preflight: Callable[[ProbeConfig, str | None, str, httpx.AsyncClient, SendSingles], Checks] = Preflight,
         scraper: Callable[[str, httpx.AsyncClient, Credential], Source] = _scraper,
@@ -79,6 +84,7 @@ class Session:
         self._api_key = api_key
         self._command = command
         self._truth_rps = truth_rps
+        self._between_command = between
         self._start_load = start_load
         self._make_preflight = preflight
         self._make_scraper = scraper
@@ -88,6 +94,7 @@ class Session:
         self._generator: Load | None = None
         self._conductor: Conductor | None = None
         self._steps: Steps | None = None
+        self._between: Between | None = None
         self._background: list[asyncio.Task[None]] = []
         self._clients: list[httpx.AsyncClient] = []
         self._broken: asyncio.Future[None] | None = None
@@ -103,9 +110,9 @@ class Session:
         try:
             answer = await self._supervised(self._probe)
         except _Stopped:
-            answer = self._so_far("interrupted", STOPPED)
+            answer = self._stopped()
         except asyncio.CancelledError as error:
-            failure, answer = error, self._so_far("interrupted", STOPPED)
+            failure, answer = error, self._stopped()
         except (NoAnswer, UserError) as error:
             answer = self._so_far("refused" if self._steps is None else "void", str(error))
         except Exception as error:
@@ -135,6 +142,19 @@ class Session:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._break, _Stopped())
 
+    def change_rate(self, factor: float) -> float | None:
+        """Multiply the rate that is held (`--hold`), at most to --max-rps; the new one starts when what is open has ended.
+
+        Returns the rate to come, or None while no rate is held. To be called in the run's event loop; raises ValueError for
+        a factor that is not above 0.
+        """
+        return None if self._steps is None or self._stopping else self._steps.change_rate(factor)
+
+    @property
+    def between_output(self) -> str | None:
+        """The end of what a failing --between command printed: for the terminal alone, since no log or result holds it."""
+        return self._between.output if self._between is not None else None
+
     # --- the run itself ---
 
     async def _probe(self, http: httpx.AsyncClient) -> Answer:
@@ -147,7 +167,8 @@ class Session:
         if refused or preflight.hello is None or idle_s is None:
             action = self._search.next(0.0)
             message = " ".join(check.message for check in refused)
-            return action.answer if isinstance(action, Done) else self._so_far("infeasible", message)
+            answer = action.answer if isinstance(action, Done) else self._so_far("infeasible", message)
+            return msgspec.structs.replace(answer, required_met=self._search.require_met)
         await self._load.hello(preflight.hello)
         return await self._climb(preflight.info, idle_s)
 
@@ -167,6 +188,7 @@ class Session:
         readings = Readings(self._source(server), self._emit, self._clock, self._conducting.sampled)
         self._spawn(readings.pump())
         await readings.fresh(self._clock())
+        self._between = self._prepared_between(readings)
         self._steps = steps = Steps(
             self._config,
             server,
@@ -174,22 +196,27 @@ class Session:
             state=self.state,
             conductor=self._conducting,
             readings=readings,
+            between=self._between,
             emit=self._emit,
             sync=self._log.sync,
             clock=self._clock,
         )
         began = self._clock()
+        self._emit(Note(t=began, text=self._search.expected_text()))
         while True:
             action = self._search.next(self._clock() - began)
             left_s = self._search.left_s(self._clock() - began)
             match action:
                 case Done(answer=answer):
-                    return answer
+                    return msgspec.structs.replace(answer, required_met=self._search.require_met)
                 case Ramp():
                     self._search.observe_ramp(*await steps.ramp(action, left_s))
+                case Hold():
+                    await steps.hold(action)
                 case _:
                     result = await steps.step(action, left_s)
-                    passed = [repeat.e2e_s.mean for repeat in result.repeats if repeat.verdict == "pass"]
+                    # a pass that was done again with a longer warm-up (unjudged) has measured its latencies all the same
+                    passed = [repeat.e2e_s.mean for repeat in result.repeats if repeat.verdict in ("pass", "unjudged")]
                     self._search.observe_step(result, passed[-1] if passed else None)
 
     def _source(self, server: ServerInfo) -> Source | None:
@@ -197,6 +224,22 @@ class Session:
         if server.metrics_url is None:
             return None
         return self._make_scraper(server.metrics_url, self._client(), Credential(self._config.target.url, self._api_key))
+
+    def _prepared_between(self, readings: Readings) -> Between:
+        http, url = self._client(), self._config.target.url
+        caller = Caller(http, Credential(url, self._api_key))
+
+        async def reset() -> CacheReset:
+            return await reset_prefix_cache(caller, url)
+
+        return Between(
+            self._between_command,
+            reset if self._config.method.reset_cache else None,
+            health=lambda: self._health(http),
+            readings=readings,
+            emit=self._emit,
+            clock=self._clock,
+        )
 
     # --- what keeps it in order ---
 
@@ -259,7 +302,7 @@ class Session:
             if self._steps is not None:
                 reason = "stopped" if answer.outcome == "interrupted" else "broken off"
                 self._steps.break_off(reason, count_repeat=count_repeat)
-            if answer.outcome == "interrupted":
+            if answer.outcome in ("interrupted", "held"):
                 self._emit(LoadStateChanged(t=self._clock(), state="stopped"))
             elif self.state.load != "idle":
                 self._emit(LoadStateChanged(t=self._clock(), state="idle"))
@@ -269,8 +312,13 @@ class Session:
             self.state.apply(Note(t=self._clock(), level="error", text=str(error)))
             self.state.apply(RunEnded(t=self._clock(), answer=answer))
 
+    def _stopped(self) -> Answer:
+        """A held rate that was stopped has done what it was to do; anything else was interrupted."""
+        held = self._steps.held() if self._steps is not None else None
+        return self._so_far("interrupted", STOPPED) if held is None else self._so_far("held", held)
+
     def _so_far(self, outcome: Outcome, message: str) -> Answer:
-        return self._search.answer_so_far(outcome, message)
+        return msgspec.structs.replace(self._search.answer_so_far(outcome, message), required_met=self._search.require_met)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -292,11 +340,16 @@ class Session:
         return client
 
     async def _healthy(self, http: httpx.AsyncClient) -> bool:
+        status = await self._health(http)
+        return status is not None and status < 500
+
+    async def _health(self, http: httpx.AsyncClient) -> int | None:
+        """The status of GET /health; None without an answer."""
         try:
             reply = await http.get(f"{self._config.target.url.rstrip('/')}/health", timeout=2.0)
         except httpx.HTTPError:
-            return False
-        return reply.status_code < 500
+            return None
+        return reply.status_code
 
     def _emit(self, event: Event) -> None:
         try:

@@ -144,8 +144,9 @@ class State:
             case RepeatJudged(result=result):
                 if self._live is not None:
                     series.floor(event.t, self._live.bounds(event.t))
-                    self._live.decide(event.t, result.reason)
-                if result.verdict != "void":
+                    if self._live.order.phase != "hold":  # there the next segment is already being sent
+                        self._live.decide(event.t, result.reason)
+                if result.verdict in ("pass", "fail"):
                     self._finished.append(result.attainment_interval)
             case StepJudged(result=result):
                 self._steps.append(result)
@@ -157,7 +158,8 @@ class State:
         if config is None or order.phase in ("preflight", "single"):
             return None
         plan = draw(order, config.workload)
-        return LiveRepeat(order, Tally(order, plan.offsets_s, plan.segment, plan.output_tokens, config.slo))
+        tally = Tally(order, plan.offsets_s, plan.segment, plan.output_tokens, config.slo, plan.input_tokens)
+        return LiveRepeat(order, tally, config.method.drain_s)
 
     def _fact(self, event: Event) -> None:
         """What needs no reckoning; ticks and the end of an order matter to the judge alone."""

@@ -1,24 +1,29 @@
 """One step of the search after another: its repeats, their verdicts, and what the step amounts to."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import NoReturn
 
 import msgspec
-import numpy as np
 
 from core.config import ProbeConfig
+from core.judge import modes
 from core.judge.bracket import rate_text
-from core.judge.search import Ramp, Step
+from core.judge.search import Hold, Ramp, Step
 from core.judge.slo import allowed_misses
 from core.judge.stopping import REPORT_DELAY_S, out_of_reach
 from core.judge.tally import Tally
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
 from core.records import JudgeRules, Phase, RepeatOrder, RepeatResult, Segment, ServerInfo, StepResult, StepVerdict
+from core.run.between import Between
 from core.run.conductor import Conductor, OrderRun
 from core.run.events import Event, Note, RepeatJudged, StepJudged, StepStarted
+from core.run.hold import HeldOrder, HeldRate
 from core.run.readings import Readings
 from core.run.state import State
+from core.run.verdicts import Interval, failed_segment, floor_of, held_text, rechecked, step_over, step_verdict
 
-Interval = tuple[float, float]
+HOLD_LEAD_S = 0.5
+"""More time before the first send of a held rate: its plan of half a million requests takes 0.1 s to draw, in both processes."""
 
 
 class NoAnswer(Exception):
@@ -37,6 +42,7 @@ class Steps:
         state: State,
         conductor: Conductor,
         readings: Readings,
+        between: Between,
         emit: Callable[[Event], None],
         sync: Callable[[], None],
         clock: Callable[[], float],
@@ -47,21 +53,36 @@ class Steps:
         self._state = state
         self._conductor = conductor
         self._readings = readings
+        self._between = between
         self._emit = emit
         self._sync = sync
         self._clock = clock
         self._count = 0
         self._open: StepStarted | None = None
+        self._strict = config.method.mode == "acceptance"
         self._rules = JudgeRules(slo=config.slo, expected_e2e_s=idle_e2e_s)
         self._results: list[RepeatResult] = []
+        self._held_rate: HeldRate | None = None
+        self._held_order: HeldOrder | None = None
+        self._held: list[StepResult] = []
 
     async def step(self, action: Step, left_s: float | None) -> StepResult:
         """Judge one rate. Raises NoAnswer when a repeat is void twice or the server is lost."""
-        rules = JudgeRules(slo=self._config.slo, expected_e2e_s=action.expected_e2e_s, cold=True, curtail_pass=action.curtail_pass)
+        rules = JudgeRules(
+            slo=self._config.slo,
+            expected_e2e_s=action.expected_e2e_s,
+            cold=True,
+            curtail_pass=action.curtail_pass,
+            strict=self._strict,
+        )
         started = self._start(action.phase, action.rate_rps, action.repeats, left_s, rules)
+        segments = action.segments
         for index in range(action.repeats):
-            result, _ = await self._repeat(started, index, action.segments)
-            if result.verdict == "fail":
+            result, _ = await self._repeat(started, index, segments)
+            if result.verdict == "unjudged" and result.e2e_s.mean is not None:  # its warm-up was too short
+                segments = modes.with_warmup(segments, result.e2e_s.mean, action.rate_rps, self._config.safety)
+                await self._repeat(started, index, segments, recheck=False)
+            if step_over(self._results, action.stop, action.repeats):
                 break
         return self._close(started.rate_rps, *step_verdict(self._results))
 
@@ -84,13 +105,60 @@ class Steps:
         self._close(failed_rps, "fail", reason, bounds.end)
         return passed_rps, failed_rps
 
+    async def hold(self, action: Hold) -> NoReturn:
+        """Keep the rate until cancelled, and start a step of its own for each rate that `change_rate` asks for.
+
+        Raises NoAnswer when the server is lost.
+        """
+        segments, e2e_s = action.segments, self._idle_e2e_s
+        self._held_rate = rate = HeldRate(segments[-1].rate_rps, self._config.safety.max_rps, self._conductor.wind_down)
+        while True:
+            rules = JudgeRules(slo=self._config.slo, expected_e2e_s=e2e_s, curtail_pass=False, strict=self._strict)
+            started = self._start("hold", rate.now_rps, 0, None, rules)
+            while rate.next_rps == rate.now_rps:
+                await self._hold_order(started, segments)
+            e2e_s = next((r.e2e_s.mean for r in reversed(self._results) if r.e2e_s.mean is not None), e2e_s)
+            self._held.append(self._close(rate.now_rps, *step_verdict(self._results)))
+            rate.now_rps = rate.next_rps
+            measure_s = modes.rules_of(self._config.method).final.measure_s
+            segments = modes.hold_segments(measure_s, self._config.slo, self._config.safety, rate.now_rps, e2e_s)
+
+    def change_rate(self, factor: float) -> float | None:
+        """Multiply the held rate: what is open goes on to its end (at most the drain time), then the new rate starts.
+
+        Returns the rate to come, or None when no rate is held.
+        """
+        if self._held_rate is None or self._open is None:
+            return None
+        before = self._held_rate.next_rps
+        rate_rps = self._held_rate.change(factor)
+        at_limit = rate_rps == self._config.safety.max_rps
+        text = f"{rate_text(rate_rps)} next" if rate_rps != before else f"The rate stays at {rate_text(rate_rps)}"
+        end = ", the highest that --max-rps allows." if at_limit else ", as soon as what is open has ended."
+        self._emit(Note(t=self._clock(), text=text + end))
+        return rate_rps
+
+    def held(self) -> str | None:
+        """What became of the rates that were held, in one sentence; None when none was."""
+        if self._held_rate is None:
+            return None
+        now = [(self._open.rate_rps, self._results)] if self._open is not None else []
+        return held_text([*((step.rate_rps, step.repeats) for step in self._held), *now])
+
     def break_off(self, reason: str, *, count_repeat: bool = True) -> None:
-        """Close the step that runs now, if any, as unjudged; no load may run any more. Repeats that are finished are kept.
+        """Close the step that runs now, if any, as unjudged (a held rate: as its finished segments say); no load may run any
+        more. Repeats that are finished are kept.
 
         `count_repeat`: keep the figures of the repeat that was cut off, too.
         """
         started, run = self._open, self._conductor.current
         if started is None:
+            return
+        if started.phase == "hold":
+            if self._held_order is not None and run is not None and count_repeat:
+                for result in self._held_order.cut(run, self._clock()):
+                    self._keep(started, result)
+            self._close(started.rate_rps, *step_verdict(self._results))
             return
         judged = {result.order for result in self._results}
         if count_repeat and run is not None and run.order.step == started.step and run.order.order not in judged:
@@ -105,13 +173,19 @@ class Steps:
         self._emit(self._open)
         return self._open
 
-    async def _repeat(self, started: StepStarted, index: int, segments: tuple[Segment, ...]) -> tuple[RepeatResult, OrderRun]:
-        """One repeat, done once more when it is void; the order's seeds are the same both times."""
+    async def _repeat(
+        self, started: StepStarted, index: int, segments: tuple[Segment, ...], *, recheck: bool = True
+    ) -> tuple[RepeatResult, OrderRun]:
+        """One repeat, done once more when it is void; the order's seeds are the same both times.
+
+        `recheck`: of a full step, a pass whose warm-up was too short for its own latencies comes back as unjudged.
+        """
         result = None
         for attempt in (1, 2):
+            await self._between.prepare()
             run = await self._load(started, index, segments)
             await self._readings.settle()
-            result = self._judge(started, run)
+            result = self._judge(started, run, recheck=recheck and started.phase != "ramp")
             self._sync()
             if run.lost is not None:
                 self._close(started.rate_rps, "void", result.reason)
@@ -129,17 +203,7 @@ class Steps:
         )
 
     async def _load(self, started: StepStarted, index: int, segments: tuple[Segment, ...]) -> OrderRun:
-        self._readings.keep_from_now()
-        order = RepeatOrder(
-            order=self._conductor.next_order(),
-            phase=started.phase,
-            step=started.step,
-            repeat=index,
-            seed=self._config.method.seed,
-            segments=segments,
-            start_at=self._conductor.start_at(),
-        )
-        rules, drain_s = self._rules, self._config.method.drain_s
+        order, rules, drain_s = self._order(started, index, segments), self._rules, self._config.method.drain_s
 
         def decide(now: float) -> Decision | None:
             tally = self._state.tally
@@ -149,14 +213,58 @@ class Steps:
 
         return await self._conductor.run(order, decide, self._idle_e2e_s)
 
-    def _judge(self, started: StepStarted, run: OrderRun) -> RepeatResult:
+    def _order(self, started: StepStarted, index: int, segments: tuple[Segment, ...]) -> RepeatOrder:
+        """The order to be run at once; the readings kept begin just before it."""
+        self._readings.keep_from_now()
+        return RepeatOrder(
+            order=self._conductor.next_order(),
+            phase=started.phase,
+            step=started.step,
+            repeat=index,
+            seed=self._config.method.seed,
+            segments=segments,
+            start_at=self._conductor.start_at() + (HOLD_LEAD_S if started.phase == "hold" else 0.0),
+        )
+
+    async def _hold_order(self, started: StepStarted, segments: tuple[Segment, ...]) -> None:
+        """One order of a held rate to its end: the last segment, or another rate being asked for."""
+        order, drain_s = self._order(started, len(self._results), segments), self._config.method.drain_s
+        held = HeldOrder(order, self._config.workload, self._rules, drain_s, self._readings.since, self._server)
+        self._held_order = held
+
+        def decide(now: float) -> Decision | None:
+            run, tally = self._conductor.current, self._state.tally
+            if run is None or tally is None:
+                return None
+            while (result := held.judge(run, tally, now)) is not None:
+                self._keep(started, result)
+                self._sync()
+            drained = run.wound_down_at is not None and now > run.wound_down_at + drain_s
+            return Decision(kind="complete", reason="every segment is judged") if held.over or drained else None
+
+        run = await self._conductor.run(order, decide, self._idle_e2e_s, held.hear)
+        for result in held.cut(run, self._clock()):
+            self._keep(started, result)
+        self._held_order = None
+        if run.lost is not None:
+            self._held.append(self._close(started.rate_rps, "void", run.lost))
+            raise NoAnswer(f"No answer: {run.lost}. See to the server and run again; finished steps are kept.")
+
+    def _judge(self, started: StepStarted, run: OrderRun, *, recheck: bool = False) -> RepeatResult:
         tally, now = self._account(run), self._clock()
         at = now if run.decided_at is None else run.decided_at
         result = judge_repeat(tally, run.decision, at, self._rules, self._readings.kept, run.ticks, run.done, self._server)
         if run.lost is not None:
             result = msgspec.structs.replace(result, verdict="void", reason=run.lost)
+        again = rechecked(result) if recheck else result
+        if again is not result:
+            text = f"A repeat at {rate_text(started.rate_rps)} is done again with a longer warm-up: {again.reason}."
+            self._emit(Note(t=now, text=text))
+        return self._keep(started, again)
+
+    def _keep(self, started: StepStarted, result: RepeatResult) -> RepeatResult:
         self._results.append(result)
-        self._emit(RepeatJudged(t=now, step=started.step, result=result))
+        self._emit(RepeatJudged(t=self._clock(), step=started.step, result=result))
         return result
 
     def _account(self, run: OrderRun) -> Tally:
@@ -181,35 +289,3 @@ class Steps:
         )
         self._emit(StepJudged(t=now, result=result))
         return result
-
-
-def floor_of(results: Sequence[RepeatResult]) -> Interval | None:
-    """The minimum attainment over the valid repeats, lower and upper ends each for themselves; None without any."""
-    valid = [result.attainment_interval for result in results if result.verdict in ("pass", "fail")]
-    return (min(low for low, _ in valid), min(high for _, high in valid)) if valid else None
-
-
-def step_verdict(results: Sequence[RepeatResult]) -> tuple[StepVerdict, str]:
-    """What the repeats of one rate amount to, with the reason. Void repeats were done again and do not count.
-
-    fail: the first repeat failed, or at least two and at least half of them did; mixed: any other failing.
-    """
-    valid = [result for result in results if result.verdict in ("pass", "fail")]
-    failed = [result for result in valid if result.verdict == "fail"]
-    if not valid:
-        return "unjudged", "no repeat was judged"
-    if not failed:
-        return "pass", valid[-1].reason if len(valid) == 1 else f"all {len(valid)} repeats passed"
-    reason = failed[0].reason if len(valid) == 1 else f"{len(failed)} of {len(valid)} repeats failed: {failed[0].reason}"
-    clear = valid[0] is failed[0] or (len(failed) >= 2 and 2 * len(failed) >= len(valid))
-    return "fail" if clear else "mixed", reason
-
-
-def failed_segment(run: OrderRun) -> int | None:
-    """The segment of a ramp that failed; without word of it, the one that was being sent when the ramp was decided."""
-    if run.decision is None or run.decided_at is None or run.decision.kind in ("pass", "complete"):
-        return None
-    if run.decision.segment is not None:
-        return run.decision.segment
-    ends = np.cumsum([segment.duration_s for segment in run.order.segments])
-    return min(int(np.searchsorted(ends, run.decided_at - run.order.start_at, side="right")), len(run.order.segments) - 1)

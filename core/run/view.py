@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from core.config import ProbeConfig
+from core.judge.slo import floor
 from core.records import (
     Answer,
     Bounds,
@@ -21,7 +22,10 @@ Part = Literal["warm-up", "measuring", "waiting", "decided"]
 
 
 class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
-    """The repeat that runs now. `lateness_p99_s` is over all its sends so far; `reason` is set once it is judged."""
+    """The repeat that runs now. `lateness_p99_s` is over all its sends so far; `reason` is set once it is judged.
+
+    `drain_left_s`: after the window, how long at most its undecided requests are still waited for; None while none are.
+    """
 
     index: int
     bounds: Bounds
@@ -34,10 +38,12 @@ class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
     errors: int
     lateness_p99_s: float | None
     decided: str | None = None
+    drain_left_s: float | None = None
 
 
 class StepView(msgspec.Struct, frozen=True, kw_only=True):
-    """The step that runs now: its rate (of a ramp: the rate of the segment that is being sent) and its repeats so far."""
+    """The step that runs now: its rate (of a ramp: the rate of the segment that is being sent) and its repeats so far.
+    `repeats_planned` is 0 for a held rate, which goes on until it is stopped."""
 
     step: int
     phase: Phase
@@ -50,8 +56,7 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
     def floor(self) -> tuple[float, float] | None:
         """Running attainment floor, [least lower end, least upper end] over the repeats so far; None before anything counts."""
         so_far = self.live.bounds.so_far if self.live else None
-        known = [*self.finished, so_far] if so_far else [*self.finished]
-        return (min(lo for lo, _ in known), min(hi for _, hi in known)) if known else None
+        return floor([*self.finished, *([so_far] if so_far else [])])
 
 
 class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,13 +32,13 @@ def keys(text: str) -> list[str]:
 
 
 TOP = keys(
-    """schema outcome message knee slo workload mode seed started_at duration_s others_rps server client preflight steps fleet
-    run_log"""
+    """schema outcome message knee slo workload mode seed method started_at duration_s others_rps server client preflight steps
+    fleet run_log required"""
 )
 PARTS = {
     "knee": keys("pass_rps pass_repeats first_fail_rps first_fail clear_fail_rps clear_fail notes"),
     "slo": keys("ttft_s tpot_s e2e_s target max_error_rate default"),
-    "workload": keys("api input_tokens output_tokens prefix sampling"),
+    "workload": keys("api input_tokens output_tokens prefix sampling cache reset_cache between"),
     "server": keys("url version model max_model_len metrics kv_cache_tokens engines tp pp dp fingerprint config"),
     "client": keys("version python platform hostname_hash cores transport"),
     "fleet": keys("peak_rps headroom replicas gpus gpus_per_endpoint at_pass at_fail"),
@@ -47,7 +47,7 @@ STEP = keys("rate_rps phase verdict reason floor repeats")
 REPEAT = keys(
     """index verdict reason attainment attainment_interval planned sent succeeded errors endings error_rate lateness_s
     lateness_p99_s queue offered_rps served_rps goodput_rps output_tps total_tps ttft_s tpot_s e2e_s itl_s worst_block
-    kv_usage_max preemptions waiting_max running_max prefix_hit_frac buckets"""
+    kv_usage_max preemptions waiting_max running_max prefix_hit_frac buckets loop_lag_max_s"""
 )
 
 NONE = Percentiles()
@@ -175,7 +175,7 @@ def test_numbers_of_steps_and_repeats() -> None:
     assert one["ttft_s"]["p50"] is None
     assert one["ttft_s"]["n"] == 0
     assert one["endings"] == {"ok": 440, "aborted": 10}
-    assert one["buckets"] is None
+    assert (one["worst_block"], one["buckets"], one["loop_lag_max_s"]) == (None, [], None)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -230,8 +230,9 @@ def test_the_first_line_of_the_text_is_the_answer() -> None:
 def test_the_text_holds_zones_fleet_steps_client_and_notes() -> None:
     text = report.to_text(VIEW, None)
 
-    assert "holds       11.3 requests/s, 1 of 1 repeats passed, floor 96.0 %" in text
-    assert "first fail  16.0 requests/s, 1 of 1 repeats failed" in text
+    assert "PASS        11.3 requests/s, 1 of 1 repeats passed, floor 96.0 %" in text
+    assert "FIRST FAIL  16.0 requests/s, 1 of 1 repeats failed" in text
+    assert "CLEAR FAIL  not looked for in quick mode" in text
     assert "Fleet for a peak of 50.0 requests/s at headroom 0.7, 1 GPU per replica (assumed):" in text
     assert "at most 41 %" in text
     assert "late by 0.9 ms (p99, in the worst repeat), 4.2 ms at most" in text

@@ -9,7 +9,8 @@ from typing import TypeVar
 import httpx
 
 from core.config import ProbeConfig
-from core.records import Answer
+from core.judge.search import Action, Done, Search
+from core.records import Answer, StepResult
 from core.run import log as runs
 from core.run.events import Event, RunEnded, time_of
 from core.run.log import RunLog
@@ -32,17 +33,21 @@ class Bench:
     log: RunLog
     probe: ProbeConfig = field(default_factory=config)
     refuse: tuple[str, ...] = ()
+    between: str | None = None
 
     def __post_init__(self) -> None:
         self.server = FakeServer()
         self.generator = FakeGenerator(self.server)
         self.scraper = FakeScraper(self.server)
+        self.asked: list[str] = []
+        self.resets: list[httpx.Response] = []
         self.session = Session(
             self.probe,
             self.log,
             start_load=self._start,
             preflight=self._preflight,
             scraper=self._scrape,
+            between=self.between,
             http=lambda: httpx.AsyncClient(transport=httpx.MockTransport(self._answer), trust_env=False),
             clock=now,
         )
@@ -63,6 +68,9 @@ class Bench:
     def _answer(self, request: httpx.Request) -> httpx.Response:
         if not self.server.healthy:
             raise httpx.ConnectError("refused")
+        self.asked.append(f"{request.method} {request.url.path}")
+        if request.url.path == "/reset_prefix_cache":
+            return self.resets.pop(0) if self.resets else httpx.Response(404)
         return httpx.Response(200)
 
 
@@ -72,6 +80,7 @@ def on_bench(
     *,
     refuse: tuple[str, ...] = (),
     probe: ProbeConfig | None = None,
+    between: str | None = None,
     set_up: Callable[[Bench], None] = lambda bench: None,
 ) -> tuple[Bench, T]:
     """Do `work` on a fresh bench in virtual time."""
@@ -79,13 +88,37 @@ def on_bench(
     async def whole() -> tuple[Bench, T]:
         log = RunLog(path)
         try:
-            bench = Bench(log, probe or config(), refuse)
+            bench = Bench(log, probe or config(), refuse, between)
             set_up(bench)
             return bench, await work(bench)
         finally:
             log.close()
 
     return run(whole())
+
+
+class Scripted(Search):
+    """A search that asks for what it was told, whatever it sees, and then has its answer."""
+
+    def __init__(self, config: ProbeConfig, *actions: Action) -> None:
+        super().__init__(config)
+        self._script = list(actions)
+        self.seen: list[tuple[StepResult, float | None]] = []
+
+    def next(self, elapsed_s: float) -> Action:
+        return self._script.pop(0) if self._script else Done(answer=self.answer_so_far("bracket", "as told"))
+
+    def observe_step(self, result: StepResult, mean_e2e_s: float | None) -> None:
+        self.seen.append((result, mean_e2e_s))
+
+
+def scripted(*actions: Action) -> Callable[[Bench], None]:
+    """Let a bench run these actions in place of a search."""
+
+    def set_up(bench: Bench) -> None:
+        bench.session._search = Scripted(bench.probe, *actions)
+
+    return set_up
 
 
 def to_the_end(bench: Bench) -> Awaitable[Answer]:

@@ -64,6 +64,7 @@ class FakeServer:
     in_flight: set[tuple[int, int]] = field(default_factory=set)
     tokens: float = 0.0
     ended: float = 0.0
+    epoch: float = 1.0
 
     def sample(self) -> ServerSample:
         running = min(len(self.in_flight), SLOTS)
@@ -76,7 +77,7 @@ class FakeServer:
             preemptions_total=0.0,
             generation_tokens_total=self.tokens,
             requests_success_total=self.ended,
-            epoch=1.0,
+            epoch=self.epoch,
         )
 
 

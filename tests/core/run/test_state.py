@@ -5,6 +5,7 @@ import random
 import msgspec
 import pytest
 
+from core.config import Method, Slo
 from core.judge.stopping import REPORT_DELAY_S
 from core.records import Answer, Check, Knee, LoadTick, Percentiles, RepeatResult, Segment, ServerInfo, StepResult
 from core.run.events import (
@@ -293,3 +294,43 @@ def test_a_new_step_begins_afresh() -> None:
     assert (current.step, current.rate_rps, current.repeats_planned, current.finished, current.live) == (2, 8.0, 3, (), None)
     assert state.tally is None
     assert state.view(START + 17).left_s is None
+
+
+def test_the_countdown_runs_while_no_limit_decides_what_is_open() -> None:
+    """The end of an answer that is under way in time is waited for, until the drain time after the window is over."""
+    slow = msgspec.structs.replace(CONFIG, slo=Slo(ttft_s=0.5, tpot_s=None), method=Method(drain_s=20.0))
+    plan = order()
+    times = due(plan, slow)
+    window_end = plan.start_at + 14.0
+    inside = [i for i, t in enumerate(times.tolist()) if plan.start_at + 4.0 <= t < window_end]
+    events = opening(plan, slow)
+    for i in inside[:-1]:
+        events += request(i, float(times[i]))
+    last = inside[-1]
+    events += [sent(last, float(times[last])), first(last, float(times[last]) + 0.1)]
+    state = applied(*sorted(events, key=time_of))
+
+    def left_s(t: float) -> float | None:
+        current = state.view(t).current
+        assert current is not None
+        assert current.live is not None
+        return current.live.drain_left_s
+
+    assert left_s(window_end - 1) is None
+    assert left_s(window_end + 5) == pytest.approx(15.0)
+    assert left_s(window_end + 30) == 0.0
+    state.apply(ended(last, float(times[last]), window_end + 6.0))
+    assert left_s(window_end + 7) is None
+
+
+def test_only_what_passed_or_failed_is_in_the_floor_of_a_step() -> None:
+    plan = order()
+    state = applied(*opening(plan))
+    for verdict in ("void", "unjudged", "pass"):
+        state.apply(
+            RepeatJudged(t=START + 20, step=1, result=repeat_result((0.2, 0.3) if verdict != "pass" else (0.9, 0.9), verdict))
+        )
+
+    current = state.view(START + 21).current
+    assert current is not None
+    assert current.finished == ((0.9, 0.9),)

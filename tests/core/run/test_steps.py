@@ -1,6 +1,6 @@
-"""What the repeats of a step amount to."""
+"""What the repeats of a step amount to, and when there are enough of them."""
 
-from typing import get_args
+from typing import Literal, get_args
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ from core.judge.verdict import Decision
 from core.records import RepeatOrder, RepeatResult, RepeatVerdict, Segment
 from core.run.conductor import OrderRun
 from core.run.liveness import Liveness
-from core.run.steps import failed_segment, floor_of, step_verdict
+from core.run.verdicts import failed_segment, floor_of, held_text, step_over, step_verdict
 from tests.core.run.events import order
 from tests.core.run.test_state import repeat_result
 
@@ -40,6 +40,32 @@ def results(*verdicts: str) -> list[RepeatResult]:
 )
 def test_the_verdict_of_a_step(verdicts: list[str], step: str) -> None:
     assert step_verdict(results(*verdicts))[0] == step
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "stop", "over"),
+    [
+        ([], "first_fail", False),
+        (["pass", "pass"], "first_fail", False),
+        (["pass", "fail"], "first_fail", True),
+        (["void"], "first_fail", False),
+        (["fail"], "majority", False),
+        (["fail", "pass"], "majority", False),
+        (["fail", "void", "fail"], "majority", True),
+        (["pass", "unjudged", "pass"], "majority", True),
+        (["fail", "pass", "fail"], "majority", True),
+    ],
+)
+def test_when_a_step_of_three_repeats_is_over(verdicts: list[str], stop: Literal["first_fail", "majority"], over: bool) -> None:
+    assert step_over(results(*verdicts), stop, 3) is over
+
+
+def test_what_became_of_held_rates() -> None:
+    text = held_text([(4.0, results("pass", "fail", "void")), (5.0, results("void"))])
+
+    assert text == (
+        "held 4.00 requests/s (1 of 2 segments passed, the lowest attainment 50 %), then 5.00 requests/s (no segment was judged)"
+    )
 
 
 def test_the_reason_is_that_of_the_first_failing_repeat() -> None:

@@ -1,0 +1,165 @@
+"""A held rate: one order of many measured segments, each judged by itself as soon as its requests are decided."""
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+
+import msgspec
+import numpy as np
+
+from core.config import Slo, Workload
+from core.judge.stopping import REPORT_DELAY_S
+from core.judge.tally import Tally
+from core.judge.verdict import Decision, judge_repeat
+from core.judge.wording import count, duration
+from core.load.arrivals import draw
+from core.records import (
+    ChildMessage,
+    JudgeRules,
+    RepeatOrder,
+    RepeatResult,
+    RequestEnded,
+    RequestFirst,
+    RequestSent,
+    Segment,
+    ServerInfo,
+    ServerSample,
+)
+from core.run.conductor import OrderRun
+
+Message = RequestSent | RequestFirst | RequestEnded
+
+
+class HeldOrder:
+    """Judges the segments of one order, one after another, while it goes on; nothing is cut off for a verdict.
+
+    Each segment is judged as a repeat whose warm-up is all the load before it and whose tail is the segment after it, from an
+    account of its own: what ended before the segment began is forgotten, so that a held rate of a day costs no more than
+    its newest minutes.
+    """
+
+    def __init__(
+        self,
+        order: RepeatOrder,
+        workload: Workload,
+        rules: JudgeRules,
+        drain_s: float,
+        readings_since: Callable[[float], Sequence[ServerSample]],
+        server: ServerInfo,
+    ) -> None:
+        """`readings_since(t)`: the server's readings from the newest one at or before t on; it asks for ever later ones."""
+        self._order = order
+        self._rules = rules
+        self._drain_s = drain_s
+        self._readings_since = readings_since
+        self._server = server
+        self._plan = draw(order, workload)
+        self._measured = [i for i, segment in enumerate(order.segments) if segment.role == "measured"]
+        self._ends_s = list(accumulate(segment.duration_s for segment in order.segments))
+        self._heard: list[Message] = []
+        self._next = 0
+
+    def hear(self, message: ChildMessage) -> None:
+        """Take in a message of the child about this order."""
+        if isinstance(message, (RequestSent, RequestFirst, RequestEnded)):
+            self._heard.append(message)
+
+    @property
+    def over(self) -> bool:
+        """Whether every segment is judged."""
+        return self._next == len(self._measured)
+
+    def judge(self, run: OrderRun, tally: Tally, now: float) -> RepeatResult | None:
+        """The next segment's result, if it is over and each of its requests decided (or `drain_s` has passed since its end)."""
+        if self.over:
+            return None
+        at = self._measured[self._next]
+        end = self._order.start_at + self._ends_s[at]
+        bounds = tally.bounds(now - REPORT_DELAY_S, at)
+        left = bounds.planned - bounds.good - bounds.bad
+        cut_short = run.wound_down_at is not None and bounds.sent < bounds.planned
+        if now - REPORT_DELAY_S < end or cut_short or (left and now < end + self._drain_s):
+            return None
+        decision = Decision(kind="complete", reason="every request is decided")
+        if left:
+            reason = f"{count(left, 'request')} still open {duration(self._drain_s)} after the segment"
+            decision = Decision(kind="drained", reason=reason)
+        return self._result(run, decision, now)
+
+    def cut(self, run: OrderRun, now: float) -> list[RepeatResult]:
+        """Results of the segments that had begun and were cut off before they were decided: unjudged, with their figures."""
+        results: list[RepeatResult] = []
+        until = now if run.wound_down_at is None else run.wound_down_at
+        while not self.over and until > self._begin(self._measured[self._next]):
+            results.append(self._result(run, None, now))
+        return results
+
+    def _begin(self, segment: int) -> float:
+        return self._order.start_at + (self._ends_s[segment - 1] if segment else 0.0)
+
+    def _result(self, run: OrderRun, decision: Decision | None, now: float) -> RepeatResult:
+        at, begin = self._measured[self._next], self._begin(self._measured[self._next])
+        known_until = self._order.start_at + self._ends_s[min(at + 1, len(self._ends_s) - 1)]
+        samples = [sample for sample in self._readings_since(begin) if sample.t <= min(now, known_until)]
+        since = min([begin, *(sample.t for sample in samples[:1])])
+        ended = {m.index for m in self._heard if isinstance(m, RequestEnded) and m.t_end < since}
+        self._heard = [m for m in self._heard if m.index not in ended]
+        ticks = [tick for tick in run.ticks if begin <= tick.t <= now]
+        del run.records[:], run.ticks[: len(run.ticks) - len(ticks)]
+        tally = self._account(at, begin - self._order.start_at, self._rules.slo)
+        result = judge_repeat(tally, decision, now, self._rules, samples, ticks, None, self._server)
+        self._next += 1
+        return msgspec.structs.replace(result, duration_s=max(0.0, now - begin))
+
+    def _account(self, at: int, before_s: float, slo: Slo) -> Tally:
+        """A tally of the segment with what was in flight when it began before it and the next segment after it."""
+        segments, plan = self._order.segments, self._plan
+        low, until = np.searchsorted(plan.segment, [at, at + 2]).tolist()
+        heard = [m for m in self._heard if m.index < until]
+        low = min([low, *(m.index for m in heard)])
+        warmup = (Segment(rate_rps=segments[0].rate_rps, duration_s=before_s, role="warmup"),) if before_s else ()
+        tail = (msgspec.structs.replace(segments[at + 1], role="tail"),) if at + 1 < len(segments) else ()
+        order = msgspec.structs.replace(
+            self._order, repeat=self._order.repeat + self._next, segments=(*warmup, segments[at], *tail)
+        )
+        where = np.sign(plan.segment[low:until] - at) + (1 if warmup else 0)
+        part = slice(low, until)
+        tally = Tally(
+            order,
+            plan.offsets_s[part],
+            where.astype(np.int32),
+            plan.output_tokens[part],
+            slo,
+            plan.input_tokens[part],
+        )
+        for message in heard:
+            _apply(tally, msgspec.structs.replace(message, index=message.index - low))
+        return tally
+
+
+def _apply(tally: Tally, message: Message) -> None:
+    match message:
+        case RequestSent():
+            tally.sent(message)
+        case RequestFirst():
+            tally.first(message)
+        case RequestEnded():
+            tally.ended(message)
+
+
+class HeldRate:
+    """The rate that is held and the one that is wanted next. `changed` is called when they come to differ."""
+
+    def __init__(self, rate_rps: float, max_rps: float | None, changed: Callable[[], None]) -> None:
+        self._max_rps = max_rps
+        self._changed = changed
+        self.now_rps = self.next_rps = rate_rps
+
+    def change(self, factor: float) -> float:
+        """Multiply the wanted rate, never beyond max_rps; returns it. Raises ValueError for a factor that is not above 0."""
+        if not 0 < factor < float("inf"):
+            raise ValueError(f"a rate cannot be changed by the factor {factor!r}")
+        wanted = self.next_rps * factor
+        self.next_rps = wanted if self._max_rps is None else min(wanted, self._max_rps)
+        if self.next_rps != self.now_rps:
+            self._changed()
+        return self.next_rps

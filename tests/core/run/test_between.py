@@ -1,0 +1,261 @@
+"""Between repeats: the user's command, waiting for the server, and the cache reset."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from core.errors import UserError
+from core.judge.search import Step
+from core.records import Segment
+from core.run.between import OUTPUT_BYTES, Between, Ended, run_command
+from core.run.events import Event, Note, RepeatJudged, RunEnded
+from core.run.readings import Readings
+from tests.core.run.bench import Bench, assert_ended_clean, events_of, on_bench, scripted, to_the_end
+from tests.core.run.fakes import config
+from tests.core.run.virtual import now, run
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.jsonl"
+
+
+# --- a command ---
+
+
+async def test_a_command_tells_its_exit_code_and_the_end_of_its_output() -> None:
+    assert await run_command("echo out; echo err >&2; exit 3") == Ended(code=3, output="out\nerr")
+    assert await run_command("cat; true") == Ended(code=0, output=""), "its input is empty"
+    long = await run_command("yes | head -c 100000; printf end")
+    assert len(long.output) <= OUTPUT_BYTES
+    assert long.output.endswith("end")
+
+
+async def test_what_a_command_leaves_in_the_background_is_not_waited_for(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    ended = await run_command(f"sleep 30 & echo $! > {pid_file}")
+
+    assert ended.code == 0
+    os.kill(int(pid_file.read_text()), 9)  # it still runs
+
+
+async def test_a_command_out_of_time_is_ended_with_all_it_started(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    ended = await run_command(f"sleep 30 & echo $! > {pid_file}; wait", limit_s=0.3)
+
+    assert ended.code is None
+    await gone(int(pid_file.read_text()))
+
+
+async def test_a_cancelled_command_is_ended_with_all_it_started(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    task = asyncio.create_task(run_command(f"trap '' TERM; sleep 30 & echo $! > {pid_file}; wait; sleep 30"))
+    while not pid_file.exists() or not pid_file.read_text().strip():  # noqa: ASYNC110 - a file tells nobody
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+    assert task.cancelled()
+    await gone(int(pid_file.read_text()))
+
+
+async def gone(pid: int) -> None:
+    """Until a process is there no more, or only as a zombie that nobody has waited for."""
+    async with asyncio.timeout(10):
+        while _lives(pid):  # noqa: ASYNC110 - the kernel tells nobody
+            await asyncio.sleep(0.02)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+# --- waiting for the server ---
+
+
+def between(health: Callable[[], int | None], monkeypatch: pytest.MonkeyPatch) -> tuple[Between, list[str]]:
+    commands: list[str] = []
+
+    async def command(text: str) -> Ended:
+        commands.append(text)
+        return Ended(code=0, output="")
+
+    async def asked() -> int | None:
+        return health()
+
+    monkeypatch.setattr("core.run.between.run_command", command)
+    events: list[Event] = []
+    readings = Readings(None, events.append, now, lambda sample: None)
+    return Between("restart", None, health=asked, readings=readings, emit=events.append, clock=now), commands
+
+
+def test_the_command_runs_between_repeats_and_not_before_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        each, commands = between(lambda: 200, monkeypatch)
+        for runs in (0, 1, 2):
+            await each.prepare()
+            assert len(commands) == runs
+
+    run(work())
+
+
+@pytest.mark.parametrize("usual", [200, 404])
+def test_the_server_is_waited_for(usual: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        answers: list[int | None] = [usual, None, None, 503, 503, usual]
+        each, _ = between(lambda: answers.pop(0), monkeypatch)
+        await each.prepare()
+        await each.prepare()
+        assert answers == []
+
+    run(work())
+
+
+def test_a_server_that_does_not_come_back_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        each, _ = between(lambda: None, monkeypatch)
+        await each.prepare()
+        with pytest.raises(UserError, match="not ready 600 s after"):
+            await each.prepare()
+
+    run(work())
+
+
+# --- in a run ---
+
+
+def step(repeats: int) -> Step:
+    segments = (
+        Segment(rate_rps=6.0, duration_s=2.0, role="warmup"),
+        Segment(rate_rps=4.0, duration_s=2.0, role="warmup"),
+        Segment(rate_rps=4.0, duration_s=30.0, role="measured"),
+        Segment(rate_rps=4.0, duration_s=120.0, role="tail"),
+    )
+    return Step(phase="confirm", rate_rps=4.0, repeats=repeats, segments=segments, expected_e2e_s=0.8, curtail_pass=False)
+
+
+def test_a_restart_between_repeats_voids_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    benches: list[Bench] = []
+    idle: list[bool] = []
+
+    async def restart(command: str) -> Ended:
+        assert command == "systemctl restart secret"
+        bench = benches[0]
+        idle.append(not bench.server.in_flight and not bench.generator.loading)
+        bench.server.healthy = False
+        bench.server.epoch += 1
+        bench.server.tokens = bench.server.ended = 0.0
+        asyncio.get_running_loop().call_later(7.0, setattr, bench.server, "healthy", True)
+        return Ended(code=0, output="")
+
+    monkeypatch.setattr("core.run.between.run_command", restart)
+
+    def set_up(bench: Bench) -> None:
+        benches.append(bench)
+        scripted(step(3))(bench)
+
+    bench, answer = on_bench(path, to_the_end, between="systemctl restart secret", set_up=set_up)
+
+    assert answer.outcome == "bracket"
+    assert [event.result.verdict for event in events_of(path, RepeatJudged)] == ["pass"] * 3
+    assert idle == [True, True]
+    assert "secret" not in path.read_text()
+    assert bench.asked.count("GET /health") == 4, "before each command, and once the server is back"
+
+
+def test_a_failing_command_ends_the_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(command: str) -> Ended:
+        return Ended(code=7, output="password=hunter2")
+
+    monkeypatch.setattr("core.run.between.run_command", fails)
+    bench, answer = on_bench(path, to_the_end, between="false", set_up=scripted(step(3)))
+
+    assert answer.outcome == "void"
+    assert "exit code 7" in answer.message
+    assert bench.session.between_output == "password=hunter2"
+    assert "hunter2" not in path.read_text()
+    assert [event.result.verdict for event in events_of(path, RepeatJudged)] == ["pass"]
+    assert_ended_clean(bench, path)
+
+
+def test_a_stop_ends_the_command(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[float] = []
+
+    async def hangs(command: str) -> Ended:
+        asyncio.get_running_loop().call_later(5.0, benches[0].session.stop)
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            ended.append(now())
+        raise AssertionError
+
+    benches: list[Bench] = []
+
+    def set_up(bench: Bench) -> None:
+        benches.append(bench)
+        scripted(step(2))(bench)
+
+    monkeypatch.setattr("core.run.between.run_command", hangs)
+    bench, answer = on_bench(path, to_the_end, between="sleep 1000", set_up=set_up)
+
+    assert answer.outcome == "interrupted"
+    assert events_of(path, RunEnded)[0].t - ended[0] < 0.5
+    assert_ended_clean(bench, path)
+
+
+def resets(path: Path, *answers: httpx.Response) -> tuple[Bench, list[Note]]:
+    def set_up(bench: Bench) -> None:
+        bench.resets += answers
+        scripted(step(3))(bench)
+
+    bench, answer = on_bench(path, to_the_end, probe=config(reset_cache=True), set_up=set_up)
+    assert answer.outcome == "bracket"
+    return bench, [note for note in events_of(path, Note) if "prefix cache" in note.text]
+
+
+def yes(success: bool = True) -> httpx.Response:
+    return httpx.Response(200, json={"success": success})
+
+
+def test_the_cache_is_reset_before_each_repeat(path: Path) -> None:
+    bench, notes = resets(path, yes(), yes(), yes())
+
+    assert bench.asked.count("POST /reset_prefix_cache") == 3
+    assert notes == []
+
+
+def test_a_server_without_a_reset_is_told_of_once_and_asked_no_more(path: Path) -> None:
+    bench, notes = resets(path)
+
+    assert bench.asked.count("POST /reset_prefix_cache") == 1
+    assert [note.level for note in notes] == ["info"]
+    assert "offers no reset" in notes[0].text
+
+
+def test_a_reset_that_cannot_be_checked_is_told_of_once(path: Path) -> None:
+    bench, notes = resets(path, httpx.Response(200), httpx.Response(200), httpx.Response(200))
+
+    assert bench.asked.count("POST /reset_prefix_cache") == 3
+    assert [note.level for note in notes] == ["info"]
+
+
+def test_a_reset_that_failed_is_tried_once_more(path: Path) -> None:
+    bench, notes = resets(path, yes(False), yes(), yes(False), yes(False), yes())
+
+    assert bench.asked.count("POST /reset_prefix_cache") == 5
+    assert [note.level for note in notes] == ["warn"]
+
+
+def test_without_the_option_nothing_is_reset(tmp_path: Path) -> None:
+    bench, _ = on_bench(tmp_path / "run.jsonl", to_the_end, set_up=scripted(step(2)))
+
+    assert not any("reset" in asked for asked in bench.asked)

@@ -1,0 +1,161 @@
+"""Whole runs of several repeats: when a step ends, a warm-up that was too short, required rates, the expected time."""
+
+from pathlib import Path
+
+import pytest
+
+from core.judge import modes
+from core.judge.search import Step
+from core.records import Phase, RepeatOrder, Segment
+from core.run import log as runs
+from core.run.events import LoadStateChanged, Note, RepeatJudged, RepeatStarted, StepJudged, StepStarted
+from core.run.state import State
+from tests.core.run.bench import Bench, Scripted, events_of, final_view, on_bench, scripted, to_the_end
+from tests.core.run.fakes import SERVICE_S, config
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.jsonl"
+
+
+def step(rate_rps: float, repeats: int, stop: str = "first_fail", phase: Phase = "confirm", warmup_s: float = 4.0) -> Step:
+    segments = (
+        Segment(rate_rps=1.5 * rate_rps, duration_s=warmup_s / 2, role="warmup"),
+        Segment(rate_rps=rate_rps, duration_s=warmup_s / 2, role="warmup"),
+        Segment(rate_rps=rate_rps, duration_s=30.0, role="measured"),
+        Segment(rate_rps=rate_rps, duration_s=120.0, role="tail"),
+    )
+    return Step(
+        phase=phase, rate_rps=rate_rps, repeats=repeats, segments=segments, expected_e2e_s=0.8, curtail_pass=False, stop=stop  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def verdicts(path: Path) -> list[tuple[int, str]]:
+    return [(event.result.index, event.result.verdict) for event in events_of(path, RepeatJudged)]
+
+
+@pytest.mark.parametrize(
+    ("rate_rps", "stop", "expected"),
+    [
+        (4.0, "first_fail", ["pass"] * 3),
+        (20.0, "first_fail", ["fail"]),
+        (20.0, "majority", ["fail"] * 2),
+        (4.0, "majority", ["pass"] * 2),
+    ],
+)
+def test_a_step_ends_as_soon_as_it_is_clear(path: Path, rate_rps: float, stop: str, expected: list[str]) -> None:
+    on_bench(path, to_the_end, set_up=scripted(step(rate_rps, 3, stop)))
+
+    assert verdicts(path) == list(enumerate(expected))
+    result = events_of(path, StepJudged)[0].result
+    assert result.verdict == expected[0]
+    assert result.floor is not None
+    assert result.floor[0] == min(repeat.attainment_interval[0] for repeat in result.repeats)
+    assert events_of(path, StepStarted)[0].repeats == 3
+    assert len({event.order.start_at for event in events_of(path, RepeatStarted) if event.order.phase == "confirm"}) == len(
+        expected
+    )
+
+
+def test_each_void_repeat_of_a_step_is_done_again_once(path: Path) -> None:
+    seen: list[int] = []
+
+    def late_s(order: RepeatOrder) -> float:
+        if order.phase != "confirm":
+            return 0.0
+        seen.append(order.repeat)
+        return 2.0 if seen.count(order.repeat) == 1 and order.repeat in (0, 2) else 0.0
+
+    def set_up(bench: Bench) -> None:
+        bench.generator.late_s = late_s
+        scripted(step(4.0, 3))(bench)
+
+    _, answer = on_bench(path, to_the_end, set_up=set_up)
+
+    assert answer.outcome == "bracket"
+    assert verdicts(path) == [(0, "void"), (0, "pass"), (1, "pass"), (2, "void"), (2, "pass")]
+    assert events_of(path, StepJudged)[0].result.verdict == "pass"
+
+
+def test_a_pass_after_a_short_warmup_is_done_again_with_a_longer_one(path: Path) -> None:
+    bench, _ = on_bench(path, to_the_end, set_up=scripted(step(4.0, 2, warmup_s=1.0)))
+
+    assert verdicts(path) == [(0, "unjudged"), (0, "pass"), (1, "pass")]
+    result = events_of(path, StepJudged)[0].result
+    first, second, third = result.repeats
+    assert first.e2e_s.mean is not None
+    assert second.warmup_s == third.warmup_s == modes.warmup_s(first.e2e_s.mean) >= 2 * SERVICE_S
+    assert second.measure_s == first.measure_s
+    assert result.verdict == "pass"
+    assert result.floor == (min(second.attainment or 0, third.attainment or 0),) * 2
+    notes = [note.text for note in events_of(path, Note) if "longer warm-up" in note.text]
+    assert len(notes) == 1
+    assert "4.00 requests/s" in notes[0]
+    search = bench.session._search
+    assert isinstance(search, Scripted)
+    assert search.seen[0][1] == third.e2e_s.mean
+
+
+def test_a_fail_after_a_short_warmup_stands(path: Path) -> None:
+    on_bench(path, to_the_end, set_up=scripted(step(20.0, 2, warmup_s=1.0)))
+
+    assert verdicts(path) == [(0, "fail")]
+
+
+def test_what_is_done_again_is_not_in_the_running_floor(path: Path) -> None:
+    on_bench(path, to_the_end, set_up=scripted(step(4.0, 2, warmup_s=1.0)))
+
+    state, finished = State(), []
+    for event in runs.read(path):
+        state.apply(event)
+        if isinstance(event, RepeatJudged):
+            current = state.view(event.t).current
+            assert current is not None
+            finished.append(len(current.finished))
+    assert finished == [0, 1, 2]
+
+
+def test_the_expected_time_is_said_before_load_starts(path: Path) -> None:
+    on_bench(path, to_the_end)
+
+    events = list(runs.read(path))
+    note = next(i for i, event in enumerate(events) if isinstance(event, Note))
+    load = next(i for i, event in enumerate(events) if isinstance(event, LoadStateChanged))
+    assert note < load
+    text = events[note]
+    assert isinstance(text, Note)
+    assert text.text.startswith("Expected time: about ")
+
+
+@pytest.mark.parametrize(("required_rps", "met"), [(4.0, True), (30.0, False)])
+def test_whether_the_required_rate_was_met(path: Path, required_rps: float, met: bool) -> None:
+    _, answer = on_bench(path, to_the_end, probe=config(rates_rps=(required_rps,), require_rps=required_rps))
+
+    assert answer.required_met is met
+    assert final_view(path).answer == answer
+
+
+def test_without_a_required_rate_nothing_is_said_of_one(path: Path) -> None:
+    _, answer = on_bench(path, to_the_end)
+
+    assert answer.required_met is None
+
+
+def test_a_list_is_judged_and_nothing_else(path: Path) -> None:
+    on_bench(path, to_the_end, probe=config(rates_rps=(3.0, 6.0, 20.0)))
+
+    steps = [event.result for event in events_of(path, StepJudged)]
+    assert {step.phase for step in steps} == {"list"}
+    assert {step.rate_rps: step.verdict for step in steps} == {3.0: "pass", 6.0: "pass", 20.0: "fail"}
+
+
+def test_acceptance_is_strict_about_few_requests(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window of a handful of requests, in which the target allows no miss, is void there."""
+    tiny = step(0.3, 1)
+    _, answer = on_bench(path, to_the_end, probe=config(mode="acceptance"), set_up=scripted(tiny))
+    assert answer.outcome == "void"
+
+    quick = path.with_name("quick.jsonl")
+    _, answer = on_bench(quick, to_the_end, set_up=scripted(tiny))
+    assert answer.outcome == "bracket"
