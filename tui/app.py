@@ -19,6 +19,8 @@ from tui.style import THEME, clean
 POLL_S = 0.25
 LEAVE_S = 2.0
 """Load is off within 0.5 s of a stop; this long the app waits for the run to write its end before it leaves anyway."""
+RATE_STEP = 1.1
+"""One press of + multiplies a held rate by this, one of - divides by it, so that each undoes the other."""
 WIDTHS: list[tuple[int, str]] = [(0, "-cramped"), (60, "-narrow"), (100, "-broad"), (160, "-wide")]
 HEIGHTS: list[tuple[int, str]] = [(0, "-squat"), (16, "-short"), (28, "-middle"), (44, "-tall")]
 """Classes that app.tcss lays the panels out by: from these columns and rows on."""
@@ -31,7 +33,8 @@ class Source(Protocol):
 
 
 class KneescopeApp(App[Answer | None]):
-    """Shows a run. With `run` it also carries it, as a task in the same loop; `on_stop` must end its load at once.
+    """Shows a run. With `run` it also carries it, as a task in the same loop; `on_stop` must end its load at once, and
+    `on_rate` multiply the rate that is held.
 
     Returns the answer, or None when there is none yet. An exception of the run is shown, kept in `run_error`, and ends nothing.
     """
@@ -44,6 +47,8 @@ class KneescopeApp(App[Answer | None]):
         Binding("space", "pause", "Pause"),
         Binding("space", "resume", "Resume"),
         Binding("x", "stop_load", "Stop load", priority=True),
+        Binding("plus", "rate(1)", "Rate", key_display="+ -"),
+        Binding("minus", "rate(-1)", show=False),
         Binding("1", "screen.panel(1)", "Zoom", key_display="1-6"),
         *(Binding(str(n), f"screen.panel({n})", show=False) for n in range(2, 7)),
         Binding("f", "screen.fleet", "Fleet"),
@@ -56,6 +61,8 @@ class KneescopeApp(App[Answer | None]):
     """The view that is held still, or None while the panels are live."""
     running: reactive[bool] = reactive(False, bindings=True)
     """Whether the run's task is alive."""
+    holding: reactive[bool] = reactive(False, bindings=True)
+    """Whether a rate is held now, which the user may change."""
 
     def __init__(
         self,
@@ -63,6 +70,7 @@ class KneescopeApp(App[Answer | None]):
         *,
         run: Callable[[], Awaitable[Answer]] | None = None,
         on_stop: Callable[[], None] | None = None,
+        on_rate: Callable[[float], object] | None = None,
     ) -> None:
         super().__init__()
         self.register_theme(THEME)
@@ -74,6 +82,7 @@ class KneescopeApp(App[Answer | None]):
         self._source = source
         self._run = run
         self._on_stop = on_stop
+        self._on_rate = on_rate
         self._ramp = RampScreen()
         self._stop_asked = False
         self._leaving = False
@@ -102,8 +111,10 @@ class KneescopeApp(App[Answer | None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Typed text in the palette is no command; pause or resume, whichever applies."""
-        if action in ("stop_load", "leave", "pause", "resume", "explain") and isinstance(self.screen, CommandPalette):
+        if action in ("stop_load", "leave", "pause", "resume", "explain", "rate") and isinstance(self.screen, CommandPalette):
             return False
+        if action == "rate":
+            return self.holding and self._on_rate is not None
         if action == "pause":
             return self.running and self.frozen is None
         if action == "resume":
@@ -125,6 +136,12 @@ class KneescopeApp(App[Answer | None]):
         self._stop_asked = True
         if self._on_stop is not None:
             self._on_stop()
+        self.look()
+
+    def action_rate(self, steps: int) -> None:
+        """Raise the rate that is held by 10 %, or take that back."""
+        if self._on_rate is not None:
+            self._on_rate(RATE_STEP**steps)
         self.look()
 
     def action_leave(self) -> None:
@@ -180,3 +197,4 @@ class KneescopeApp(App[Answer | None]):
         live = self._source.view()
         paused, stopping = self.frozen is not None, self._stop_asked and self.running
         self._ramp.show(self.frozen or live, live, paused=paused, stopping=stopping)
+        self.holding = self.running and live.current is not None and live.current.phase == "hold" and not self._stop_asked

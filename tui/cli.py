@@ -43,13 +43,28 @@ class Kneescope(click.Group):
         In place of click's own, which turns every broken pipe into exit code 1.
         """
         argv = list(sys.argv[1:] if args is None else args)
-        extra["obj"] = shlex.join(["kneescope", *argv]).encode(errors="replace").decode()  # a file name may hold any byte
+        extra["obj"] = logged(argv).encode(errors="replace").decode()  # a file name may hold any byte
 
         def command() -> Any:
             with self.make_context(prog_name or "kneescope", argv, **extra) as context:
                 return self.invoke(context)
 
         sys.exit(_exit_code(command))
+
+
+def logged(argv: Sequence[str]) -> str:
+    """The command line as it may be written down: without the text of `--between`, which may hold a secret."""
+    words, hidden = ["kneescope"], False
+    for word in argv:
+        name, equals, _ = word.partition("=")
+        if hidden:
+            words.append("'...'")
+        elif name == "--between" and equals:
+            words += [name, "'...'"]
+        else:
+            words.append(shlex.quote(word))
+        hidden = word == "--between" and not hidden
+    return " ".join(words)
 
 
 def _exit_code(command: Callable[[], Any]) -> int:
@@ -98,7 +113,7 @@ def cli(context: click.Context) -> None:
     kneescope probe http://127.0.0.1:8000     your own server
     kneescope COMMAND --help                  what a command can be told
 
-    Exit codes: 0 answered, 2 wrong call (nothing was sent), 3 no valid answer, 130 interrupted.
+    Exit codes: 0 answered, 1 the required rate did not pass, 2 wrong call (nothing was sent), 3 no valid answer, 130 interrupted.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -110,7 +125,8 @@ def cli(context: click.Context) -> None:
 def probe(command: str, /, url: str, **options: Any) -> int:
     """Find the knee of the server at URL, such as http://127.0.0.1:8000.
 
-    Loads it with Poisson arrivals, open loop, step by step, until enough requests miss a limit.
+    Loads it with Poisson arrivals, open loop, step by step, until enough requests miss a limit; or judges the rates of
+    a list (--rates), or keeps one rate (--hold).
     """
     given = Given(**options)
     config = build(given, url)

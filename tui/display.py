@@ -24,13 +24,14 @@ async def show(
     *,
     run: Callable[[], Awaitable[Answer]] | None = None,
     on_stop: Callable[[], None] | None = None,
+    on_rate: Callable[[float], object] | None = None,
     end: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     """Show `source` until the user leaves, then await `end`. Raises what `end` raises, and UserError when the screen itself failed.
 
     SIGINT is the key Ctrl-C. SIGTERM and SIGHUP stop the load and leave. A second signal leaves whatever happens.
     """
-    app = KneescopeApp(source, run=run, on_stop=on_stop)
+    app = KneescopeApp(source, run=run, on_stop=on_stop, on_rate=on_rate)
     with guarded() as guard:
         leaving = _Leaving(lambda: app.request_stop(leave=True), guard)
 

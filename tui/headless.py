@@ -11,6 +11,7 @@ from core.judge.bracket import rate_text
 from core.records import Check, RepeatResult, StepResult
 from core.run.state import step_line
 from core.run.view import Line, RepeatView, RunView, StepView
+from tui.phrases import duration_text, method_text
 from tui.terminal import plain
 
 POLL_S = 0.5
@@ -41,6 +42,8 @@ class Printer:
         self._steps = 0
         self._line: Line | None = None
         self._running: int | None = None
+        self._repeat = 0
+        self._segments = 0
         self._next_progress_s = 0.0
 
     def feed(self, view: RunView) -> list[str]:
@@ -54,7 +57,8 @@ class Printer:
             self._headed = True
             yield f"server    {config.target.url}"
             yield f"limits    {limits_text(config.slo)}"
-            yield f"workload  {_workload_text(config)}"
+            yield f"workload  {config.workload.input_tokens} tokens in, {config.workload.output_tokens} out"
+            yield f"method    {method_text(config.method)}"
 
     def _events(self, view: RunView, target: float) -> Iterator[str]:
         for check in self._checks.feed(view):
@@ -77,15 +81,24 @@ class Printer:
         yield line.text if line.level == "info" else f"{line.level}: {line.text}"
 
     def _current(self, step: StepView, view: RunView, target: float) -> Iterator[str]:
+        live = step.live
         if step.step != self._running:
-            self._running = step.step
+            self._running, self._repeat, self._segments = step.step, 0, 0
             self._next_progress_s = view.now_s + PROGRESS_S
-            left = f", about {duration_text(view.left_s)} left" if view.left_s is not None else ""
             repeats = f", {step.repeats_planned} repeats" if step.repeats_planned > 1 else ""
-            yield f"{_name(step.step, step.phase, step.rate_rps)} starts{repeats}{left}"
-        elif step.live is not None and view.now_s >= self._next_progress_s:
+            yield f"{_name(step.step, step.phase, step.rate_rps)} starts{repeats}{_left(view)}"
+        elif step.phase == "hold" and len(step.finished) > self._segments:
+            for interval in step.finished[self._segments :]:
+                self._segments += 1
+                name = f"{_name(step.step, step.phase, step.rate_rps)}, segment {self._segments}"
+                yield f"{name}: attainment {_range(interval, target)}"
+        elif live is not None and live.index != self._repeat and step.phase != "hold":
+            self._repeat = live.index
+            before = f" after {_range(step.finished[-1], target)}" if step.finished else ""
+            yield f"{_running(step)} starts{before}{_left(view)}"
+        elif live is not None and view.now_s >= self._next_progress_s:
             self._next_progress_s = view.now_s + PROGRESS_S
-            yield f"{_name(step.step, step.phase, step.rate_rps)}: {_progress(step.live, target)}"
+            yield f"{_running(step)}: {_progress(live, target)}"
 
 
 def _at(seconds: float) -> str:
@@ -116,24 +129,28 @@ def _limit_text(seconds: float) -> str:
     return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s"
 
 
-def duration_text(seconds: float) -> str:
-    """A stretch of time to the second, in minutes from one minute on."""
-    whole = round(seconds)
-    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
-
-
-def _workload_text(config: ProbeConfig) -> str:
-    work = config.workload
-    return f"{work.input_tokens} tokens in, {work.output_tokens} out; {config.method.mode} mode, seed {config.method.seed}"
-
-
 def _name(step: int, phase: str, rate_rps: float) -> str:
-    return f"{'ramp' if phase == 'ramp' else f'step {step}'} at {rate_text(rate_rps)}"
+    return f"{phase if phase in ('ramp', 'hold') else f'step {step}'} at {rate_text(rate_rps)}"
+
+
+def _running(step: StepView) -> str:
+    """The step and, of several repeats or of the segments of a held rate, the one that runs."""
+    name = _name(step.step, step.phase, step.rate_rps)
+    if step.live is None or step.repeats_planned == 1:
+        return name
+    n = step.live.index + 1
+    return f"{name}, segment {n}" if step.phase == "hold" else f"{name}, repeat {n} of {step.repeats_planned}"
+
+
+def _left(view: RunView) -> str:
+    if view.left_s is not None and view.left_s < 1:
+        return ", later than expected"
+    return f", about {duration_text(view.left_s)} left" if view.left_s is not None else ""
 
 
 def _judged(step: StepResult, target: float) -> Iterator[str]:
     name = _name(step.step, step.phase, step.rate_rps)
-    if step.phase == "ramp":  # it only says where to look, so its one repeat is no verdict
+    if step.phase in ("ramp", "hold"):  # a ramp only says where to look; the segments of a held rate have had their lines
         yield step_line(step)
     elif len(step.repeats) == 1:
         yield f"{name}: {_repeat_text(step.repeats[0], target)}"
@@ -144,7 +161,12 @@ def _judged(step: StepResult, target: float) -> Iterator[str]:
 
 
 def _progress(live: RepeatView, target: float) -> str:
-    parts = [f"{live.part} {live.elapsed_s:.0f} of {live.length_s:.0f} s", f"sent {live.sent:,}", f"in flight {live.in_flight:,}"]
+    part = f"{live.part} {live.elapsed_s:.0f} of {live.length_s:.0f} s"
+    if live.drain_left_s is not None:
+        part = f"waiting for open requests, at most {live.drain_left_s:.0f} s more"
+    elif live.part == "waiting":  # every request is decided; an undecided queue is heard a little longer
+        part = f"waiting {live.elapsed_s - live.length_s:.0f} s"
+    parts = [part, f"sent {live.sent:,}", f"in flight {live.in_flight:,}"]
     if live.bounds.so_far is not None:
         parts.append(f"attainment {_range(live.bounds.so_far, target)}")
     if live.errors:

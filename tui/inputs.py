@@ -26,6 +26,20 @@ def read_rate(text: str, name: str) -> float:
     return value
 
 
+def read_rates(text: str, name: str) -> tuple[float, ...]:
+    """Rates with commas between them, such as `2,4,6.5`."""
+    if not text.strip():
+        raise UserError(f"{name}: no rate is given; give requests per second, such as 2,4,6.5.")
+    return tuple(read_rate(part.strip(), name) for part in text.split(","))
+
+
+def read_command(text: str, name: str) -> str:
+    """A command for the shell; what it says is never repeated, because it may hold a secret."""
+    if not text.strip() or "\0" in text:
+        raise UserError(f"{name}: this is no command; give one for the shell, such as 'docker restart vllm'.")
+    return text
+
+
 def _whole(text: str, name: str) -> int:
     try:
         return int(text)

@@ -22,8 +22,8 @@ from core.run.view import RunView
 from tui import headless
 from tui.options import Given
 from tui.results import JsonOut, emit, say, say_if_heard
-from tui.signals import INTERRUPTED, NO_ANSWER, TwoStage, leave_now
-from tui.terminal import why_no_screen
+from tui.signals import INTERRUPTED, NO_ANSWER, NOT_MET, TwoStage, leave_now
+from tui.terminal import plain, why_no_screen
 
 _CODES: Mapping[str, int] = {"void": NO_ANSWER, "refused": NO_ANSWER, "interrupted": INTERRUPTED}
 _END_S = 2.0
@@ -58,11 +58,12 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A run that is over, answered or not; `failure` is what broke it."""
+    """A run that is over, answered or not; `failure` is what broke it, `between_output` what a failing --between command said."""
 
     view: RunView
     path: Path
     failure: Exception | None
+    between_output: str | None = field(default=None, repr=False)
 
 
 class Live:
@@ -96,6 +97,9 @@ def run(job: Job) -> int:
     out = JsonOut(job.given.json_file)
     try:
         ended = asyncio.run(_run(job))
+        if ended.between_output:
+            said = "\n".join(f"  {plain(line)}" for line in ended.between_output.splitlines())
+            say_if_heard(f"The --between command ended with these lines (they are kept nowhere):\n{said}")
         if ended.view.started_utc is not None:
             hand_over(ended.view, ended.path, out, also_say=not job.given.quiet)
     finally:
@@ -111,7 +115,14 @@ async def _run(job: Job) -> Ended:
         log = runs.RunLog(Path(job.given.out) if job.given.out else runs.default_path(job.name))
         failure = None
         try:
-            session = Session(config, log, api_key=job.api_key, command=job.command, truth_rps=job.truth_rps)
+            session = Session(
+                config,
+                log,
+                api_key=job.api_key,
+                between=job.given.between,
+                command=job.command,
+                truth_rps=job.truth_rps,
+            )
             try:
                 await _watch(session, log.path, job.given)
             except Exception as error:  # raised again by `run`, once what was measured is handed over
@@ -119,7 +130,8 @@ async def _run(job: Job) -> Ended:
         finally:
             log.close()
             _drop_empty(log.path)
-    return Ended(view=session.state.view(time.monotonic()), path=log.path, failure=failure)
+    view = session.state.view(time.monotonic())
+    return Ended(view=view, path=log.path, failure=failure, between_output=session.between_output)
 
 
 @asynccontextmanager
@@ -150,7 +162,10 @@ async def _watch(session: Session, path: Path, given: Given) -> None:
 
 def code_of(view: RunView) -> int:
     """The exit code of a run as it stands; one without any answer was left by the user."""
-    return INTERRUPTED if view.answer is None else _CODES.get(view.answer.outcome, 0)
+    if view.answer is None:
+        return INTERRUPTED
+    code = _CODES.get(view.answer.outcome, 0)
+    return NOT_MET if code == 0 and view.answer.required_met is False else code
 
 
 def hand_over(view: RunView, path: Path, out: JsonOut, *, also_say: bool) -> None:
@@ -202,7 +217,7 @@ async def _screen(session: Session) -> None:
     from tui import display  # textual and plotext are loaded only when they are shown
 
     live = Live(session)
-    await display.show(live, run=live.run, on_stop=session.stop, end=live.end)
+    await display.show(live, run=live.run, on_stop=session.stop, on_rate=session.change_rate, end=live.end)
 
 
 def _drop_empty(path: Path) -> None:

@@ -4,7 +4,7 @@ Values are read by the configuration's own parsers, so that every front end refu
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 import click
@@ -26,7 +26,7 @@ from core.config import (
     parse_fraction,
 )
 from core.errors import UserError
-from tui.inputs import read_count, read_length, read_rate, read_seed, read_url
+from tui.inputs import read_command, read_count, read_length, read_rate, read_rates, read_seed, read_url
 
 SERVER, LIMITS, WORKLOAD, METHOD, FLEET, OUTPUT = "Server", "Limits", "Workload", "Search", "Fleet", "Output"
 
@@ -79,9 +79,39 @@ _LIMIT = Reads("duration|none", _read_limit)
 _SHARE = Reads("share", parse_fraction)
 _LENGTH = Reads("tokens", read_length)
 _RATE = Reads("rate", read_rate)
+_RATES = Reads("rate,rate,...", read_rates)
+_COMMAND = Reads("'command'", read_command)
 _COUNT = Reads("n", read_count)
 _SEED = Reads("n", read_seed)
 _URL = Reads("url", read_url)
+
+
+def _method_options() -> list[Option]:
+    """How thoroughly rates are judged, which ones, and what happens between two repeats."""
+    return [
+        Option(
+            METHOD,
+            "--mode",
+            "How thorough. quick: 1 repeat of 40 s at each rate, about 2 to 3 min, a first look; standard: 3 of 90 s, about"
+            " 15 min; acceptance: 10 of 60 s, about 60 min, to sign [default: quick]. Windows grow where a server is slow or"
+            " a target strict; the expected time is said before the load.",
+            type=click.Choice(["quick", "standard", "acceptance"]),
+        ),
+        Option(METHOD, "--careful", "Quick mode with 2 repeats of 30 s, about 3 to 4 min.", is_flag=True),
+        Option(METHOD, "--repeats", "Repeats of each rate, every one of which must pass [default: the mode's].", type=_COUNT),
+        Option(METHOD, "--measure", "Shortest window of one repeat, such as 90s or 30m [default: the mode's].", type=_DURATION),
+        Option(METHOD, "--budget", "Time after which a search starts no new rate [default: the mode's].", type=_DURATION),
+        Option(METHOD, "--rates", "Judge these rates instead of searching, such as 2,4,6.5; one alone is verified.", type=_RATES),
+        Option(METHOD, "--hold", "Keep this rate until it is stopped; on the screen + and - change it by 10 %.", type=_RATE),
+        Option(METHOD, "--require-rps", "Judge this rate too; exit code 1 when it does not pass.", type=_RATE),
+        Option(METHOD, "--reset-cache", "Empty the server's prefix cache between repeats, and check that it worked.", is_flag=True),
+        Option(
+            METHOD,
+            "--between",
+            "Command to run between repeats, such as a restart of the server, which is then waited for. Written down nowhere.",
+            type=_COMMAND,
+        ),
+    ]
 
 
 def _table() -> list[Option]:
@@ -114,7 +144,7 @@ def _table() -> list[Option]:
             type=_LENGTH,
         ),
         Option(WORKLOAD, "--output-tokens", "Answer length, likewise [default: 128; demo: the replica's].", type=_LENGTH),
-        Option(METHOD, "--mode", "How thorough: quick is the first answer [default: quick].", type=choice(["quick"])),
+        *_method_options(),
         Option(METHOD, "--start-rps", "First rate of the ramp [default: 2 / the idle latency of a request].", type=_RATE),
         Option(METHOD, "--max-rps", "Never load above this rate [default: no such limit].", type=_RATE),
         Option(METHOD, "--drain", "Longest wait for requests that no limit decides [default: 2m].", type=_DURATION),
@@ -157,6 +187,15 @@ class Given:
     input_tokens: Lengths | None = None
     output_tokens: Lengths | None = None
     mode: str | None = None
+    careful: bool = False
+    repeats: int | None = None
+    measure: float | None = None
+    budget: float | None = None
+    rates: tuple[float, ...] | None = None
+    hold: float | None = None
+    require_rps: float | None = None
+    reset_cache: bool = False
+    between: str | None = field(default=None, repr=False)  # may hold a secret: it goes to the run and nowhere else
     start_rps: float | None = None
     max_rps: float | None = None
     drain: float | None = None
@@ -172,14 +211,45 @@ class Given:
     quiet: bool = False
 
     def __post_init__(self) -> None:
-        if self.start_rps is not None and self.max_rps is not None and self.start_rps > self.max_rps:
-            raise UserError(
-                f"--start-rps {self.start_rps:g} is above --max-rps {self.max_rps:g}; lower the first or raise the second."
-            )
+        self._refuse_above_the_most()
+        self._refuse_what_has_no_effect()
         if self.out == "-":
             raise UserError("--out: the run file cannot go to stdout; give a path, and use --json - for the result.")
         if self.out is not None and self.out == self.json_file:
             raise UserError("--out and --json name the same file; the run file and the result need one each.")
+
+    def _refuse_above_the_most(self) -> None:
+        """Nothing that was asked for may be above `--max-rps`."""
+        asked = {
+            "--start-rps": (self.start_rps,),
+            "--rates": self.rates or (),
+            "--hold": (self.hold,),
+            "--require-rps": (self.require_rps,),
+        }
+        for name, rates in asked.items():
+            for rate in rates:
+                if rate is not None and self.max_rps is not None and rate > self.max_rps:
+                    raise UserError(f"{name} {rate:g} is above --max-rps {self.max_rps:g}; lower the first or raise the second.")
+
+    def _refuse_what_has_no_effect(self) -> None:
+        """An option that the other ones leave nothing to do would be misread as having done it."""
+        if self.rates is not None and self.start_rps is not None:
+            raise UserError("--start-rps is where a search begins, --rates judges a list instead; give one of them.")
+        if self.rates is not None and self.budget is not None:
+            raise UserError("--budget limits a search, --rates judges its whole list; give one of them.")
+        if self.hold is None:
+            return
+        idle: dict[str, object] = {
+            "--start-rps": self.start_rps,
+            "--careful": self.careful,
+            "--repeats": self.repeats,
+            "--budget": self.budget,
+            "--reset-cache": self.reset_cache,
+            "--between": self.between,
+        }
+        for name, value in idle.items():
+            if value:
+                raise UserError(f"{name} has no effect with --hold, which keeps one rate until it is stopped; leave one out.")
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
@@ -218,7 +288,20 @@ def build(given: Given, url: str, base: Base | None = None) -> ProbeConfig:
         workload=replace(base.workload, **_present(input_tokens=given.input_tokens, output_tokens=given.output_tokens)),
         method=Method(
             mode=cast(Mode, given.mode or "quick"),
-            **_present(start_rps=given.start_rps, drain_s=given.drain, seed=given.seed),
+            careful=given.careful,
+            reset_cache=given.reset_cache,
+            between=given.between is not None,
+            **_present(
+                repeats=given.repeats,
+                measure_s=given.measure,
+                budget_s=given.budget,
+                rates_rps=given.rates,
+                hold_rps=given.hold,
+                require_rps=given.require_rps,
+                start_rps=given.start_rps,
+                drain_s=given.drain,
+                seed=given.seed,
+            ),
         ),
         safety=Safety(max_rps=given.max_rps),
         fleet=FleetAsk(**_present(peak_rps=given.peak_rps, headroom=given.headroom, tp=given.tp, pp=given.pp, dp=given.dp)),

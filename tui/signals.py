@@ -8,8 +8,8 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
-NO_ANSWER, INTERRUPTED = 3, 130
-"""Exit codes: no valid answer; ended by q or a signal before the answer."""
+NOT_MET, NO_ANSWER, INTERRUPTED = 1, 3, 130
+"""Exit codes: the required rate did not pass; no valid answer; ended by q or a signal before the answer."""
 
 PATIENCE_S = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

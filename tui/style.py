@@ -78,7 +78,7 @@ OUTCOMES: dict[Outcome, Mark] = {
     "at_least": Mark("✔", "HOLDS AT EVERY RATE TRIED", "holds"),
     "below": Mark("✘", "FAILS AT EVERY RATE TRIED", "breaks"),
     "infeasible": Mark("✘", "INFEASIBLE AT ANY RATE", "breaks"),
-    "held": Mark("✔", "HELD", "holds"),
+    "held": Mark("■", "HELD UNTIL STOPPED", "strong"),
     "void": Mark("⊘", "VOID, NO ANSWER", "strong"),
     "refused": Mark("✘", "REFUSED, NO LOAD SENT", "breaks"),
     "interrupted": Mark("■", "INTERRUPTED", "strong"),

@@ -48,12 +48,23 @@ class FakeSession:
     """Says that it started, does one check, and ends as `how` says; keeps what it was made with."""
 
     how: str = os.environ.get("FAKE_RUN", "bracket")
+    prints: str | None = None
+    required_met: bool | None = None
     made: ClassVar[list["FakeSession"]] = []
 
     def __init__(
-        self, config: ProbeConfig, log: RunLog, *, api_key: str | None = None, command: str = "", truth_rps: float | None = None
+        self,
+        config: ProbeConfig,
+        log: RunLog,
+        *,
+        api_key: str | None = None,
+        between: str | None = None,
+        command: str = "",
+        truth_rps: float | None = None,
     ) -> None:
         self.config, self.log, self.api_key, self.command, self.truth_rps = config, log, api_key, command, truth_rps
+        self.between, self.between_output = between, self.prints
+        self.factors: list[float] = []
         self.state = State()
         self.stopped = asyncio.Event()
         type(self).made.append(self)
@@ -83,7 +94,7 @@ class FakeSession:
                 await asyncio.sleep(0.05)
         outcome = "interrupted" if self.stopped.is_set() else cast(Outcome, self.how)
         self._emit(Note(t=time.monotonic(), text="and that was all"))
-        answer = Answer(outcome=outcome, message="As told.")
+        answer = Answer(outcome=outcome, message="As told.", required_met=self.required_met)
         self._emit(RunEnded(t=time.monotonic(), answer=answer))
         return answer
 
@@ -95,6 +106,9 @@ class FakeSession:
 
     def stop(self) -> None:
         self.stopped.set()
+
+    def change_rate(self, factor: float) -> None:
+        self.factors.append(factor)
 
 
 def fake_text(view: RunView, run_log: str | None) -> str:

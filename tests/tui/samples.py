@@ -74,7 +74,7 @@ def _point(t: int, step: int, load: float, *, metrics: bool = True, floor: float
     )
 
 
-def _series(plan: list[tuple[int, int, float]], *, metrics: bool = True, floor: float = 0.97) -> tuple[SeriesPoint, ...]:
+def series_of(plan: list[tuple[int, int, float]], *, metrics: bool = True, floor: float = 0.97) -> tuple[SeriesPoint, ...]:
     """Seconds of (step, length, load); the last step carries a running floor that starts after a fifth of it."""
     points: list[SeriesPoint] = []
     for step, length, load in plan:
@@ -127,7 +127,7 @@ def _repeat(verdict: RepeatVerdict, interval: tuple[float, float], *, curtailed:
     )
 
 
-def _step(
+def judged_step(
     step: int,
     rate: float,
     phase: Phase,
@@ -141,11 +141,11 @@ def _step(
 
 
 RAMP_STEPS = (
-    _step(1, 4.0, "ramp", "pass", (1.0, 1.0), "all 24 of the segment are within the limits", ("pass",)),
-    _step(2, 8.0, "ramp", "pass", (0.989, 0.989), "attainment 98.9 %, target 95 %", ("pass",)),
-    _step(3, 16.0, "ramp", "fail", (0.12, 0.41), "at most 41 % can still meet the limits", ("fail",)),
+    judged_step(1, 4.0, "ramp", "pass", (1.0, 1.0), "all 24 of the segment are within the limits", ("pass",)),
+    judged_step(2, 8.0, "ramp", "pass", (0.989, 0.989), "attainment 98.9 %, target 95 %", ("pass",)),
+    judged_step(3, 16.0, "ramp", "fail", (0.12, 0.41), "at most 41 % can still meet the limits", ("fail",)),
 )
-STEPS = (*RAMP_STEPS, _step(4, 11.3, "search", "pass", (0.96, 0.96), "attainment 96.0 %, target 95 %, queue flat", ("pass",)))
+STEPS = (*RAMP_STEPS, judged_step(4, 11.3, "search", "pass", (0.96, 0.96), "attainment 96.0 %, target 95 %, queue flat", ("pass",)))
 
 
 def _live(
@@ -201,7 +201,7 @@ def ramp() -> RunView:
     """The ramp's third segment."""
     live = _live("measuring", 14.0, 60.0, Bounds(planned=400, good=110, bad=3, open=41))
     current = StepView(step=1, phase="ramp", rate_rps=16.0, repeats_planned=1, finished=(), live=live)
-    series = _series([(0, 3, 0.1), (1, 16, 0.8)])
+    series = series_of([(0, 3, 0.1), (1, 16, 0.8)])
     return replace(
         _base(30, 19.0), load="loading", current=current, series=series, sample=_sample(19), sample_age_s=0.3, left_s=130.0
     )
@@ -211,7 +211,7 @@ def warm_up() -> RunView:
     """A step whose measured part has not begun."""
     live = _live("warm-up", 3.0, 8.0, Bounds(planned=496, good=0, bad=0, open=0))
     current = StepView(step=5, phase="search", rate_rps=12.4, repeats_planned=1, finished=(), live=live)
-    series = (*_series([(1, 30, 0.7), (3, 8, 1.5), (4, 60, 0.9)]), *(_point(t, 5, 1.0) for t in (98, 99, 100)))
+    series = (*series_of([(1, 30, 0.7), (3, 8, 1.5), (4, 60, 0.9)]), *(_point(t, 5, 1.0) for t in (98, 99, 100)))
     return replace(
         _base(99, 101.0),
         load="loading",
@@ -229,7 +229,7 @@ def mid_step(in_flight: int = 52) -> RunView:
     bounds = Bounds(planned=496, good=232, bad=10, open=12)
     live = replace(_live("measuring", 24.0, 40.0, bounds, in_flight=in_flight), index=1)
     current = StepView(step=5, phase="search", rate_rps=12.4, repeats_planned=3, finished=((0.96, 0.96),), live=live)
-    series = _series([(1, 30, 0.7), (3, 8, 1.5), (4, 60, 0.9), (5, 38, 1.0)])
+    series = series_of([(1, 30, 0.7), (3, 8, 1.5), (4, 60, 0.9), (5, 38, 1.0)])
     return replace(
         _base(140, 136.0),
         load="loading",
@@ -247,7 +247,7 @@ def failing() -> RunView:
     bounds = Bounds(planned=640, good=101, bad=210, open=96)
     live = _live("decided", 21.0, 40.0, bounds, in_flight=131, no_first=88, decided="at most 67 % can still meet the limits")
     current = StepView(step=5, phase="search", rate_rps=16.0, repeats_planned=1, finished=(), live=live)
-    series = _series([(1, 30, 0.7), (4, 60, 0.9), (5, 24, 1.6)], floor=0.5)
+    series = series_of([(1, 30, 0.7), (4, 60, 0.9), (5, 24, 1.6)], floor=0.5)
     line = Line(t_s=112.0, level="warn", text="step 5 failed early: at most 67 % can still meet the limits (21 s)")
     return replace(
         _base(120, 114.0),
@@ -265,11 +265,11 @@ def failing() -> RunView:
 def no_metrics() -> RunView:
     """Mid-step on a server without metrics."""
     view = mid_step()
-    series = _series([(1, 30, 0.7), (4, 60, 0.9), (5, 38, 1.0)], metrics=False)
+    series = series_of([(1, 30, 0.7), (4, 60, 0.9), (5, 38, 1.0)], metrics=False)
     return replace(view, series=series, sample=None, sample_age_s=None, metrics_error="http://127.0.0.1:8000/metrics answers 404")
 
 
-FAILED = _step(5, 13.6, "search", "fail", (0.52, 0.88), "at most 88 % can still meet the limits", ("fail",))
+FAILED = judged_step(5, 13.6, "search", "fail", (0.52, 0.88), "at most 88 % can still meet the limits", ("fail",))
 KNEE = Knee(
     pass_rps=11.3,
     pass_repeats=1,
@@ -283,7 +283,7 @@ def finished(peak_rps: float | None = None) -> RunView:
     """The end of a run with a bracket."""
     answer = Answer(outcome="bracket", message="holds at 11.3 requests/s, fails at 13.6 requests/s", knee=KNEE)
     config = replace(CONFIG, fleet=replace(CONFIG.fleet, peak_rps=peak_rps))
-    series = _series([(1, 30, 0.7), (3, 8, 1.5), (4, 60, 0.9), (5, 38, 1.15)])
+    series = series_of([(1, 30, 0.7), (3, 8, 1.5), (4, 60, 0.9), (5, 38, 1.15)])
     return replace(
         _base(170, 152.0),
         config=config,
@@ -306,7 +306,7 @@ def demo_finished() -> RunView:
 
 def void() -> RunView:
     """A run that ended without an answer."""
-    step = _step(5, 12.4, "search", "void", None, "the client sent late: p99 212 ms, allowed 25 ms", ("void",))
+    step = judged_step(5, 12.4, "search", "void", None, "the client sent late: p99 212 ms, allowed 25 ms", ("void",))
     answer = Answer(
         outcome="void", message="step 5 was void twice: the client sent late (p99 212 ms, allowed 25 ms)", knee=Knee(pass_rps=11.3)
     )

@@ -162,6 +162,39 @@ def test_key_goes_to_the_session_and_into_no_file(monkeypatch: pytest.MonkeyPatc
     assert "sk-TESTSECRET" not in result.output + "".join(path.read_text() for path in state_files(tmp_path))
 
 
+def test_the_command_between_repeats_goes_to_the_session_and_into_no_file(tmp_path: Path) -> None:
+    result = kneescope("probe", URL, "--between", "restart TESTSECRET")
+    assert FakeSession.made[0].between == "restart TESTSECRET"
+    assert "TESTSECRET" not in result.output + "".join(path.read_text() for path in state_files(tmp_path))
+
+
+def test_what_a_failing_command_printed_is_for_the_terminal_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(FakeSession, "prints", "no such\x1b[31m\ncontainer")
+    result = kneescope("probe", URL, "--between", "restart")
+    assert result.stderr.endswith("kept nowhere):\n  no such [31m\n  container\n")
+    assert "container" not in result.stdout + "".join(path.read_text() for path in state_files(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("how", "met", "code"),
+    [
+        ("bracket", False, 1),
+        ("bracket", True, 0),
+        ("at_least", None, 0),
+        ("held", False, 1),
+        ("held", None, 0),
+        ("void", False, 3),
+        ("infeasible", False, 1),
+    ],
+)
+def test_a_required_rate_that_does_not_pass_is_exit_code_1(
+    monkeypatch: pytest.MonkeyPatch, how: str, met: bool | None, code: int
+) -> None:
+    monkeypatch.setattr(FakeSession, "how", how)
+    monkeypatch.setattr(FakeSession, "required_met", met)
+    assert kneescope("probe", URL).exit_code == code
+
+
 @pytest.mark.parametrize(("how", "code", "ok"), [("bracket", 0, True), ("refused", 3, False)])
 def test_preflight(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str, code: int, ok: bool) -> None:
     monkeypatch.setattr(FakeSession, "how", how)

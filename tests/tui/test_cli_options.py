@@ -48,7 +48,8 @@ def test_every_option_arrives(jobs: list[live.Job], tmp_path: Path) -> None:
         *("--model", "m", "--api", "chat", "--metrics-url", "http://h:9/m", "--api-key-file", str(tmp_path / "key")),
         *("--ttft", "500ms", "--tpot", "30ms", "--e2e", "10s", "--target", "99%", "--max-error-rate", "0.5%"),
         *("--input-tokens", "64", "--output-tokens", "lognormal:180,0.7,1024"),
-        *("--mode", "quick", "--start-rps", "0.5", "--max-rps", "40", "--drain", "3m", "--seed", "0"),
+        *("--mode", "acceptance", "--start-rps", "0.5", "--max-rps", "40", "--drain", "3m", "--seed", "0"),
+        *("--repeats", "12", "--measure", "90s", "--budget", "70m", "--require-rps", "12.5", "--reset-cache"),
         *("--peak-rps", "50", "--headroom", "65%", "--tp", "2", "--pp", "3", "--dp", "4"),
         *("--headless", "--json", "-", "--out", "x.jsonl", "--quiet"),
     )
@@ -59,7 +60,17 @@ def test_every_option_arrives(jobs: list[live.Job], tmp_path: Path) -> None:
     assert job.config.slo == Slo(ttft_s=0.5, tpot_s=0.03, e2e_s=10, target=0.99, max_error_rate=0.005, default=False)
     assert job.config.workload.input_tokens == Lengths(median=64)
     assert job.config.workload.output_tokens == Lengths(median=180, sigma=0.7, maximum=1024)
-    assert job.config.method == Method(mode="quick", start_rps=0.5, drain_s=180, seed=0)
+    assert job.config.method == Method(
+        mode="acceptance",
+        repeats=12,
+        measure_s=90,
+        budget_s=4200,
+        start_rps=0.5,
+        require_rps=12.5,
+        drain_s=180,
+        reset_cache=True,
+        seed=0,
+    )
     assert job.config.safety == Safety(max_rps=40)
     assert job.config.fleet == FleetAsk(peak_rps=50, headroom=0.65, tp=2, pp=3, dp=4)
     given = job.given
@@ -90,7 +101,7 @@ def test_limits(
 NONSENSE = [
     *(
         (name, bad, name)
-        for name in ("--ttft", "--tpot", "--e2e", "--drain")
+        for name in ("--ttft", "--tpot", "--e2e", "--drain", "--measure", "--budget")
         for bad in ("0ms", "-1s", "nan", "inf", "800", "5h", "")
     ),
     *(
@@ -103,10 +114,10 @@ NONSENSE = [
     ("--headroom", "0", "--headroom"),
     *(
         (name, bad, name)
-        for name in ("--start-rps", "--max-rps", "--peak-rps")
+        for name in ("--start-rps", "--max-rps", "--peak-rps", "--hold", "--require-rps", "--rates")
         for bad in ("0", "-2", "nan", "inf", "-inf", "fast")
     ),
-    *((name, bad, name) for name in ("--tp", "--pp", "--dp") for bad in ("0", "-1", "1.5", "nan", "two")),
+    *((name, bad, name) for name in ("--tp", "--pp", "--dp", "--repeats") for bad in ("0", "-1", "1.5", "nan", "two")),
     *(("--seed", bad, "--seed") for bad in ("-1", "1.5", "inf")),
     *(
         (name, bad, name)
@@ -114,7 +125,9 @@ NONSENSE = [
         for bad in ("0", "-5", "1.5", "nan", "lognormal:500", "lognormal:nan,1,9", "lognormal:500,inf,900", "lognormal:500,-1,900")
     ),
     ("--input-tokens", "lognormal:500,0.5,100", "--input-tokens"),
-    ("--mode", "acceptance", "--mode"),
+    ("--mode", "thorough", "--mode"),
+    *(("--rates", bad, "--rates") for bad in ("", "2,", "2,,4", "2;4", "2,0", "2,2.0")),
+    *(("--between", bad, "--between") for bad in ("", "  ")),
     ("--api", "responses", "--api"),
     ("--metrics-url", "not an address", "--metrics-url"),
     ("--out", "-", "--out"),
@@ -137,7 +150,20 @@ def test_nonsense_is_refused_by_name(jobs: list[live.Job], option: str, value: s
         (["--start-rps", "5", "--max-rps", "2"], "--start-rps 5 is above --max-rps 2"),
         (["--out", "a", "--json", "a"], "same file"),
         (["--yes"], "--yes"),
-        (["--repeats", "3"], "--repeats"),
+        (["--careful", "--mode", "standard"], "--careful belongs to quick mode"),
+        (["--rates", "2,4", "--hold", "3"], "give one of them"),
+        (["--hold", "3", "--require-rps", "3"], "give one of them"),
+        (["--rates", "2,4", "--start-rps", "1"], "give one of them"),
+        (["--rates", "2,4", "--budget", "9m"], "give one of them"),
+        (["--rates", "2,4", "--max-rps", "3"], "--rates 4 is above --max-rps 3"),
+        (["--hold", "4", "--max-rps", "3"], "--hold 4 is above --max-rps 3"),
+        (["--require-rps", "4", "--max-rps", "3"], "--require-rps 4 is above --max-rps 3"),
+        (["--hold", "3", "--start-rps", "1"], "--start-rps has no effect with --hold"),
+        (["--hold", "3", "--careful"], "--careful has no effect with --hold"),
+        (["--hold", "3", "--repeats", "3"], "--repeats has no effect with --hold"),
+        (["--hold", "3", "--budget", "9m"], "--budget has no effect with --hold"),
+        (["--hold", "3", "--reset-cache"], "--reset-cache has no effect with --hold"),
+        (["--hold", "3", "--between", "true"], "--between has no effect with --hold"),
         (["another"], "another"),
     ],
 )
@@ -145,6 +171,32 @@ def test_what_makes_no_sense_together_or_is_not_built(jobs: list[live.Job], opti
     code, out, err = probe(*options)
     assert (code, out, jobs) == (2, "", [])
     assert words in err
+
+
+@pytest.mark.parametrize(
+    ("options", "method"),
+    [
+        (["--careful"], Method(careful=True)),
+        (["--rates", "2, 4,6.5", "--mode", "standard"], Method(mode="standard", rates_rps=(2.0, 4.0, 6.5))),
+        (["--rates", "11.3", "--measure", "30m"], Method(rates_rps=(11.3,), measure_s=1800.0)),
+        (["--hold", "6", "--measure", "1m"], Method(hold_rps=6.0, measure_s=60.0)),
+        (["--between", "restart it"], Method(between=True)),
+    ],
+)
+def test_method(jobs: list[live.Job], options: list[str], method: Method) -> None:
+    assert probe(*options) == (0, "", "")
+    assert jobs[0].config.method == method
+
+
+@pytest.mark.parametrize(
+    "options", [["--between", "restart TESTSECRET"], ["--between=restart TESTSECRET"], ["--between", "--between"]]
+)
+def test_the_command_between_repeats_reaches_the_run_and_is_written_nowhere(jobs: list[live.Job], options: list[str]) -> None:
+    assert probe("--seed", "3", *options, "--model", "a b") == (0, "", "")
+    job = jobs[0]
+    assert job.given.between == options[-1].removeprefix("--between=")
+    assert job.command == f"kneescope probe {URL} --seed 3 --between '...' --model 'a b'"
+    assert "TESTSECRET" not in repr(job) + repr(job.config)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +284,9 @@ def test_help_shows_the_table_under_headings() -> None:
     assert probe_help.exit_code == 0
     for heading in ("Server:", "Limits:", "Workload:", "Search:", "Fleet:", "Output:"):
         assert heading in probe_help.stdout
-    for later in ("--yes", "--profile", "--require-rps", "--careful"):
+    for told in ("2 to 3 min", "15 min", "60 min", "3 of 90 s", "10 of 60 s"):
+        assert told in " ".join(probe_help.stdout.split())
+    for later in ("--yes", "--profile"):
         assert later not in probe_help.stdout
     options = {line.split()[0] for line in probe_help.stdout.splitlines() if line.startswith("  --")}
     demo_help = CliRunner().invoke(cli, ["demo", "--help"]).stdout

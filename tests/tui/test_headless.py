@@ -6,11 +6,12 @@ import threading
 import pytest
 from msgspec.structs import replace
 
-from core.config import Lengths, ProbeConfig, Slo, Target, Workload
+from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
 from core.records import Answer, Bounds, Check, Percentiles, Phase, RepeatResult, RepeatVerdict, StepResult
 from core.run.state import step_line
 from core.run.view import Line, RepeatView, RunView, StepView
-from tui.headless import PROGRESS_S, CheckPrinter, Printer, duration_text, follow, limits_text
+from tui.headless import PROGRESS_S, CheckPrinter, Printer, follow, limits_text
+from tui.phrases import duration_text, method_text
 
 CONFIG = ProbeConfig(
     target=Target(url="http://h:8000"),
@@ -78,7 +79,8 @@ def test_the_head_says_what_is_asked_and_comes_once() -> None:
     assert printer.feed(START) == [
         "server    http://h:8000",
         "limits    TTFT at most 500 ms and TPOT at most 30 ms for 95 % of requests",
-        "workload  64 tokens in, lognormal:180,0.7,1024 out; quick mode, seed 11",
+        "workload  64 tokens in, lognormal:180,0.7,1024 out",
+        "method    quick mode, 1 repeat of at least 40 s at each rate, about 3 min in all; seed 11",
     ]
     assert printer.feed(START) == []
 
@@ -116,6 +118,75 @@ def test_a_step_is_announced_then_reported_every_few_seconds() -> None:
     later = replace(begin, now_s=20.0, current=ramp, left_s=None)
     assert printer.feed(later) == ["   20.0 s  ramp at 0.500 requests/s starts, 3 repeats"]
     assert printer.feed(replace(begin, now_s=40.0, current=ramp)) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "text"),
+    [
+        (Method(mode="standard"), "standard mode, 3 repeats of at least 1 min 30 s at each rate, about 15 min in all; seed 11"),
+        (
+            Method(careful=True, budget_s=240.0),
+            "quick, careful mode, 2 repeats of at least 30 s at each rate, about 4 min in all; seed 11",
+        ),
+        (
+            Method(mode="acceptance", repeats=12, measure_s=90.0, require_rps=12.0, reset_cache=True, between=True, seed=3),
+            "acceptance mode, 12 repeats of at least 1 min 30 s at each rate, about 60 min in all; 12.0 requests/s must pass;"
+            " the prefix cache is emptied between repeats; your command runs between repeats; seed 3",
+        ),
+        (Method(rates_rps=(2.0, 4.0, 6.5), repeats=3), "judges 2, 4 and 6.5 requests/s, 3 repeats of at least 40 s each; seed 11"),
+        (Method(rates_rps=(11.3,), measure_s=1800.0), "judges 11.3 requests/s, 1 repeat of at least 30 min; seed 11"),
+        (Method(hold_rps=6.0), "holds 6.00 requests/s until it is stopped, each stretch judged by itself; seed 11"),
+    ],
+)
+def test_the_method_is_said_before_anything_is_sent(method: Method, text: str) -> None:
+    assert method_text(method) == text
+    lines = Printer().feed(replace(START, config=replace(CONFIG, method=method)))
+    assert lines[-1] == f"method    {text}"
+
+
+def test_each_repeat_is_announced_with_what_the_one_before_came_to() -> None:
+    printer = Printer()
+    printer.feed(START)
+    first = replace(STEP, repeats_planned=3)
+    assert printer.feed(replace(START, current=first, now_s=1.0, left_s=300.0)) == [
+        "    1.0 s  step 3 at 12.4 requests/s starts, 3 repeats, about 5 min left"
+    ]
+    second = replace(first, finished=((0.96, 0.96),), live=replace(LIVE, index=1))
+    view = replace(START, current=second, now_s=4.0, left_s=205.0)
+    assert printer.feed(view) == ["    4.0 s  step 3 at 12.4 requests/s, repeat 2 of 3 starts after 96.0 %, about 3 min 25 s left"]
+    (line,) = printer.feed(replace(view, now_s=6.0))
+    assert line.startswith("    6.0 s  step 3 at 12.4 requests/s, repeat 2 of 3: measuring 12 of 40 s, sent 1,234")
+    third = replace(second, finished=((0.96, 0.96), (0.95, 0.97)), live=replace(LIVE, index=2))
+    (line,) = printer.feed(replace(view, now_s=7.0, left_s=0.0, current=third))
+    assert line.endswith("repeat 3 of 3 starts after 95.0 % to 97.0 %, later than expected")
+
+
+def test_a_drain_counts_down() -> None:
+    printer = Printer()
+    printer.feed(replace(START, current=STEP))
+    live = replace(LIVE, part="waiting", drain_left_s=84.2)
+    (line,) = printer.feed(replace(START, current=replace(STEP, live=live), now_s=PROGRESS_S))
+    assert ": waiting for open requests, at most 84 s more, sent 1,234" in line
+    longer = replace(STEP, live=replace(LIVE, part="waiting", elapsed_s=42.0))
+    (line,) = printer.feed(replace(START, current=longer, now_s=2 * PROGRESS_S))
+    assert ": waiting 2 s, sent 1,234" in line
+
+
+def test_a_held_rate_has_a_line_for_each_segment_and_no_end() -> None:
+    printer = Printer()
+    printer.feed(START)
+    step = replace(STEP, phase="hold", rate_rps=6.0, repeats_planned=0)
+    view = replace(START, current=step)
+    assert printer.feed(view) == ["    0.0 s  hold at 6.00 requests/s starts"]
+    view = replace(view, now_s=80.0, current=replace(step, finished=((0.97, 0.97), (0.9, 0.9)), live=replace(LIVE, index=2)))
+    assert printer.feed(view) == [
+        "   80.0 s  hold at 6.00 requests/s, segment 1: attainment 97.0 %",
+        "   80.0 s  hold at 6.00 requests/s, segment 2: attainment 90.0 %",
+    ]
+    (line,) = printer.feed(view)
+    assert "hold at 6.00 requests/s, segment 3: measuring 12 of 40 s, sent" in line
+    ended = judged(*(repeat(n, "pass", (0.97, 0.97), "in time") for n in range(2)), phase="hold")
+    assert printer.feed(replace(START, steps=(ended,), lines=(said(ended, 90.0),))) == [f"   90.0 s  {step_line(ended)}"]
 
 
 def test_errors_are_named_in_the_progress_and_unknowns_left_out() -> None:
@@ -188,7 +259,7 @@ def test_after_the_answer_there_is_no_progress() -> None:
 
 
 def test_duration_text() -> None:
-    assert [duration_text(s) for s in (0.4, 59.4, 59.6, 3600)] == ["0 s", "59 s", "1 min 0 s", "60 min 0 s"]
+    assert [duration_text(s) for s in (0.4, 59.4, 59.6, 3600)] == ["0 s", "59 s", "1 min", "60 min"]
 
 
 async def test_follow_prints_while_the_work_goes_on_and_what_is_left_at_its_end() -> None:

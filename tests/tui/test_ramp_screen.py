@@ -8,18 +8,19 @@ from rich.cells import cell_len
 
 from core.records import Bounds
 from core.run.view import RunView, SeriesPoint
-from tests.tui import samples
+from tests.tui import mode_samples, samples
 from tests.tui.screen import lines_of, rendered, settle, shown, text_of
 from tui import plots
 
 SIZES = [(60, 16), (80, 24), (80, 50), (100, 30), (120, 36), (160, 50), (200, 60)]
+ALL = samples.ALL | mode_samples.ALL
 LOAD = {"idle": "○ IDLE", "loading": "● LOADING", "draining": "◑ DRAINING", "stopped": "■ STOPPED"}
 
 
-@pytest.mark.parametrize("name", samples.ALL)
+@pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (200, 60)])
 async def test_every_view_fills_the_screen_and_names_the_load(name: str, size: tuple[int, int]) -> None:
-    view = samples.ALL[name]()
+    view = ALL[name]()
     async with shown(view, size) as (app, _, _):
         rows = lines_of(app)
         assert [cell_len(row) for row in rows] == [size[0]] * size[1]

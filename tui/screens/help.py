@@ -20,6 +20,7 @@ KEYS = (
     ("q, ctrl+c", "while loading the same, again: leave; without load: leave"),
     ("space", "hold the panels still; the load goes on, its state is live"),
     ("1-6", "one panel alone, and back; esc shows all again"),
+    ("+ -", "with --hold: the rate up by 10 %, and down again"),
     ("f", "set peak and headroom of the fleet, and back"),
 )
 _PANELS = (

@@ -68,6 +68,11 @@ class RampScreen(Screen[None]):
         for name, face in _PLOTS.items():
             self._plots[name].show_face(face(view))
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A rate that is held finds no knee to size a fleet by."""
+        held = self._view is not None and self._view.config is not None and self._view.config.method.hold_rps is not None
+        return not (action == "fleet" and held)
+
     def say(self, text: str) -> None:
         """Put a sentence above the panels, to stay there; literal text."""
         self._banner.update(Content.styled(text, STYLES["breaks"]))

@@ -6,7 +6,7 @@ from textual.content import Content
 
 from core.records import Answer, FailCount, Knee, Outcome
 from core.run.view import RunView
-from tui.style import OUTCOMES, STYLES, Role, clean, rate
+from tui.style import OUTCOMES, STYLES, Mark, Role, clean, rate
 from tui.widgets import checks
 from tui.widgets.ladder import floor_text
 from tui.widgets.pieces import mark_part, styled
@@ -41,24 +41,42 @@ def clip(lines: list[Content], height: int) -> Content:
 
 
 def _headlines(view: RunView, answer: Answer) -> list[Content]:
-    """One line for each end of the bracket, as far as they are known."""
+    """One line for each zone, as far as it is known: what holds, what is mixed, what fails."""
     knee = answer.knee
     clear = knee.clear_fail_rps is not None
     fail_rps, fails = (knee.clear_fail_rps, knee.clear_fail) if clear else (knee.first_fail_rps, knee.first_fail)
-    lines = [] if answer.outcome == "bracket" else [Content.assemble(mark_part(OUTCOMES[answer.outcome])).stylize("bold")]
+    lines = [] if answer.outcome == "bracket" else [Content.assemble(mark_part(_outcome(view, answer))).stylize("bold")]
+    lines += _required(view, answer)
     if knee.pass_rps is not None:
         lines.append(_end(view, f"✔ HOLDS at {rate(knee.pass_rps)}", "holds", knee.pass_rps, _repeats(knee.pass_repeats)))
+    if clear and knee.first_fail_rps is not None and fail_rps is not None and knee.first_fail_rps < fail_rps:
+        failed = _counted(knee.first_fail)
+        lines.append(_end(view, f"◐ MIXED from {rate(knee.first_fail_rps)}", "strong", knee.first_fail_rps, failed))
     if fail_rps is not None:
         word = "CLEARLY FAILS" if clear else "FAILS"
         lines.append(_end(view, f"✘ {word} at {rate(fail_rps)}", "breaks", fail_rps, _counted(fails)))
     return lines
 
 
+def _outcome(view: RunView, answer: Answer) -> Mark:
+    listed = answer.outcome == "held" and view.config is not None and bool(view.config.method.rates_rps)
+    return Mark("■", "LIST FINISHED", "strong") if listed else OUTCOMES[answer.outcome]
+
+
+def _required(view: RunView, answer: Answer) -> list[Content]:
+    required_rps = view.config.method.require_rps if view.config else None
+    met = answer.required_met
+    if required_rps is None or met is None:
+        return []
+    mark = Mark("✔", "REQUIRED RATE HOLDS", "holds") if met else Mark("✘", "REQUIRED RATE DOES NOT HOLD", "breaks")
+    return [Content.assemble(mark_part(mark), styled(f" {rate(required_rps)}", "plain")).stylize("bold")]
+
+
 def _end(view: RunView, text: str, role: Role, rate_rps: float, repeats: str) -> Content:
     target = view.config.slo.target if view.config else None
     step = next((step for step in reversed(view.steps) if step.rate_rps == rate_rps and step.floor is not None), None)
     facts = (f"floor {floor_text(step, target)}" if step else "", "in the ramp" if step and step.phase == "ramp" else repeats)
-    return Content.assemble(styled(f"{text:<24} ", role), styled(", ".join(fact for fact in facts if fact), "plain")).stylize(
+    return Content.assemble(styled(f"{text:<27} ", role), styled(", ".join(fact for fact in facts if fact), "plain")).stylize(
         "bold", 0, len(text)
     )
 
@@ -70,7 +88,7 @@ def _repeats(n: int) -> str:
 def _counted(fails: FailCount | None) -> str:
     if fails is None:
         return ""
-    return _repeats(fails.run) if fails.run == 1 else f"{fails.failed} of {fails.run} repeats"
+    return _repeats(fails.run) if fails.run == 1 else f"{fails.failed} of {fails.run} repeats failed"
 
 
 def _truth(truth_rps: float | None, knee: Knee) -> str:

@@ -126,13 +126,7 @@ class FleetPanel(Vertical, Titled):
 
 def so_far(view: RunView) -> Knee:
     """The bracket while the search is still on."""
-    bracket = Bracket()
-    ramp = [step.rate_rps for step in view.steps if step.phase == "ramp" and step.verdict == "fail"]
-    bracket.add_ramp(min(ramp, default=None))
-    for step in view.steps:
-        if step.phase != "ramp":
-            bracket.add_step(step)
-    return bracket.knee()
+    return Bracket.of(view.config.method, view.steps).knee() if view.config else Knee()
 
 
 def _replica(knee: Knee, gpus: int, known: bool) -> Content:

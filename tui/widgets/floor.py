@@ -12,7 +12,7 @@ from tui.widgets import answer, checks
 from tui.widgets.faces import closed, points
 from tui.widgets.pieces import Piece
 from tui.widgets.plot_view import PlotView, Titled, span_text
-from tui.widgets.repeat_bars import RepeatBars
+from tui.widgets.repeat_bars import LEAST_BARS, RepeatBars
 
 _LENGTHS_S = (20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0, 1200.0)
 
@@ -51,7 +51,8 @@ class FloorPanel(Vertical, Titled):
             body = trace(view, step)
             self.set_subtitle(span_text(body))
             self._plot.show(body)
-            self._bars.show(step, view.config.slo.target if view.config else None)
+            most = max(LEAST_BARS, self.size.height // 3)
+            self._bars.show(step, view.config.slo.target if view.config else None, most)
 
     def _text(self, view: RunView) -> Content:
         width, height = self.size

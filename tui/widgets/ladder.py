@@ -12,6 +12,8 @@ from tui.widgets.pieces import Part, Piece, fit, join, styled
 from tui.widgets.plot_view import Titled
 
 _LEAST_REASON = 14
+_FEW_GLYPHS, _MOST_GLYPHS = 4, 12
+"""As many repeats as the longest mode has; only a held rate gathers more."""
 
 
 class Rung(NamedTuple):
@@ -23,6 +25,8 @@ class Rung(NamedTuple):
     floor: str
     mark: Mark
     reason: str
+    counted: str = ""
+    """The repeats by number, where a glyph for each has no room."""
 
 
 class Ladder(Titled):
@@ -69,11 +73,12 @@ def _target(view: RunView) -> float | None:
 def judged(step: StepResult, target: float | None) -> Rung:
     """A finished step. A segment of the ramp that passed is evidence of nothing, so it takes no colour."""
     ramp = step.phase == "ramp"
-    glyphs = "ramp" if ramp else "".join(VERDICTS[repeat.verdict].glyph for repeat in step.repeats)
+    states = [repeat.verdict for repeat in step.repeats]
+    glyphs, counted = ("ramp", "ramp") if ramp else (_glyphs(states), _counted(states))
     mark = VERDICTS[step.verdict]
     if ramp and step.verdict == "pass":
         mark = mark._replace(role="plain")
-    return Rung(step.rate_rps, number(step.rate_rps), glyphs, floor_text(step, target), mark, clean(step.reason))
+    return Rung(step.rate_rps, number(step.rate_rps), glyphs, floor_text(step, target), mark, clean(step.reason), counted)
 
 
 def floor_text(step: StepResult, target: float | None) -> str:
@@ -91,13 +96,28 @@ def floor_text(step: StepResult, target: float | None) -> str:
 def running(step: StepView, view: RunView) -> Rung:
     """The step that runs now."""
     target = _target(view)
-    done = "".join(VERDICTS["pass" if target is None or lo >= target else "fail"].glyph for lo, _ in step.finished)
-    live = VERDICTS["running"].glyph if step.live else ""
-    still = "·" * max(0, step.repeats_planned - len(step.finished) - len(live))
+    states = ["pass" if target is None or lo >= target else "fail" for lo, _ in step.finished]
+    if step.live and step.live.index >= len(states):
+        states.append("running")
+    states += ["unjudged"] * (step.repeats_planned - len(states))
     floor = step.floor
     reason = clean(step.live.decided) if step.live and step.live.decided else ""
     text = span(*floor, target) if floor else DASH
-    return Rung(step.rate_rps, number(step.rate_rps), done + live + still, text, VERDICTS["running"], reason)
+    return Rung(step.rate_rps, number(step.rate_rps), _glyphs(states), text, VERDICTS["running"], reason, _counted(states))
+
+
+def _glyphs(states: Sequence[str]) -> str:
+    """A glyph for each repeat in its order; of many only how often each occurs."""
+    return "".join(VERDICTS[state].glyph for state in states) if len(states) <= _MOST_GLYPHS else _counted(states)
+
+
+def _counted(states: Sequence[str]) -> str:
+    """9✔1✘: how often each verdict occurs; what runs or is still to come is left out. Few repeats keep their glyphs."""
+    if len(states) <= _FEW_GLYPHS:
+        return "".join(VERDICTS[state].glyph for state in states)
+    judged = [state for state in states if state != "running"]
+    counts = [f"{n}{mark.glyph}" for state, mark in VERDICTS.items() if state != "unjudged" and (n := judged.count(state))]
+    return "".join(counts) or VERDICTS["running"].glyph
 
 
 def _nearest(rungs: Sequence[Rung], now: Rung | None, rows: int) -> Sequence[Rung]:
@@ -112,7 +132,10 @@ def _nearest(rungs: Sequence[Rung], now: Rung | None, rows: int) -> Sequence[Run
 def _table(rungs: Sequence[Rung], now: Rung | None, width: int) -> Content:
     heads = ("rps", "repeats", "floor", "verdict")
     cells = [(rung.rate, rung.repeats, rung.floor, str(rung.mark)) for rung in rungs]
-    widths = [max(len(heads[at]), *(len(row[at]) for row in cells)) for at in range(4)]
+    widths = _widths(heads, cells)
+    if sum(widths) + 3 > width:
+        cells = [(rung.rate, rung.counted, rung.floor, str(rung.mark)) for rung in rungs]
+        widths = _widths(heads, cells)
     gap = "  " if sum(widths) + 6 <= width else " "
     shown = [0, 1, 2, 3] if sum(widths) + 3 * len(gap) <= width else [0, 2, 3]
     used = sum(widths[at] for at in shown) + len(gap) * (len(shown) - 1)
@@ -125,6 +148,10 @@ def _table(rungs: Sequence[Rung], now: Rung | None, width: int) -> Content:
         reason = f"  {shorten(rung.reason, room)}" if room >= _LEAST_REASON and rung.reason else ""
         lines.append(Content.assemble(line, gap, styled(texts[-1], rung.mark.role), styled(reason, "muted")))
     return Content("\n").join(lines)
+
+
+def _widths(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
+    return [max(len(heads[at]), *(len(row[at]) for row in cells)) for at in range(len(heads))]
 
 
 def _aligned(text: str, column: int, width: int) -> str:

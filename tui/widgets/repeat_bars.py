@@ -9,8 +9,12 @@ from core.run.view import RepeatView, StepView
 from tui.style import Role, clean, count, shorten, span
 from tui.widgets.pieces import Part, Piece, fit, join, styled
 
-_MOST_BARS = 3
+LEAST_BARS = 3
 _GOOD, _OPEN, _UNSENT, _MISSED, _TARGET = "█", "▒", "·", "\u2573", "┃"
+
+
+Row = tuple[str, float, float, float, str]
+"""Name, shares of good, open and missed, and the attainment as text."""
 
 
 class RepeatBars(Widget):
@@ -18,26 +22,22 @@ class RepeatBars(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._shown: tuple[StepView, float | None] | None = None
+        self._shown: tuple[StepView, float | None, int] | None = None
 
-    def show(self, step: StepView, target: float | None) -> None:
-        """Take the running step; its height follows the number of repeats."""
-        if (step, target) != self._shown:
-            self._shown = (step, target)
-            self.styles.height = min(_MOST_BARS, len(step.finished) + (step.live is not None)) + 1
+    def show(self, step: StepView, target: float | None, most: int = LEAST_BARS) -> None:
+        """Take the running step; its height follows the number of repeats, up to `most` bars."""
+        if (step, target, most) != self._shown:
+            self._shown = (step, target, most)
+            self.styles.height = min(most, len(step.finished) + (step.live is not None)) + 1
             self.refresh()
 
     def render(self) -> Content:
         """Bars and, below them, what the running one is made of."""
         if self._shown is None:
             return Content()
-        step, target = self._shown
+        step, target, most = self._shown
         width = self.size.width
-        rows: list[tuple[str, float, float, float, str]] = []
-        for at, (lo, hi) in enumerate(step.finished):
-            rows.append((f"r{at + 1}", lo, hi - lo, 1 - hi, span(lo, hi, target)))
-        if step.live is not None:
-            rows.append(_live_row(step, step.live, target))
+        rows = _rows(step, target, most)
         name_width = max((cell_len(row[0]) for row in rows), default=0)
         value_width = max((cell_len(row[4]) for row in rows), default=0)
         lines = [
@@ -47,9 +47,21 @@ class RepeatBars(Widget):
                 styled("▏ ", "muted"),
                 styled(f"{value:>{value_width}}", "strong"),
             )
-            for name, good, open_, missed, value in rows[-_MOST_BARS:]
+            for name, good, open_, missed, value in rows
         ]
         return Content("\n").join([*lines, join(_legend(step, width))])
+
+
+def _rows(step: StepView, target: float | None, most: int) -> list[Row]:
+    """The newest repeats, the running one last; where some have no room, first the lowest of the others: it sets the floor."""
+    letter = "s" if step.phase == "hold" else "r"  # segments of a held rate are no repeats
+    rows = [(f"{letter}{at + 1}", lo, hi - lo, 1 - hi, span(lo, hi, target)) for at, (lo, hi) in enumerate(step.finished)]
+    if step.live is not None and step.live.index >= len(rows):  # once it is judged it is among the finished ones
+        rows.append((f"{letter}{step.live.index + 1}", *_live_row(step, step.live, target)))
+    if len(rows) <= most:
+        return rows
+    hidden = min(range(len(rows) - most + 1), key=lambda at: step.finished[at])
+    return [rows[hidden], *rows[len(rows) - most + 1 :]]
 
 
 def _plan(step: StepView, bounds: Bounds) -> int:
@@ -57,11 +69,11 @@ def _plan(step: StepView, bounds: Bounds) -> int:
     return bounds.sent if step.phase == "ramp" else bounds.planned
 
 
-def _live_row(step: StepView, live: RepeatView, target: float | None) -> tuple[str, float, float, float, str]:
+def _live_row(step: StepView, live: RepeatView, target: float | None) -> tuple[float, float, float, str]:
     bounds, so_far = live.bounds, live.bounds.so_far
     plan = max(_plan(step, bounds), 1)
     text = span(*so_far, target) if so_far else "not yet"
-    return (f"r{live.index + 1}", bounds.good / plan, bounds.open / plan, bounds.bad / plan, text)
+    return (bounds.good / plan, bounds.open / plan, bounds.bad / plan, text)
 
 
 def _bar(good: float, open_: float, missed: float, target: float | None, width: int) -> list[Part]:

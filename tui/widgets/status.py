@@ -7,7 +7,8 @@ from textual.content import Content
 from textual.widget import Widget
 
 from core.config import Slo
-from core.run.view import RunView, StepView
+from core.run.view import RepeatView, RunView, StepView
+from tui.phrases import mode_name
 from tui.style import LEVELS, LOADS, about, clean, clock, count, latency, limit, rate, share_limit, shorten
 from tui.widgets.pieces import Piece, fit, flow, join, mark_part, styled
 
@@ -51,7 +52,7 @@ def header(view: RunView) -> tuple[Piece, ...]:
     elif server is not None and server.version:
         pieces.append(Piece(f"vLLM {clean(server.version)}", "plain", 4))
     pieces.append(Piece(limits_text(config.slo), "plain", 0))
-    pieces.append(Piece(config.method.mode, "muted", 3))
+    pieces.append(Piece(mode_name(config.method), "muted", 3))
     pieces.append(Piece(f"seed {config.method.seed}", "muted", 5))
     return tuple(pieces)
 
@@ -118,22 +119,33 @@ def status(view: RunView, paused: bool) -> tuple[Piece, ...]:
 
 
 def _step(step: StepView) -> list[Piece]:
-    name = "ramp" if step.phase == "ramp" else f"step {step.step}"
+    name = step.phase if step.phase in ("ramp", "hold") else f"step {step.step}"
     pieces = [Piece(name, "plain", 6)]
     live = step.live
-    if step.repeats_planned > 1:
+    if step.phase == "hold" and live:
+        pieces.append(Piece(f"segment {live.index + 1}", "plain", 4))
+    elif step.repeats_planned > 1:
         at = live.index + 1 if live else len(step.finished)
-        pieces.append(Piece(f"repeat {at}/{step.repeats_planned}", "plain", 7))
+        pieces.append(Piece(f"repeat {at}/{step.repeats_planned}", "plain", 4))
     pieces.append(Piece(rate(step.rate_rps), "strong", 0))
     if live is None:
         return pieces
-    pieces.append(Piece(f"{live.part} {live.elapsed_s:.0f}/{live.length_s:.0f} s", "plain", 1))
-    pieces.append(Piece(f"sent {count(live.sent)}", "plain", 4))
+    pieces.append(Piece(_part(live), "plain", 1))
+    pieces.append(Piece(f"sent {count(live.sent)}", "plain", 6))
     pieces.append(Piece(f"in flight {count(live.in_flight)}", "plain", 3))
     if live.errors:
         pieces.append(Piece(f"✘ errors {count(live.errors)}", "breaks", 1))
     pieces.append(Piece(f"late p99 {latency(live.lateness_p99_s)}", "plain", 2))
     return pieces
+
+
+def _part(live: RepeatView) -> str:
+    """What the repeat is at, and for how long."""
+    if live.drain_left_s is not None:
+        return f"waiting, at most {live.drain_left_s:.0f} s"
+    if live.part == "waiting":  # every request is decided; an undecided queue is heard a little longer
+        return f"waiting {live.elapsed_s - live.length_s:.0f} s"
+    return f"{live.part} {live.elapsed_s:.0f}/{live.length_s:.0f} s"
 
 
 class EventLine(Widget):
