@@ -1,5 +1,7 @@
 """What a reader should know beside a verdict: sentences that change nothing about it."""
 
+import math
+import statistics
 from collections.abc import Sequence
 
 from core.config import Slo
@@ -18,6 +20,10 @@ ENOUGH_E2E = 5
 
 WARM_E2E = 2
 """An empty start flatters a server: measured after one mean duration by 2 points at its knee and 22 at 1.1 times that."""
+
+
+TOKEN_RATE_OFF = 0.05
+"""Of 40 s windows of simulated replicas with drawn lengths one in six is off by more than that by chance, of 90 s windows none."""
 
 
 def few_requests(planned: int, target: float) -> str | None:
@@ -74,17 +80,50 @@ def loop_lag(lag_max_s: float, ttft_limit_s: float | None) -> str | None:
     return f"the client stood still for {duration(lag_max_s)}: what arrived meanwhile looks that much slower than it was"
 
 
-def few_values(n: int) -> str | None:
-    """Nearest rank makes the p99 of fewer than 100 values, and the p95 of fewer than 20, the maximum or nearly so."""
+def few_values(n: int, of: str = "") -> str | None:
+    """Nearest rank makes the p99 of fewer than 100 values, and the p95 of fewer than 20, the maximum or nearly so.
+
+    `of` names the one latency that this is about, where it has fewer values than the others.
+    """
     if n == 0 or n >= 100:
         return None
     which = "p95 and p99 are" if n < 20 else "p99 is"
-    return f"{which} over only {count(n, 'answer')}, so hardly more than the slowest"
+    return f"{of}{': ' if of else ''}{which} over only {count(n, 'answer')}, so hardly more than the slowest"
+
+
+def no_success(succeeded: int, planned: int) -> str | None:
+    """Latencies are those of requests that ended ok."""
+    return f"none of {count(planned, 'request')} ended well, so there are no latencies" if planned and not succeeded else None
 
 
 def queue_undecided(queue: QueueVerdict | None) -> str | None:
     """Neither flat nor rising: fails nothing."""
     return "queue: undecided" if queue == "undecided" else None
+
+
+def lengthened(by_s: float | None) -> str | None:
+    """The load went on for an undecided queue; None: it did not."""
+    if by_s is None:
+        return None
+    return f"lengthened by {duration(by_s)} because the queue was undecided; only the queue is judged over the longer time"
+
+
+def token_rate_off(output_tps: float, outputs: Sequence[int], served_rps: float) -> str | None:
+    """Output tokens per second over the mean output of the window's answers, against the requests per second that finished.
+
+    Both count what the server does, by tokens and by requests, and may part by 5 %, or by two standard errors of a mean of so
+    many drawn lengths. They part further when what finished in the window was not like what was scheduled in it.
+    """
+    if served_rps <= 0 or not outputs or (mean := statistics.fmean(outputs)) <= 0:
+        return None
+    by_tokens_rps = output_tps / mean
+    by_chance = 2 * statistics.pstdev(outputs) / mean / math.sqrt(len(outputs))
+    if abs(by_tokens_rps / served_rps - 1) <= max(TOKEN_RATE_OFF, by_chance) + _DUST:
+        return None
+    return (
+        f"token rate and request rate do not agree: by its output tokens the server finished {by_tokens_rps:.3g} requests/s, "
+        f"counted were {served_rps:.3g}; what finished in the window had other lengths than what was sent in it"
+    )
 
 
 def no_tpot(ok: Sequence[RequestRecord], slo: Slo) -> str | None:

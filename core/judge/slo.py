@@ -1,6 +1,7 @@
 """What one request's latencies are, whether it met every limit at once, and when it surely no longer can."""
 
 import math
+from collections.abc import Iterable
 
 from core.config import Slo
 from core.records import RequestRecord
@@ -77,3 +78,12 @@ def allowed_misses(planned: int, target: float) -> int:
 def too_many_errors(errors: int, of: int, max_error_rate: float) -> bool:
     """Whether more than the allowed share of requests ended in an error."""
     return errors > max_error_rate * of + _DUST
+
+
+def floor(repeats: Iterable[tuple[float, float]]) -> tuple[float, float] | None:
+    """The attainment floor over repeats whose attainments are intervals: [least lower end, least upper end]; None without any.
+
+    A repeat that is over has both ends alike. Which of them sets the floor may still be open, so each end is for itself.
+    """
+    known = list(repeats)
+    return (min(low for low, _ in known), min(high for _, high in known)) if known else None

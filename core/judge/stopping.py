@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from core.judge.lengthening import extension_s, window_queue
 from core.judge.slo import allowed_misses, needed_good, too_many_errors
 from core.judge.tally import Tally
 from core.judge.wording import at_most, beside, classes, count, duration, plain
@@ -22,7 +23,8 @@ RAMP_FORGIVES = 1
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a repeat (or a ramp) need not go on. `segment` is the failing segment of a ramp.
+    """Why a repeat (or a ramp) need not go on. `segment` is the failing segment of a ramp. `queue_until`: the queue rule is
+    heard from the start of the window to then, because the repeat was lengthened for it; None: over the window.
 
     fail: the target cannot be reached any more; pass: it cannot be missed any more; overload: hopeless already in the
     warm-up; complete: every measured request is decided; drained: the drain time ran out, what is open counts as missed.
@@ -31,6 +33,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["fail", "pass", "overload", "complete", "drained"]
     reason: str
     segment: int | None = None
+    queue_until: float | None = None
 
 
 def decide_step(tally: Tally, now: float, rules: JudgeRules, drain_s: float) -> Decision | None:
@@ -38,13 +41,18 @@ def decide_step(tally: Tally, now: float, rules: JudgeRules, drain_s: float) -> 
 
     `now` is the time of the event applied last, on the clock of the events: no earlier one may be outstanding for longer
     than REPORT_DELAY_S. A fail is final, whatever comes later. A pass is final for the attainment, and waits for the end
-    of the window (the queue rule needs all of it) and while the errors among what has ended are above their limit.
+    of the window (the queue rule needs all of it) and while the errors among what has ended are above their limit. One whose
+    queue is undecided by then waits once more, for half a window of the tail's arrivals (at most `drain_s`).
     """
     settled = now - REPORT_DELAY_S
     bounds = tally.bounds(settled)
     if bounds.planned == 0:
         return Decision(kind="complete", reason="no request was planned in the window")
-    return _failed(tally, bounds, rules) or _overloaded(tally, settled) or _over(tally, bounds, now, rules, drain_s)
+    decision = _failed(tally, bounds, rules) or _overloaded(tally, settled)
+    if decision is not None:
+        return decision
+    over = _over(tally, bounds, now, rules, drain_s)
+    return over and _lengthened(over, tally, bounds, settled, rules, drain_s)
 
 
 def _failed(tally: Tally, bounds: Bounds, rules: JudgeRules) -> Decision | None:
@@ -81,6 +89,25 @@ def _over(tally: Tally, bounds: Bounds, now: float, rules: JudgeRules, drain_s: 
         left = bounds.planned - bounds.good - bounds.bad
         return Decision(kind="drained", reason=f"{count(left, 'request')} still open {duration(drain_s)} after the window")
     return None
+
+
+def _lengthened(over: Decision, tally: Tally, bounds: Bounds, settled: float, rules: JudgeRules, drain_s: float) -> Decision | None:
+    """The decision, unless only an undecided queue stands behind its pass and half a window more has not yet passed."""
+    if bounds.good < needed_good(bounds.planned, rules.slo.target) or window_queue(tally) != "undecided":
+        return over
+    until = tally.layout.window[1] + extension_s(tally, drain_s)
+    if settled < until:
+        return None
+    return msgspec.structs.replace(over, queue_until=until) if until > tally.layout.window[1] else over
+
+
+def drain_left_s(tally: Tally, now: float, drain_s: float) -> float | None:
+    """Seconds until the requests that are still undecided after the window count as missed; None while none are waited for."""
+    end = tally.layout.window[1]
+    bounds = tally.bounds(now - REPORT_DELAY_S)
+    if now < end or bounds.good + bounds.bad == bounds.planned:
+        return None
+    return max(0.0, end + drain_s - now)
 
 
 def decide_ramp(tally: Tally, now: float, rules: JudgeRules, drain_s: float = 120.0) -> Decision | None:

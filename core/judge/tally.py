@@ -38,15 +38,19 @@ class Tally:
         segment: NDArray[np.int32],
         output_tokens: NDArray[np.int64],
         slo: Slo,
+        input_tokens: NDArray[np.int64] | None = None,
     ) -> None:
         """Arrays of the drawn plan, one entry per request: offset after `start_at` in seconds, segment, tokens asked for.
 
+        `input_tokens` None: not known, and the result has no length classes.
         Raises ValueError for arrays that do not fit together or are not in the order of time.
         """
         self.order: Final = order
         self.slo: Final = slo
         self.layout: Final = Layout.of(order, offsets_s, segment)
         self.measured: Final = self.layout.of_role("measured")
+        self.input_tokens: Final = input_tokens
+        self.output_tokens: Final = output_tokens
         self._segment = segment.tolist()
         self._asked = output_tokens.tolist()
         self._traffic = Traffic(offsets_s.size)
@@ -143,6 +147,11 @@ class Tally:
         return int(late_first + late_last)
 
     # --- what else readers ask ------------------------------------------------------------------------------------
+
+    @property
+    def measured_indices(self) -> NDArray[np.int64]:
+        """Which requests of the plan are measured, in its order."""
+        return np.concatenate([np.arange(0), *(np.arange(*self.layout.slices[i]) for i in self.measured)])
 
     @property
     def records(self) -> list[RequestRecord]:

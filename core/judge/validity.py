@@ -3,6 +3,7 @@
 Void is never evidence: it says that the client, the workload or somebody else was measured, not the server at that rate.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -11,6 +12,7 @@ from core.judge.slo import tpot_s
 from core.judge.wording import classes, count, duration, plain
 from core.records import Percentiles, RequestRecord
 
+_DUST = 1e-9
 LATE_OK_S, LATE_OK_SHARE = 0.010, 0.05
 """Simulated: with a TTFT limit of 0.8 s, stalls with a lateness p99 of 90 ms left the attainment as it was (sd 0.2 points);
 an honest client is at 1 to 6 ms. So up to 5 % of the limit nothing is said, ..."""
@@ -18,6 +20,10 @@ an honest client is at 1 to 6 ms. So up to 5 % of the limit nothing is said, ...
 LATE_VOID_SHARE, LATE_VOID_S = 0.20, 0.100
 """... and from 20 % of it (0.4 s stalls moved single repeats by 0.7 points, 1 s stalls by 1 to 7) the repeat is void.
 Without a TTFT limit there is nothing to take a share of: 100 ms."""
+
+STALLED_SHARE = 0.05
+"""The client reports the longest stall of its loop twice a second. One in 20 reports above the limit of lateness may be a
+machine that is shared; a loop that stands still for 300 ms in every second has it in every other one."""
 
 MAX_PREFIX_HITS = 0.01
 MIN_OUTPUT_SHARE = 0.95
@@ -57,6 +63,32 @@ def late(lateness_s: Percentiles, ttft_limit_s: float | None) -> str | None:
         else f"a send was late by {duration(lateness_s.max)}, more than the TTFT limit itself"
     )
     return f"the client, not the server: {what}; give the client more CPU"
+
+
+def stalled(lags_s: Sequence[float], ttft_limit_s: float | None) -> str | None:
+    """A client that stood still again and again, by the longest stall of its loop in each of its reports, in seconds.
+
+    What arrives during a stall is stamped late, whatever the lateness of the sends. A single stall is not void.
+    """
+    limit_s = lateness_limit_s(ttft_limit_s)
+    over = [lag for lag in lags_s if lag > limit_s]
+    if len(over) < 2 or len(over) <= STALLED_SHARE * len(lags_s):
+        return None
+    return (
+        f"the client, not the server: it stood still for more than {duration(limit_s)} in {len(over)} of "
+        f"{len(lags_s)} reports ({duration(max(over))} at worst); give the client more CPU"
+    )
+
+
+def too_few(planned: int, target: float) -> str | None:
+    """A window of fewer than 1/(1-q) requests, where such a small one must not count; a target of 100 % allows no miss at
+    any number, so there no number is too few."""
+    if not planned or target >= 1 or planned * (1 - target) >= 1 - _DUST:
+        return None
+    return (
+        f"no miss is allowed: the window has only {count(planned, 'request')}, and a target of {plain(target)} lets one in "
+        f"{math.ceil(1 / (1 - target) - _DUST)} miss; measure longer"
+    )
 
 
 def unsent(requests: int) -> str | None:

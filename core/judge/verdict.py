@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.judge import caveats, validity
+from core.judge.blocks import worst_block
+from core.judge.buckets import buckets
+from core.judge.lengthening import window_queue
 from core.judge.readings import Readings
 from core.judge.slo import allowed_misses, needed_good, too_many_errors
-from core.judge.stability import queue_verdict
 from core.judge.stopping import REPORT_DELAY_S, Decision, decide_ramp, decide_step, error_text, out_of_reach, within_reach
 from core.judge.summary import Latencies, Rates
 from core.judge.tally import Tally
@@ -48,6 +50,7 @@ class _Evidence:
     ok: Sequence[RequestRecord]
     latencies: Latencies
     queue: QueueVerdict | None
+    rates: Rates
 
     @property
     def closed(self) -> bool:
@@ -59,6 +62,21 @@ class _Evidence:
     def whole_window(self) -> bool:
         """Whether all of the window was offered, at one rate."""
         return self.decision is not None and self.decision.kind in _WHOLE_WINDOW and not _is_ramp(self.tally)
+
+    @property
+    def uncurtailed(self) -> bool:
+        """Whether besides every request in it counts as decided."""
+        return self.whole_window and self.closed
+
+    @property
+    def loop_lags_s(self) -> list[float]:
+        """The client's longest stall in each of its reports."""
+        return [tick.loop_lag_max_s for tick in self.ticks]
+
+    @property
+    def loop_lag_max_s(self) -> float | None:
+        """The longest of all; None without any report."""
+        return max([*self.loop_lags_s, *([self.done.loop_lag_max_s] if self.done else [])], default=None)
 
 
 def judge_repeat(
@@ -96,7 +114,7 @@ def _gather(
     server: ServerInfo,
 ) -> _Evidence:
     ok = [r for r in tally.measured_records if r.ending == "ok"]
-    latencies = Latencies.of(ok)
+    bounds = tally.bounds(now - REPORT_DELAY_S)
     return _Evidence(
         tally=tally,
         decision=decision,
@@ -105,10 +123,11 @@ def _gather(
         ticks=ticks,
         done=done,
         server=server,
-        bounds=tally.bounds(now - REPORT_DELAY_S),
+        bounds=bounds,
         ok=ok,
-        latencies=latencies,
-        queue=_queue(tally, decision, latencies.e2e_s.mean),
+        latencies=Latencies.of(ok),
+        queue=_queue(tally, decision),
+        rates=Rates.of(tally, bounds.planned, bounds.good, _cut_at(tally, done, now)),
     )
 
 
@@ -116,23 +135,24 @@ def _is_ramp(tally: Tally) -> bool:
     return len(tally.measured) > 1
 
 
-def _queue(tally: Tally, decision: Decision | None, mean_e2e_s: float | None) -> QueueVerdict | None:
-    """Of the whole window at one rate; anything less has no verdict."""
-    start, end = tally.layout.window
-    if decision is None or decision.kind not in _WHOLE_WINDOW or _is_ramp(tally) or end <= start:
+def _queue(tally: Tally, decision: Decision | None) -> QueueVerdict | None:
+    """Of the whole window at one rate, and of what a repeat was lengthened by; anything less has no verdict."""
+    if decision is None or decision.kind not in _WHOLE_WINDOW:
         return None
-    traffic = tally.traffic
-    return queue_verdict(traffic.sent_at, traffic.first_at, traffic.ended_at, start, end, mean_e2e_s)
+    return window_queue(tally, decision.queue_until)
 
 
 def _void_reasons(e: _Evidence) -> Iterable[str | None]:
     tally, layout, slo = e.tally, e.tally.layout, e.rules.slo
     rate_rps = layout.segments[tally.measured[0]].rate_rps if tally.measured else 0.0
     yield validity.nothing_planned(e.bounds.planned, layout.length_s("measured"), rate_rps)
+    if e.rules.strict and not _is_ramp(tally):
+        yield validity.too_few(e.bounds.planned, slo.target)
     yield validity.client_failed(tally.records)
     never_sent = e.bounds.planned - e.bounds.sent if e.decision is not None and e.decision.kind == "drained" else 0
     yield validity.unsent(max(never_sent, e.done.unsent if e.done else 0))
     yield validity.late(tally.lateness_s, slo.ttft_s)
+    yield validity.stalled(e.loop_lags_s, slo.ttft_s)
     yield validity.restarted(e.readings.breaks)
     if e.rules.cold:
         yield validity.warm_prompts(e.readings.prefix_hit_frac, e.ok)
@@ -178,9 +198,9 @@ def _attained(e: _Evidence, decision: Decision) -> str:
 
 def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[str | None]:
     slo, layout = e.rules.slo, e.tally.layout
-    lags_s = [tick.loop_lag_max_s for tick in e.ticks] + ([e.done.loop_lag_max_s] if e.done else [])
     yield caveats.lateness(e.tally.lateness_s, slo.ttft_s)
-    yield caveats.loop_lag(max(lags_s, default=0.0), slo.ttft_s)
+    if validity.stalled(e.loop_lags_s, slo.ttft_s) is None:
+        yield caveats.loop_lag(e.loop_lag_max_s or 0.0, slo.ttft_s)
     yield caveats.unread(len(e.readings.samples), e.server.metrics_url)
     yield caveats.several_processes(e.readings.breaks)
     yield caveats.no_usage(e.ok)
@@ -192,15 +212,22 @@ def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[str | None]:
     yield caveats.short_warmup(layout.length_s("warmup"), e.latencies.e2e_s.mean)
     if verdict == "pass" and e.closed:
         yield caveats.by_one_request(e.bounds.good, e.bounds.planned, slo.target)
+    until = e.decision.queue_until if e.decision else None
+    yield caveats.lengthened(None if until is None else until - layout.window[1])
     yield caveats.queue_undecided(e.queue)
+    yield caveats.no_success(len(e.ok), e.bounds.planned)
     yield caveats.few_values(e.latencies.e2e_s.n)
+    if e.latencies.tpot_s.n != e.latencies.e2e_s.n:
+        yield caveats.few_values(e.latencies.tpot_s.n, "TPOT")
+    if e.closed:
+        yield caveats.token_rate_off(e.rates.output_tps, [r.output_tokens for r in e.ok], e.rates.served_rps)
 
 
 def _result(e: _Evidence, verdict: RepeatVerdict, reason: str, warnings: Sequence[str], now: float) -> RepeatResult:
     """One line per field of the result."""
     tally, bounds, readings, start_at = e.tally, e.bounds, e.readings, e.tally.order.start_at
     attainment = bounds.good / bounds.planned if e.closed and bounds.planned else None
-    rates = Rates.of(tally, bounds.planned, bounds.good, _cut_at(e, now))
+    rates = e.rates
     return RepeatResult(
         index=tally.order.repeat,
         order=tally.order.order,
@@ -232,6 +259,9 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: str, warnings: Sequenc
         waiting_max=readings.highest("waiting", since=start_at),
         running_max=readings.highest("running", since=start_at),
         prefix_hit_frac=readings.prefix_hit_frac,
+        worst_block=worst_block(tally, e.latencies.e2e_s.mean) if e.uncurtailed else None,
+        buckets=buckets(tally, closed=e.closed),
+        loop_lag_max_s=e.loop_lag_max_s,
         warmup_s=tally.layout.length_s("warmup"),
         measure_s=tally.layout.length_s("measured"),
         curtailed=not e.closed,
@@ -240,7 +270,7 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: str, warnings: Sequenc
     )
 
 
-def _cut_at(e: _Evidence, now: float) -> float:
+def _cut_at(tally: Tally, done: LoadDone | None, now: float) -> float:
     """When the load was stopped: at the verdict, at the first request that was cut off, or when the generator was done."""
-    known = (now, e.tally.stopped_at, e.done.t if e.done else None)
+    known = (now, tally.stopped_at, done.t if done else None)
     return min(t for t in known if t is not None)

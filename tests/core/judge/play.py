@@ -45,6 +45,7 @@ class Request:
     ending: Ending = "ok"
     gaps: GapSummary = field(default_factory=GapSummary)
     prompt: int | None = 512
+    asked_input: int = 512
     usage: bool = True
 
     def events(self, index: int, due: float, order: int = 7) -> list[RequestEvent]:
@@ -69,7 +70,7 @@ class Request:
                     first_tokens=self.first_tokens if self.first is not None else 0,
                     output_tokens=self.output if self.last is not None else 0,
                     prompt_tokens=self.prompt,
-                    asked_input=512,
+                    asked_input=self.asked_input,
                     asked_output=self.asked,
                     ending=self.ending,
                     finish_reason="length" if self.ending == "ok" else None,
@@ -141,6 +142,7 @@ class Play:
             np.repeat(np.arange(len(self.segments)), [len(part) for part in self.requests]).astype(np.int32),
             np.array([r.asked for r in self.flat], dtype=np.int64),
             slo,
+            np.array([r.asked_input for r in self.flat], dtype=np.int64),
         )
 
     def played(self, until: float = float("inf"), slo: Slo = SLO) -> Tally:
@@ -183,8 +185,8 @@ def apply(tally: Tally, events: Iterable[RequestEvent]) -> None:
                 tally.ended(event)
 
 
-def rules(slo: Slo = SLO, *, curtail_pass: bool = True, cold: bool = True) -> JudgeRules:
-    return JudgeRules(slo=slo, expected_e2e_s=1.0, curtail_pass=curtail_pass, cold=cold)
+def rules(slo: Slo = SLO, *, curtail_pass: bool = True, cold: bool = True, strict: bool = False) -> JudgeRules:
+    return JudgeRules(slo=slo, expected_e2e_s=1.0, curtail_pass=curtail_pass, cold=cold, strict=strict)
 
 
 def aborted(play: Play, at: float, slo: Slo = SLO) -> Tally:
@@ -204,7 +206,7 @@ def aborted(play: Play, at: float, slo: Slo = SLO) -> Tally:
                 t_sent=e.t_sent,
                 t_first=t_first,
                 t_end=START + at,
-                asked_input=512,
+                asked_input=play.flat[index].asked_input,
                 asked_output=play.flat[index].asked,
                 ending="aborted",
             )

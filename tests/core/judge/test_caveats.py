@@ -58,6 +58,42 @@ def test_percentiles_of_few_values(n: int, word: str | None) -> None:
     assert (text is None) if word is None else (text is not None and word in text)
 
 
+def test_few_values_of_one_latency_name_it() -> None:
+    assert caveats.few_values(5, "TPOT") == "TPOT: p95 and p99 are over only 5 answers, so hardly more than the slowest"
+
+
+def test_no_success_has_words() -> None:
+    assert caveats.no_success(0, 40) == "none of 40 requests ended well, so there are no latencies"
+    assert caveats.no_success(1, 40) is None
+    assert caveats.no_success(0, 0) is None
+
+
+def test_a_lengthened_step_is_told() -> None:
+    assert caveats.lengthened(None) is None
+    assert "lengthened by 20 s" in (caveats.lengthened(20.0) or "")
+
+
+@pytest.mark.parametrize(
+    ("output_tps", "outputs", "served_rps", "off"),
+    [
+        (2000.0, [256] * 100, 7.8125, False),
+        (2000.0, [256] * 100, 7.45, False),
+        (2000.0, [256] * 100, 7.4, True),
+        (2000.0, [256] * 100, 8.3, True),
+        (2000.0, [56, 456] * 50, 7.4, False),
+        (2000.0, [56, 456] * 500, 7.4, True),
+        (0.0, [256], 1.0, True),
+        (0.0, [], 0.0, False),
+        (10.0, [], 1.0, False),
+        (10.0, [256], 0.0, False),
+        (0.0, [0, 0], 1.0, False),
+    ],
+)
+def test_token_rate_against_request_rate(output_tps: float, outputs: list[int], served_rps: float, off: bool) -> None:
+    """2000 tokens/s over 256 tokens are 7.8 requests/s; lengths that vary may move that by two standard errors."""
+    assert (caveats.token_rate_off(output_tps, outputs, served_rps) is not None) == off
+
+
 def test_answers_without_tpot_or_usage_are_counted() -> None:
     one = record(Request(first=0.3, last=0.3, output=1, asked=1))
     assert caveats.no_tpot([one, record(Request())], SLO) == (

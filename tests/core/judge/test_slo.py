@@ -1,9 +1,11 @@
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core.config import Slo
-from core.judge.slo import allowed_misses, e2e_s, good, needed_good, sure_miss_at, too_many_errors, tpot_s, ttft_s
+from core.judge.slo import allowed_misses, e2e_s, floor, good, needed_good, sure_miss_at, too_many_errors, tpot_s, ttft_s
 from core.records import Ending
 from tests.core.judge.play import START, Request, record
 
@@ -104,3 +106,17 @@ def test_one_error_in_a_hundred_is_allowed_at_one_percent() -> None:
     assert too_many_errors(2, 100, 0.01)
     assert too_many_errors(1, 99, 0.01)
     assert not too_many_errors(3, 300, 0.01)
+
+
+def test_the_floor_takes_each_end_for_itself() -> None:
+    assert floor([]) is None
+    assert floor([(0.97, 0.97), (0.5, 0.99), (0.93, 0.98)]) == (0.5, 0.97)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted), min_size=1), st.data())
+def test_the_floor_holds_the_least_final_attainment(ends: list[list[float]], data: st.DataObject) -> None:
+    """Wherever in its interval each repeat ends, the minimum over them is in the floor."""
+    final = [data.draw(st.floats(low, high)) for low, high in ends]
+    found = floor([(low, high) for low, high in ends])
+    assert found is not None
+    assert found[0] <= min(final) <= found[1]

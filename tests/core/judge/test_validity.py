@@ -168,3 +168,45 @@ def test_a_window_without_requests() -> None:
     assert validity.nothing_planned(0, 40.0, 0.01) == (
         "no request was planned in the window (40 s at 0.01 requests/s): measure longer or faster"
     )
+
+
+@pytest.mark.parametrize(
+    ("lags", "void"),
+    [
+        ([], False),
+        ([0.3], False),
+        ([0.3] + [0.01] * 4, False),
+        ([0.3] * 2 + [0.01] * 38, False),
+        ([0.3] * 3 + [0.01] * 38, True),
+        ([0.16] * 40, False),
+        ([0.161] * 40, True),
+        ([0.3, 0.01] * 20, True),
+        ([2.0] + [0.01] * 90, False),
+    ],
+)
+def test_a_client_that_stands_still_again_and_again(lags: list[float], void: bool) -> None:
+    """Reports twice a second; with a TTFT limit of 0.8 s, stalls of up to 160 ms are nothing."""
+    assert (validity.stalled(lags, 0.8) is not None) == void
+
+
+def test_the_limit_of_a_stall_is_that_of_lateness() -> None:
+    assert validity.stalled([0.3, 0.01] * 20, 1.5) is None
+    assert validity.stalled([0.11] * 20, None) is not None
+    assert validity.stalled([0.3, 0.01] * 20, 0.8) == (
+        "the client, not the server: it stood still for more than 160 ms in 20 of 40 reports (300 ms at worst); "
+        "give the client more CPU"
+    )
+
+
+@pytest.mark.parametrize(
+    ("planned", "target", "void"),
+    [(0, 0.95, False), (1, 0.95, True), (19, 0.95, True), (20, 0.95, False), (99, 0.99, True), (100, 0.99, False), (5, 1.0, False)],
+)
+def test_a_window_that_allows_no_miss(planned: int, target: float, void: bool) -> None:
+    assert (validity.too_few(planned, target) is not None) == void
+
+
+def test_a_window_that_allows_no_miss_says_what_it_takes() -> None:
+    assert validity.too_few(12, 0.95) == (
+        "no miss is allowed: the window has only 12 requests, and a target of 95 % lets one in 20 miss; measure longer"
+    )

@@ -1,21 +1,18 @@
 """From a repeat that is over to its result."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-import msgspec
 import pytest
 
 from core.config import Slo
-from core.judge.tally import Tally
 from core.judge.verdict import Decision, decide_step, judge_repeat
-from core.records import Bounds, GapSummary, LoadDone, LoadTick, RepeatResult, ServerInfo, ServerSample
+from core.records import Bounds, GapSummary, LoadTick, ServerInfo
+from tests.core.judge.judging import COMPLETE, OVER, judge, lagging
 from tests.core.judge.play import (
     GOOD,
     HANGS,
     REFUSED,
     SERVER,
-    SLO,
     SLOW,
     START,
     Play,
@@ -29,26 +26,6 @@ from tests.core.judge.play import (
     warmup,
 )
 from tests.core.judge.test_readings import sample
-
-COMPLETE = Decision(kind="complete", reason="every measured request is decided")
-OVER = START + 100.0
-
-
-def judge(
-    tally: Tally,
-    decision: Decision | None = COMPLETE,
-    *,
-    slo: Slo = SLO,
-    samples: Sequence[ServerSample] = (),
-    ticks: Sequence[LoadTick] = (),
-    unsent: int = 0,
-    done_at: float = 100.0,
-    server: ServerInfo = SERVER,
-) -> RepeatResult:
-    done = LoadDone(order=7, t=START + done_at, sent=tally.sent_count, unsent=unsent, cpu_frac=0.1, loop_lag_max_s=0.001)
-    result = judge_repeat(tally, decision, START + done_at, rules(slo), samples, ticks, done, server)
-    msgspec.json.encode(result)
-    return result
 
 
 def test_a_pass_with_its_numbers() -> None:
@@ -124,6 +101,7 @@ def test_every_request_failing_is_a_fail_without_latencies() -> None:
     assert (result.verdict, result.attainment) == ("fail", 0.0)
     assert result.ttft_s.n == result.tpot_s.n == result.e2e_s.n == result.itl_s.n == 0
     assert result.ttft_s.p95 is None
+    assert "none of 20 requests ended well, so there are no latencies" in result.warnings
 
 
 def test_failures_are_misses_and_in_no_latency() -> None:
@@ -250,6 +228,8 @@ def test_nothing_planned_is_void() -> None:
         (step(*[SLOW] * 20), {"samples": [sample(-1, hits=0, queries=0), sample(9, hits=50, queries=5000)]}, "not cold"),
         (step(*[SLOW] * 20), {"samples": [sample(-1, success=0, running=0), sample(99, success=30, running=0)]}, "others used"),
         (step(*[replace(SLOW, gaps=GapSummary(n=20, under_1ms=20))] * 20), {}, "tokens arrive in clumps"),
+        (step(*[SLOW] * 20), {"ticks": lagging(*[0.3, 0.001] * 10)}, "stood still for more than 160 ms in 10 of 20 reports"),
+        (step(*[SLOW] * 19), {"strict": True}, "no miss is allowed"),
     ],
 )
 def test_void_comes_before_fail(play: Play, extra: dict[str, object], words: str) -> None:

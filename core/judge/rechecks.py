@@ -1,0 +1,42 @@
+"""What a finished step says about how it was run: whether its warm-up must be done again, and how its repeats scatter."""
+
+import statistics
+from collections.abc import Sequence
+
+from core.judge.caveats import WARM_E2E
+from core.judge.modes import WARMUP_S
+from core.judge.wording import count
+from core.records import RepeatResult
+
+WARMUP_TOLERANCE = 0.05
+"""The warm-up's own effect changes little from 1.9 to 2.0 mean durations; a step costs minutes."""
+
+WIDE_SPREAD = 0.03
+"""Between honest 60 s repeats at the knee of simulated replicas the standard deviation was 3 to 13 points (2 on a flat curve)."""
+
+
+def too_short_warmup(result: RepeatResult) -> float | None:
+    """The mean E2E in seconds by which the warm-up of this repeat has to be planned anew; None where it will do.
+
+    Only a pass is doubted, since an empty start flatters a server and a fail stands all the more. A warm-up that was as long as
+    one may be is left as it is.
+    """
+    e2e_s = result.e2e_s.mean
+    if result.verdict != "pass" or e2e_s is None:
+        return None
+    wanted_s = min(WARM_E2E * e2e_s, WARMUP_S[1])
+    return e2e_s if result.warmup_s < (1 - WARMUP_TOLERANCE) * wanted_s else None
+
+
+def spread_note(results: Sequence[RepeatResult]) -> str | None:
+    """For a step whose repeats differ widely, so that nobody takes it for a fault; None for fewer than two whole repeats.
+
+    Repeats that were cut short have no attainment to compare.
+    """
+    attained = [r.attainment for r in results if r.verdict in ("pass", "fail") and r.attainment is not None]
+    if len(attained) < 2 or (spread := statistics.stdev(attained)) <= WIDE_SPREAD:
+        return None
+    return (
+        f"attainment varies by {100 * spread:.1f} points (standard deviation) over {count(len(attained), 'repeat')}: "
+        "more than 3 points are normal near the knee"
+    )

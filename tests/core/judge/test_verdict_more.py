@@ -1,0 +1,72 @@
+"""What stands beside a verdict: stalls of the client, small samples, worst blocks, classes of length."""
+
+from dataclasses import replace
+
+from core.judge.verdict import Decision, judge_repeat
+from core.records import WorstBlock
+from tests.core.judge.judging import COMPLETE, OVER, judge, lagging
+from tests.core.judge.play import GOOD, SERVER, SLOW, Request, aborted, ramp, rules, step
+
+
+def test_a_single_stall_of_the_client_is_a_warning() -> None:
+    result = judge(step(*[GOOD] * 100).played(), ticks=lagging(0.3, *[0.001] * 30))
+    assert (result.verdict, result.loop_lag_max_s) == ("pass", 0.3)
+    assert any("the client stood still for 300 ms" in text for text in result.warnings)
+
+
+def test_a_client_that_is_blocked_every_second_is_void_and_told_once() -> None:
+    result = judge(step(*[GOOD] * 100).played(), ticks=lagging(*[0.001, 0.31] * 15))
+    assert (result.verdict, result.loop_lag_max_s) == ("void", 0.31)
+    assert not any("stood still" in text for text in result.warnings)
+    silent = judge_repeat(step(*[GOOD] * 100).played(), COMPLETE, OVER, rules(), [], [], None, SERVER)
+    assert silent.loop_lag_max_s is None
+
+
+def test_a_window_that_allows_no_miss_warns_and_is_void_only_where_rules_are_strict() -> None:
+    tally = step(*[GOOD] * 19).played()
+    lax, strict = judge(tally), judge(tally, strict=True)
+    assert (lax.verdict, strict.verdict) == ("pass", "void")
+    assert "no miss is allowed: of 19 requests, one slow one fails this step" in lax.warnings
+    assert judge(step(*[GOOD] * 20).played(), strict=True).verdict == "pass"
+    ramped = judge(ramp([GOOD] * 4, [GOOD] * 4).played(), strict=True)
+    assert ramped.verdict == "unjudged", "segments of a ramp are short, and judge nothing"
+
+
+def test_worst_block_of_a_whole_repeat_alone() -> None:
+    """Ten blocks of 4 s for requests of 1 s; those due in [16, 20) miss."""
+    play = step(*[GOOD] * 40, *[SLOW] * 10, *[GOOD] * 50, measure_s=40.0)
+    result = judge(play.played())
+    assert result.worst_block == WorstBlock(from_s=16.0, to_s=20.0, attainment=0.0)
+    assert judge(aborted(play, at=30.0), Decision(kind="fail", reason="-"), done_at=30.0).worst_block is None
+    assert judge(step(*[GOOD] * 20, measure_s=7.9).played()).worst_block is None
+
+
+def test_classes_of_length_stand_beside_the_whole() -> None:
+    long = replace(GOOD, asked_input=4000, prompt=4000, first=0.9)
+    result = judge(step(*[GOOD] * 75, *[long] * 25).played())
+    assert [(b.input, b.n, b.attainment) for b in result.buckets] == [((512, 512), 75, 1.0), ((4000, 4000), 25, 0.0)]
+    assert result.attainment == 0.75
+
+
+def test_tpot_of_few_answers_is_marked_apart() -> None:
+    one_token = Request(first=0.3, last=0.3, output=1, asked=1)
+    result = judge(step(*[one_token] * 95, *[GOOD] * 5).played())
+    assert (result.e2e_s.n, result.tpot_s.n) == (100, 5)
+    assert "TPOT: p95 and p99 are over only 5 answers, so hardly more than the slowest" in result.warnings
+
+
+def test_token_and_request_rate_that_part_are_told() -> None:
+    """A backlog of long answers from the warm-up finishes in a window that sends short ones."""
+    long = Request(first=0.5, last=6.0, output=500, asked=500)
+    result = judge(step(*[GOOD] * 100, measure_s=10.0, warm=[long] * 40, warm_s=2.0).played())
+    assert any(text.startswith("token rate and request rate do not agree") for text in result.warnings)
+    even = judge(step(*[GOOD] * 100, measure_s=10.0, warm=[GOOD] * 20, warm_s=2.0).played())
+    assert not any("token rate" in text for text in even.warnings)
+
+
+def test_one_request_of_one_token_gives_numbers_and_words() -> None:
+    result = judge(step(Request(first=0.3, last=0.3, output=1, asked=1)).played())
+    assert (result.verdict, result.ttft_s.n, result.tpot_s.p50) == ("pass", 1, None)
+    said = " | ".join(result.warnings)
+    for words in ("of 1 request, one slow one fails", "1 of 1 answer had no token after", "are over only 1 answer"):
+        assert words in said
