@@ -235,3 +235,7 @@ class ProbeConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise UserError(
                 "The only limit is TPOT, but answers of one token have none; ask for more --output-tokens or set --ttft or --e2e."
             )
+        max_rps = math.inf if self.safety.max_rps is None else self.safety.max_rps
+        for rate_rps in (*self.method.rates_rps, self.method.hold_rps, self.method.require_rps):
+            if rate_rps is not None and rate_rps > max_rps:
+                raise UserError(f"{rate_rps:g} requests/s is asked for, but --max-rps allows {max_rps:g}; change one of them.")

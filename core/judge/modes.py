@@ -3,9 +3,11 @@
 The constants come from searches of simulated replicas with known knees (continuous batching, Poisson arrivals).
 """
 
+import math
+
 import msgspec
 
-from core.config import Mode, Safety, Slo
+from core.config import Method, Mode, Safety, Slo
 from core.records import Segment
 
 START_PER_IDLE = 2.0
@@ -24,21 +26,90 @@ WARMUP_BOOST = 1.5
 """An empty start flatters a server most just above its knee. 1.5x during the first of two mean E2E latencies settles it as
 well as 4 to 5 of them at 1.0x, and is at most 1.5 points of attainment too strict at the knee; 2x is 4 to 23 too strict."""
 
+WARMUP_GROWTH = 2.0
+"""Mean E2E grows two- to fourfold from idle to the knee, and by no more than this from one rate to the next."""
 
-class ModeRules(msgspec.Struct, frozen=True, kw_only=True):
-    """`repeats` of at least `measure_s` at each rate, until the ends are within `grid`, in about `budget_s`."""
+E2E_LONGEST = 2.2
+"""A repeat that is not curtailed waits for its slow requests: at simulated knees p95 of E2E is 2.3 to 2.5 times its mean."""
+
+HOLD_S = 24 * 3600.0
+HOLD_REQUESTS = 500_000
+"""One order of a held rate is drawn whole before it starts and kept account of in memory, so it must have an end."""
+
+
+class Stage(msgspec.Struct, frozen=True, kw_only=True):
+    """Judging rates by `repeats` of at least `measure_s` each, until two neighbours within `grid` (a ratio) differ."""
 
     repeats: int
     measure_s: float
     grid: float
-    budget_s: float
-    steps_expected: float
 
+
+class ModeRules(msgspec.Struct, frozen=True, kw_only=True):
+    """A search, in about `budget_s`. With `confirm`, what the search found only says where to look: the rates around it are
+    judged by that stage, and the time left over goes into bringing the clear fail within `clear_width` of the passing rate.
+
+    `confirms_expected`: repeats of the confirmation still to come, as a multiple of its `repeats`.
+    """
+
+    search: Stage
+    confirm: Stage | None = None
+    clear_width: float = 1.0
+    budget_s: float
+    confirms_expected: float = 0.0
+
+    @property
+    def final(self) -> Stage:
+        """The stage that may set the passing rate, and that judges lists, required and held rates."""
+        return self.confirm or self.search
+
+
+STEPS_EXPECTED = 2.5
+"""Full steps of the search after the ramp, on average over the simulated replicas."""
+
+_SHORT_SEARCH = Stage(repeats=1, measure_s=30.0, grid=1.42)
 
 MODES: dict[Mode, ModeRules] = {
-    "quick": ModeRules(repeats=1, measure_s=40.0, grid=1.42, budget_s=180.0, steps_expected=2.5),
+    "quick": ModeRules(search=Stage(repeats=1, measure_s=40.0, grid=1.42), budget_s=180.0),
+    "standard": ModeRules(
+        search=_SHORT_SEARCH,
+        confirm=Stage(repeats=3, measure_s=90.0, grid=1.10),
+        clear_width=1.25,
+        budget_s=900.0,
+        confirms_expected=2.0,
+    ),
+    "acceptance": ModeRules(
+        search=_SHORT_SEARCH,
+        confirm=Stage(repeats=10, measure_s=60.0, grid=1.08),
+        clear_width=1.15,
+        budget_s=3600.0,
+        confirms_expected=2.5,
+    ),
 }
-"""quick: 131 s on average (p95 183 s) over six simulated replicas, 2.5 steps after the ramp."""
+"""Over five simulated replicas with known knees, on average (p95): quick 157 s (224 s), standard 769 s (1029 s), acceptance
+2361 s (3530 s). The passing rate was above the true knee in 14, 3 and 0 % of the searches, the knee between the passing rate
+and the upper end in 79, 91 and 88 % (tests/benchmarks/knee_search.py)."""
+
+CAREFUL = Stage(repeats=2, measure_s=30.0, grid=1.42)
+"""Quick with two shorter repeats: 170 s (241 s), and above the true knee in 15 %."""
+
+
+def rules_of(method: Method) -> ModeRules:
+    """The rules of the mode with what the user set instead; the repeats and M that are set are those of the final stage."""
+    rules = MODES[method.mode]
+    final = CAREFUL if method.careful else rules.final
+    final = Stage(
+        repeats=final.repeats if method.repeats is None else method.repeats,
+        measure_s=final.measure_s if method.measure_s is None else method.measure_s,
+        grid=final.grid,
+    )
+    if rules.confirm is None:
+        search, confirm = final, None
+    else:
+        shorter_s = min(rules.search.measure_s, final.measure_s)
+        search, confirm = msgspec.structs.replace(rules.search, measure_s=shorter_s), final
+    budget_s = rules.budget_s if method.budget_s is None else method.budget_s
+    return msgspec.structs.replace(rules, search=search, confirm=confirm, budget_s=budget_s)
 
 
 def clip(value: float, low: float, high: float) -> float:
@@ -69,35 +140,86 @@ def warmup_s(e2e_s: float) -> float:
     return clip(2 * e2e_s, *WARMUP_S)
 
 
-def measured_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) -> float:
-    """M in seconds: as the mode says, but at least 5E and at least 5/(1-q) requests.
+def needed_s(slo: Slo, rate_rps: float) -> float:
+    """Seconds until 5/(1-q) requests have come: with fewer (100 at 95 %) a handful of slow ones decides.
 
-    Shorter than 5E, repeats scatter by ten points and more; with fewer than 5/(1-q) requests (100 at 95 %) a handful of
-    slow ones decides. A target of 100 % allows no miss at any count, so no count follows from it.
+    A target of 100 % allows no miss at any count, so no count follows from it.
     """
-    needed = 0.0 if slo.target == 1 else 5 / (1 - slo.target) / rate_rps
-    return max(rules.measure_s, 5 * e2e_s, needed)
+    return 0.0 if slo.target == 1 else 5 / (1 - slo.target) / rate_rps
 
 
-def step_cost_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) -> float:
-    """What one repeat takes if it passes: W + M + E, in seconds. One that fails is cut short."""
-    return warmup_s(e2e_s) + measured_s(rules, slo, rate_rps, e2e_s) + e2e_s
+def measured_s(measure_s: float, slo: Slo, rate_rps: float, e2e_s: float) -> float:
+    """M in seconds: as asked, but at least 5E (shorter, repeats scatter by ten points and more) and `needed_s`."""
+    return max(measure_s, 5 * e2e_s, needed_s(slo, rate_rps))
 
 
-def step_segments(rules: ModeRules, slo: Slo, safety: Safety, drain_s: float, rate_rps: float, e2e_s: float) -> tuple[Segment, ...]:
+def repeat_cost_s(measure_s: float, slo: Slo, rate_rps: float, e2e_s: float, *, curtail_pass: bool) -> float:
+    """What one repeat takes if it passes, in seconds: W + M, and E to its last requests, or longer when it waits for all of
+    them. One that fails is cut short."""
+    tail_s = e2e_s if curtail_pass else E2E_LONGEST * e2e_s
+    return warmup_s(e2e_s) + measured_s(measure_s, slo, rate_rps, e2e_s) + tail_s
+
+
+def planned_e2e_s(e2e_s: float, rate_rps: float, passed_rps: float | None) -> float:
+    """The mean E2E that a warm-up at a rate is planned for, when `e2e_s` was seen at `passed_rps` (None: on the idle server).
+
+    E grows with the rate, the faster the nearer the knee, and a warm-up that proves too short costs a whole repeat. It is
+    taken to grow as the square of the rate, and at most twofold: in simulated quick searches 0.14 repeats were done again
+    instead of 0.68, and 157 s were needed instead of 178, with as many brackets right and no more false passes.
+    """
+    if passed_rps is None:
+        return WARMUP_GROWTH * e2e_s
+    return e2e_s * clip((rate_rps / passed_rps) ** 2, 1.0, WARMUP_GROWTH)
+
+
+def step_segments(
+    measure_s: float,
+    slo: Slo,
+    safety: Safety,
+    drain_s: float,
+    rate_rps: float,
+    e2e_s: float,
+    warm_e2e_s: float | None = None,
+) -> tuple[Segment, ...]:
     """Warm-up in two halves, the measured part, and a tail that keeps the load up until the measured requests are decided.
 
-    Without a tail the last requests finish on an emptying server, which adds 8 to 12 points just above the knee.
+    `warm_e2e_s`: what the warm-up is planned for, E itself if None. Without a tail the last requests finish on an emptying
+    server, which adds 8 to 12 points just above the knee.
     """
-    half_s = warmup_s(e2e_s) / 2
+    limits_s = [limit for limit in (slo.ttft_s, slo.tpot_s, slo.e2e_s) if limit is not None]
+    return (
+        *_warmup(warmup_s(e2e_s if warm_e2e_s is None else warm_e2e_s), rate_rps, safety),
+        Segment(rate_rps=rate_rps, duration_s=measured_s(measure_s, slo, rate_rps, e2e_s), role="measured"),
+        Segment(rate_rps=rate_rps, duration_s=drain_s + max(limits_s), role="tail"),
+    )
+
+
+def hold_segments(measure_s: float, slo: Slo, safety: Safety, rate_rps: float, e2e_s: float) -> tuple[Segment, ...]:
+    """A warm-up as in a step, then measured stretches of M one after another, for a day or half a million requests."""
+    block_s = measured_s(measure_s, slo, rate_rps, e2e_s)
+    blocks = max(1, math.floor(min(HOLD_S, HOLD_REQUESTS / rate_rps) / block_s))
+    block = Segment(rate_rps=rate_rps, duration_s=block_s, role="measured")
+    return (*_warmup(warmup_s(e2e_s), rate_rps, safety), *[block] * blocks)
+
+
+def with_warmup(segments: tuple[Segment, ...], e2e_s: float, rate_rps: float, safety: Safety) -> tuple[Segment, ...]:
+    """The segments with a warm-up for requests of `e2e_s`, if that is longer than theirs; else the segments themselves.
+
+    E grows two- to fourfold from idle to the knee, so a warm-up planned for the last rate may be too short for this one.
+    """
+    planned_s = sum(segment.duration_s for segment in segments if segment.role == "warmup")
+    if warmup_s(e2e_s) <= planned_s * (1 + 1e-9):
+        return segments
+    rest = (segment for segment in segments if segment.role != "warmup")
+    return (*_warmup(warmup_s(e2e_s), rate_rps, safety), *rest)
+
+
+def _warmup(length_s: float, rate_rps: float, safety: Safety) -> tuple[Segment, Segment]:
     # The boosted half is load like any other: max_rps holds for it too, at the price of a slightly kinder warm-up there.
     boosted_rps = WARMUP_BOOST * rate_rps
     if safety.max_rps is not None:
         boosted_rps = min(boosted_rps, safety.max_rps)
-    limits_s = [limit for limit in (slo.ttft_s, slo.tpot_s, slo.e2e_s) if limit is not None]
     return (
-        Segment(rate_rps=boosted_rps, duration_s=half_s, role="warmup"),
-        Segment(rate_rps=rate_rps, duration_s=half_s, role="warmup"),
-        Segment(rate_rps=rate_rps, duration_s=measured_s(rules, slo, rate_rps, e2e_s), role="measured"),
-        Segment(rate_rps=rate_rps, duration_s=drain_s + max(limits_s), role="tail"),
+        Segment(rate_rps=boosted_rps, duration_s=length_s / 2, role="warmup"),
+        Segment(rate_rps=rate_rps, duration_s=length_s / 2, role="warmup"),
     )

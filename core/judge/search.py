@@ -1,18 +1,19 @@
-"""The ramp to the knee as a state machine without I/O: what to run next, given what was seen.
+"""The way to the knee as a state machine without I/O: what to run next, given what was seen.
 
 A fail is cheap and can be trusted, a pass is neither: a short ramp finds a failing rate fast, then full steps come down
-from it, and only a full step may set the rate that holds.
+from it, and only a full step may set the rate that holds. Standard and acceptance then judge the rates around it by all
+their repeats, and spend the time left over on the rate that clearly fails.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
 from core.config import ProbeConfig
-from core.judge import modes
-from core.judge.bracket import Bracket, conclude
+from core.judge import confirm, expect, modes, tighten
+from core.judge.bracket import Bracket, conclude, rate_text
+from core.judge.narrow import Ends
 from core.judge.singles import idle_e2e_s, why_infeasible
 from core.records import Answer, Outcome, Phase, RequestRecord, Segment, StepResult
 
@@ -24,10 +25,12 @@ OVERTIME = 1.3
 """Without a pass there is no answer yet, so the search may take this much of its budget to find one."""
 START_SHARE = 0.6
 """A step is begun if this share of its full length fits the budget: half of them fail, and those are cut short."""
+CONFIRM_SHARE = 0.5
+"""The same for a candidate of the confirmation while none has passed. With a pass in hand, all its repeats must fit."""
 E2E_GROWTH = 1.5
 """Mean E2E grows from idle to the knee (2 to 4 times in simulation); this is assumed until a step has passed."""
+HELD = "the rate was held for a day"
 _DUST = 1e-9
-"""Relative slack for a ratio of rates that were multiplied and rooted."""
 
 
 class Ramp(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,25 +69,30 @@ class Search:
     """Ask `next`, run what it says, `observe_*` how it ended, ask again, until Done.
 
     A step that ended void or unjudged is no evidence: observing it changes nothing and `next` asks for the rate again.
+    A Hold that was stopped ends with `answer_so_far("held", ...)`; one that ran out is asked for again, for up to a day.
     """
 
     def __init__(self, config: ProbeConfig) -> None:
         self._config = config
-        self._rules = modes.MODES[config.method.mode]
-        self._bracket = Bracket()
+        self._rules = modes.rules_of(config.method)
+        self._bracket = Bracket.of(config.method)
         self._idle_e2e_s: float | None = None
         self._e2e_s = 0.0
+        self._e2e_at_rps: float | None = None
+        self._list = _listed(config)
+        self._judged: set[float] = set()
         self._ramp: tuple[Segment, ...] = ()
         self._ramp_over = False
         self._ramp_passed_rps: float | None = None
         self._budget_s = self._rules.budget_s
         self._answer: Answer | None = None
-        self._began_s: float | None = None
+        self._running: Action | None = None
+        self._began_s = 0.0
 
     def next(self, elapsed_s: float) -> Action:
         """What to do now; `elapsed_s` is the time since load began, for the budget. Raises RuntimeError before the singles."""
         action = self._decide(elapsed_s)
-        self._began_s = elapsed_s
+        self._running, self._began_s = action, elapsed_s
         if isinstance(action, Done):
             self._answer = action.answer
         return action
@@ -95,49 +103,70 @@ class Search:
         if reason is not None or idle_s is None:
             self._answer = Answer(outcome="infeasible", message=f"infeasible at any rate: {reason}")
             return
+        method = self._config.method
         self._idle_e2e_s = self._e2e_s = idle_s
-        start_rps = self._config.method.start_rps or modes.START_PER_IDLE / idle_s
-        self._ramp = modes.ramp_segments(start_rps, idle_s, self._config.safety.max_rps)
+        if method.rates_rps or method.hold_rps is not None:
+            self._e2e_s *= E2E_GROWTH
+        else:
+            start_rps = method.start_rps or modes.START_PER_IDLE / idle_s
+            self._ramp = modes.ramp_segments(start_rps, idle_s, self._config.safety.max_rps)
 
     def observe_ramp(self, passed_rps: float | None, failed_rps: float | None) -> None:
         """`passed_rps`: the segment before the failing one (None: none); `failed_rps`: the failing one (None: none failed)."""
-        self._began_s, self._ramp_over = None, True
+        self._running, self._ramp_over = None, True
         self._ramp_passed_rps = passed_rps
         self._bracket.add_ramp(failed_rps)
         if passed_rps is not None:
             self._e2e_s *= E2E_GROWTH
-        # What 5E or 5/(1-q) requests need beyond the mode's own M is added: the number of requests wins over the budget.
-        longer_s = self._measured_s(self._candidate()) - self._rules.measure_s
-        self._budget_s += self._rules.steps_expected * longer_s
+        self._extend_budget(self._ends().candidate())
 
     def observe_step(self, result: StepResult, mean_e2e_s: float | None) -> None:
         """How a step ended; `mean_e2e_s` over its measured requests becomes E when it passed."""
-        self._began_s = None
+        self._running = None
         self._bracket.add_step(result)
+        if result.phase == "list" and result.verdict in ("pass", "fail", "mixed"):
+            self._judged.add(result.rate_rps)
         if result.verdict == "pass" and mean_e2e_s is not None:
             self._e2e_s = max(mean_e2e_s, self._idle_e2e_s or 0.0)
+            self._e2e_at_rps = result.rate_rps
+
+    @property
+    def require_met(self) -> bool | None:
+        """Whether the required rate passed its own step; None without one, or while that was not judged."""
+        if self._config.method.require_rps is None:
+            return None
+        infeasible = self._answer is not None and self._answer.outcome == "infeasible"
+        return False if infeasible else self._bracket.required_met
 
     def left_s(self, elapsed_s: float) -> float | None:
-        """Expected seconds to the answer: the rest of what runs now and the steps still expected; None when not known.
+        """Expected seconds to the answer: the rest of what runs now and what is still expected; None when not known.
 
-        A step counts as W + M + E, the ramp as its first five segments.
+        A repeat counts as W + M and a tail, the ramp as its first five segments. A held rate has no end.
         """
         if self._answer is not None:
             return 0.0
-        if not self._ramp:
+        if self._idle_e2e_s is None or self._config.method.hold_rps is not None:
             return None
-        step_s = self._cost_s(self._candidate())
-        if self._ramp_over:
-            steps = self._steps_expected()
-            now_s, later_s = min(steps, 1.0) * step_s, max(steps - 1, 0.0) * step_s
-        else:
-            now_s = sum(segment.duration_s for segment in self._ramp[: modes.RAMP_SEGMENTS_EXPECTED])
-            later_s = self._rules.steps_expected * step_s
-        spent_s = 0.0 if self._began_s is None else max(0.0, elapsed_s - self._began_s)
-        return max(0.0, now_s - spent_s) + later_s
+        action = self._running or self._decide(elapsed_s)
+        spent_s = 0.0 if self._running is None else max(0.0, elapsed_s - self._began_s)
+        return max(0.0, self._now_s(action) - spent_s) + self._later_s(action, elapsed_s)
+
+    def expected_s(self) -> float | None:
+        """The whole time expected, in seconds; for before the load starts. None for a held rate, and before the singles."""
+        return self.left_s(0.0)
+
+    def expected_text(self) -> str:
+        """The same in one or two sentences: the second when it is longer than the mode's budget, with the reason."""
+        if self._config.method.hold_rps is not None:
+            return "Expected time: until it is stopped."
+        total_s = self.expected_s()
+        if total_s is None or self._answer is not None:
+            return "Expected time: not known."
+        rate_rps = min(self._list) if self._list and not self._ramp else self._usual_rps()
+        return expect.text(self._config.method.mode, self._rules, self._config.slo, rate_rps, self._e2e_s, total_s)
 
     def answer_so_far(self, outcome: Outcome, message: str) -> Answer:
-        """What is known when the run has to end now (interrupted, void, server lost)."""
+        """What is known when the run has to end now (interrupted, held, void, server lost)."""
         return Answer(outcome=outcome, message=message, knee=self._bracket.knee())
 
     # --- what to do next ---
@@ -145,80 +174,205 @@ class Search:
     def _decide(self, elapsed_s: float) -> Action:
         if self._answer is not None:
             return Done(answer=self._answer)
-        if not self._ramp:
+        if self._idle_e2e_s is None:
             raise RuntimeError("observe_singles comes before next: the first rate follows from the idle latency")
-        if not self._ramp_over:
+        if self._config.method.hold_rps is not None:
+            return self._hold(self._config.method.hold_rps, elapsed_s)
+        if self._ramp and not self._ramp_over:
             return Ramp(segments=self._ramp)
-        return self._narrow(elapsed_s)
+        if to_judge := [rate for rate in self._list if rate not in self._judged]:
+            return self._step("list", to_judge[0])
+        return self._narrow(elapsed_s) if self._ramp else self._done(self._seen())
+
+    def _hold(self, rate_rps: float, elapsed_s: float) -> Hold | Done:
+        if elapsed_s >= modes.HOLD_S:
+            return Done(answer=self.answer_so_far("held", HELD))
+        config, measure_s = self._config, self._rules.final.measure_s
+        return Hold(segments=modes.hold_segments(measure_s, config.slo, config.safety, rate_rps, self._e2e_s))
 
     def _narrow(self, elapsed_s: float) -> Step | Done:
         """Full steps until the ends are within the grid, or the time is used up, or nothing is left to try."""
-        passed_rps, failed_rps = self._bracket.passed_rps, self._bracket.failed_rps
-        rate_rps = self._candidate()
-        if passed_rps is not None and failed_rps is None:
-            return self._done("at_least")
-        if passed_rps is not None and failed_rps is not None:
-            if self._near(passed_rps, failed_rps):
-                return self._done("bracket")
-            if elapsed_s + START_SHARE * self._cost_s(rate_rps) > self._budget_s:
-                wide = f"the time was used up: the ends are a factor {failed_rps / passed_rps:.3g} apart, not {self._rules.grid:g}"
-                return self._done("bracket", wide)
-        elif failed_rps is not None:
-            if rate_rps < FLOOR_FRAC * self._ramp[0].rate_rps * (1 - _DUST):
+        ends = self._ends()
+        if ends.found():
+            return self._confirm(elapsed_s)
+        rate_rps = ends.candidate()
+        if ends.passed_rps is not None:
+            if elapsed_s + START_SHARE * self._search_s(rate_rps) > self._budget_s:
+                return self._confirm(elapsed_s)
+        elif ends.failed_rps is not None:
+            if self._too_low(rate_rps):
                 return self._done("below")
             if self._bracket.failed_steps >= GIVE_UP_AFTER and elapsed_s > OVERTIME * self._budget_s:
                 return self._done("below", "the time was used up before a rate passed")
         return self._step("search", rate_rps)
 
-    def _candidate(self) -> float:
-        """The rate of the next full step, from what is known now."""
-        passed_rps, failed_rps, ramp_rps = self._bracket.passed_rps, self._bracket.failed_rps, self._ramp_passed_rps
-        if not self._ramp_over:
-            return self._ramp[: modes.RAMP_SEGMENTS_EXPECTED][-1].rate_rps
-        if failed_rps is None:
-            return self._ramp[-1].rate_rps
-        if passed_rps is not None:
-            return math.sqrt(passed_rps * failed_rps)
-        if ramp_rps is not None and ramp_rps < failed_rps:
-            return ramp_rps if self._near(ramp_rps, failed_rps) else math.sqrt(ramp_rps * failed_rps)
-        return failed_rps / modes.RAMP_FACTOR
+    def _confirm(self, elapsed_s: float) -> Step | Done:
+        """All repeats of the mode at the rates around the one that was found, until two neighbours differ."""
+        stage, bracket, start_rps = self._rules.confirm, self._bracket, self._bracket.coarse_passed_rps
+        if stage is None or start_rps is None:
+            return self._finish()
+        failed_rps = bracket.confirm_failed_rps
+        rate_rps = confirm.next_rate(start_rps, stage.grid, bracket.passed_rps, failed_rps, bracket.coarse_failed_rps)
+        if rate_rps is None:
+            return self._tighten(elapsed_s)
+        if bracket.passed_rps is None and self._too_low(rate_rps):
+            return self._done("below")
+        if self._may_confirm(rate_rps, elapsed_s):
+            return self._step("confirm", rate_rps)
+        if bracket.passed_rps is None:
+            return self._done("below", f"the time was used up before a rate passed {_all(stage.repeats)}")
+        return self._finish(f"the time was used up before {rate_text(rate_rps)} was judged")
 
-    def _steps_expected(self) -> float:
-        """How many full steps are still to come, the next or running one included."""
-        passed_rps, failed_rps, ramp_rps = self._bracket.passed_rps, self._bracket.failed_rps, self._ramp_passed_rps
-        if failed_rps is None:
-            return 1.0 if passed_rps is None else 0.0
-        if passed_rps is not None:
-            return self._halvings(passed_rps, failed_rps)
-        if ramp_rps is not None and ramp_rps < failed_rps:
-            return 1 + self._halvings(ramp_rps, failed_rps)
-        return self._rules.steps_expected
+    def _may_confirm(self, rate_rps: float, elapsed_s: float) -> bool:
+        """Whether there is time for a candidate. The first is always judged."""
+        if self._bracket.passed_rps is None and self._bracket.confirm_failed_rps is None:
+            return True
+        all_s = self._rules.final.repeats * self._repeat_s(rate_rps)
+        if self._bracket.passed_rps is None:
+            return elapsed_s + CONFIRM_SHARE * all_s <= OVERTIME * self._budget_s
+        return elapsed_s + all_s <= self._budget_s
 
-    def _halvings(self, low_rps: float, high_rps: float) -> float:
-        """How often the ratio must be rooted until the ends are within the grid."""
-        if self._near(low_rps, high_rps):
-            return 0.0
-        return float(math.ceil(math.log2(math.log(high_rps / low_rps) / math.log(self._rules.grid)) - _DUST))
+    def _tighten(self, elapsed_s: float) -> Step | Done:
+        """The time left over brings the clear fail down."""
+        rate_rps = self._tighten_rate()
+        if rate_rps is None:
+            return self._finish()
+        if elapsed_s + tighten.START_REPEATS * self._repeat_s(rate_rps) > self._budget_s:
+            return self._finish()
+        return self._step("tighten", rate_rps)
 
-    def _near(self, low_rps: float, high_rps: float) -> bool:
-        return high_rps / low_rps <= self._rules.grid * (1 + _DUST)
+    def _tighten_rate(self) -> float | None:
+        ends = self._tighten_ends()
+        return None if ends is None else tighten.next_rate(*ends, self._rules.clear_width)
 
-    def _measured_s(self, rate_rps: float) -> float:
-        return modes.measured_s(self._rules, self._config.slo, rate_rps, self._e2e_s)
+    def _tighten_ends(self) -> tuple[float, float, float] | None:
+        """The passing rate, the highest rate that does not clearly fail, the clear fail; None if there is none of them."""
+        bracket = self._bracket
+        if bracket.passed_rps is None or bracket.failed_rps is None or bracket.clear_fail_rps is None:
+            return None
+        return bracket.passed_rps, max(bracket.failed_rps, bracket.majority_passed_rps or 0.0), bracket.clear_fail_rps
 
-    def _cost_s(self, rate_rps: float) -> float:
-        return modes.step_cost_s(self._rules, self._config.slo, rate_rps, self._e2e_s)
+    def _ends(self) -> Ends:
+        return Ends(
+            passed_rps=self._bracket.coarse_passed_rps,
+            failed_rps=self._bracket.coarse_failed_rps,
+            ramp_rps=self._ramp_passed_rps,
+            top_rps=self._ramp[-1].rate_rps,
+            grid=self._rules.search.grid,
+        )
+
+    def _too_low(self, rate_rps: float) -> bool:
+        return rate_rps < FLOOR_FRAC * self._ramp[0].rate_rps * (1 - _DUST)
 
     def _step(self, phase: Phase, rate_rps: float) -> Step:
-        config = self._config
+        config, stage = self._config, self._rules.search if phase == "search" else self._rules.final
         return Step(
             phase=phase,
             rate_rps=rate_rps,
-            repeats=self._rules.repeats,
-            segments=modes.step_segments(self._rules, config.slo, config.safety, config.method.drain_s, rate_rps, self._e2e_s),
+            repeats=tighten.REPEATS if phase == "tighten" else stage.repeats,
+            segments=modes.step_segments(
+                stage.measure_s,
+                config.slo,
+                config.safety,
+                config.method.drain_s,
+                rate_rps,
+                self._e2e_s,
+                modes.planned_e2e_s(self._e2e_s, rate_rps, self._e2e_at_rps),
+            ),
             expected_e2e_s=self._e2e_s,
             curtail_pass=phase == "search",
+            stop="majority" if phase == "tighten" else "first_fail",
         )
 
+    # --- how it ends ---
+
+    def _finish(self, *notes: str) -> Done:
+        """The end of a search that has a passing rate."""
+        knee = self._bracket.knee()
+        upper_rps = knee.first_fail_rps if knee.clear_fail_rps is None else knee.clear_fail_rps
+        width = self._rules.search.grid if self._rules.confirm is None else self._rules.clear_width
+        if not notes and knee.pass_rps is not None and upper_rps is not None:
+            apart = upper_rps / knee.pass_rps
+            if apart > width * (1 + _DUST) and not self._tightened_out():
+                notes = (f"the time was used up: the ends are a factor {apart:.3g} apart, not {width:g}",)
+        return self._done(self._seen(), *notes)
+
+    def _tightened_out(self) -> bool:
+        """Whether the clear fail is as low as repeats can tell, although it is not within the width of the mode."""
+        return self._rules.confirm is not None and self._tighten_rate() is None
+
+    def _seen(self) -> Outcome:
+        """The outcome by what passed and what failed."""
+        if self._bracket.passed_rps is None:
+            return "below"
+        return "at_least" if self._bracket.failed_rps is None else "bracket"
+
     def _done(self, outcome: Outcome, *notes: str) -> Done:
-        return Done(answer=conclude(outcome, self._bracket.knee(notes)))
+        return Done(answer=conclude(outcome, self._bracket.knee(notes), unconfirmed_rps=self._bracket.unconfirmed_rps))
+
+    # --- how long it takes ---
+
+    def _extend_budget(self, rate_rps: float) -> None:
+        """The number of requests wins over the mode's budget; a budget that the user set stays what it is."""
+        if self._config.method.budget_s is None:
+            self._budget_s += expect.extension_s(self._rules, self._config.slo, rate_rps, self._e2e_s)
+
+    def _usual_rps(self) -> float:
+        """The rate that the steps still to come are likely to have."""
+        if self._ramp_over:
+            return self._bracket.passed_rps or self._ends().candidate()
+        return self._ramp[: modes.RAMP_SEGMENTS_EXPECTED][-1].rate_rps
+
+    def _search_s(self, rate_rps: float) -> float:
+        return expect.search_step_s(self._rules, self._config.slo, rate_rps, self._e2e_s)
+
+    def _repeat_s(self, rate_rps: float) -> float:
+        return expect.final_repeat_s(self._rules, self._config.slo, rate_rps, self._e2e_s)
+
+    def _now_s(self, action: Action) -> float:
+        match action:
+            case Ramp(segments=segments):
+                return sum(segment.duration_s for segment in segments[: modes.RAMP_SEGMENTS_EXPECTED])
+            case Step(phase="search", rate_rps=rate_rps):
+                return self._search_s(rate_rps)
+            case Step(phase="tighten", rate_rps=rate_rps):
+                return tighten.REPEATS_EXPECTED * self._repeat_s(rate_rps)
+            case Step(rate_rps=rate_rps, repeats=repeats):
+                return repeats * self._repeat_s(rate_rps)
+        return 0.0
+
+    def _later_s(self, action: Action, elapsed_s: float) -> float:
+        """What is expected after the action: rates of a list, steps of the search, the confirmation."""
+        now_rps = action.rate_rps if isinstance(action, Step) else None
+        listed = [rate for rate in self._list if rate not in self._judged and rate != now_rps]
+        listed_s = sum(self._rules.final.repeats * self._repeat_s(rate) for rate in listed)
+        if not self._ramp or isinstance(action, Done):
+            return listed_s
+        return listed_s + self._search_later_s(action, elapsed_s)
+
+    def _search_later_s(self, action: Action, elapsed_s: float) -> float:
+        rate_rps = self._usual_rps()
+        confirm_s = expect.confirmation_s(self._rules, self._config.slo, rate_rps, self._e2e_s)
+        if isinstance(action, Ramp):
+            return modes.STEPS_EXPECTED * self._search_s(rate_rps) + confirm_s
+        phase = action.phase if isinstance(action, Step) else "hold"
+        if phase in ("search", "list"):
+            steps = self._ends().steps_expected() - (phase == "search")
+            return max(steps, 0.0) * self._search_s(rate_rps) + confirm_s
+        if phase == "confirm":
+            later_s = confirm_s - self._now_s(action)
+        else:
+            ends = self._tighten_ends()
+            steps = 0 if ends is None else tighten.steps_expected(*ends, self._rules.clear_width) - 1
+            later_s = steps * self._now_s(action)
+        return max(0.0, min(later_s, self._budget_s - elapsed_s))
+
+
+def _listed(config: ProbeConfig) -> tuple[float, ...]:
+    """The rates that are judged whatever the search finds: the list, and the required one."""
+    rates_rps, required_rps = config.method.rates_rps, config.method.require_rps
+    return rates_rps if required_rps is None or required_rps in rates_rps else (*rates_rps, required_rps)
+
+
+def _all(repeats: int) -> str:
+    return "its repeat" if repeats == 1 else f"all {repeats} repeats"

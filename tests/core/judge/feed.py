@@ -5,11 +5,12 @@ from collections.abc import Callable
 import msgspec
 
 from core.config import Method, ProbeConfig, Safety, Slo, Target
-from core.judge.search import Done, Ramp, Search, Step
+from core.judge.search import Done, Hold, Ramp, Search, Step
 from core.records import (
     Answer,
     Ending,
     Percentiles,
+    Phase,
     RepeatResult,
     RepeatVerdict,
     RequestRecord,
@@ -17,6 +18,7 @@ from core.records import (
     StepResult,
     StepVerdict,
 )
+from core.run.verdicts import step_over, step_verdict
 
 
 def config(
@@ -25,11 +27,12 @@ def config(
     max_rps: float | None = None,
     slo: Slo | None = None,
     drain_s: float = 120.0,
+    method: Method | None = None,
 ) -> ProbeConfig:
     return ProbeConfig(
         target=Target(url="http://127.0.0.1:8000"),
         slo=slo or Slo(ttft_s=0.8, tpot_s=None, e2e_s=20.0),
-        method=Method(start_rps=start_rps, drain_s=drain_s),
+        method=method or Method(start_rps=start_rps, drain_s=drain_s),
         safety=Safety(max_rps=max_rps),
     )
 
@@ -87,13 +90,13 @@ def repeat(verdict: RepeatVerdict, index: int = 0) -> RepeatResult:
     )
 
 
-def step_result(rate_rps: float, verdict: StepVerdict, *repeats: RepeatVerdict) -> StepResult:
+def step_result(rate_rps: float, verdict: StepVerdict, *repeats: RepeatVerdict, phase: Phase = "search") -> StepResult:
     """A judged step; its repeats are one of the step's own verdict unless given."""
     verdicts: tuple[RepeatVerdict, ...] = repeats or (("fail" if verdict == "mixed" else verdict),)
     return StepResult(
         step=1,
         rate_rps=rate_rps,
-        phase="search",
+        phase=phase,
         verdict=verdict,
         reason="made by hand",
         floor=None,
@@ -126,6 +129,20 @@ def answer_of(search: Search, elapsed_s: float = 0.0) -> Answer:
     return action.answer
 
 
+def judged(step: Step, *verdicts: RepeatVerdict) -> StepResult:
+    """The result of a step that was asked for, from the verdicts of its repeats."""
+    repeats = tuple(repeat(verdict, i) for i, verdict in enumerate(verdicts))
+    return step_result(step.rate_rps, step_verdict(repeats)[0], *verdicts, phase=step.phase)
+
+
+def repeats_of(step: Step, holds: Callable[[float], bool]) -> list[RepeatVerdict]:
+    """The verdicts of a step's repeats until they decide it; `holds` is asked for each."""
+    results: list[RepeatResult] = []
+    while len(results) < step.repeats and not step_over(results, step.stop, step.repeats):
+        results.append(repeat("pass" if holds(step.rate_rps) else "fail", len(results)))
+    return [result.verdict for result in results]
+
+
 class Course(msgspec.Struct):
     """A whole search against a server that holds a rate or not: what was run, how long it took, what came out."""
 
@@ -156,11 +173,14 @@ def run(search: Search, holds: Callable[[float], bool], e2e_s: float, fail_share
                         break
                     passed_rps = segment.rate_rps
                 search.observe_ramp(passed_rps, failed_rps)
-            case Step(rate_rps=rate_rps):
+            case Step():
                 steps.append(action)
-                good = holds(rate_rps)
-                for segment in action.segments[:-1]:
-                    elapsed_s += segment.duration_s * (1 if good or segment.role == "warmup" else fail_share)
-                elapsed_s += e2e_s
-                search.observe_step(step_result(rate_rps, "pass" if good else "fail"), e2e_s if good else None)
+                verdicts = repeats_of(action, holds)
+                for good in (verdict == "pass" for verdict in verdicts):
+                    for segment in action.segments[:-1]:
+                        elapsed_s += segment.duration_s * (1 if good or segment.role == "warmup" else fail_share)
+                    elapsed_s += e2e_s
+                search.observe_step(judged(action, *verdicts), e2e_s if "pass" in verdicts else None)
+            case Hold():
+                raise AssertionError("nobody asked to hold a rate")
     raise AssertionError("the search does not end")

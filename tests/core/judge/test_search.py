@@ -5,7 +5,7 @@ import math
 import pytest
 
 from core.config import Slo
-from core.judge.bracket import FROM_RAMP, ONE_FAILING_STEP, ONE_REPEAT, rate_text
+from core.judge.bracket import FROM_RAMP, ONE_FAILING_STEP, ONE_REPEAT, TWO_REPEATS, rate_text
 from core.judge.search import Search, Step
 from core.records import FailCount, StepVerdict
 from tests.core.judge.feed import answer_of, config, ramp_of, run, single, started, step_of, step_result
@@ -159,7 +159,7 @@ def test_a_mixed_step_counts_as_failing_with_its_repeats() -> None:
     knee = answer_of(search).knee
     assert (knee.first_fail_rps, knee.first_fail) == (11.0, FailCount(failed=1, run=3))
     assert (knee.pass_rps, knee.pass_repeats) == (8.0, 2)
-    assert knee.notes == ()
+    assert knee.notes == (TWO_REPEATS,)
 
 
 @pytest.mark.parametrize("verdict", ["void", "unjudged"])

@@ -4,12 +4,23 @@ import math
 
 import pytest
 
-from core.config import Slo
-from core.judge.modes import MODES, measured_s, ramp_segments, step_cost_s, warmup_s
+from core.config import Method, Safety, Slo
+from core.judge.modes import (
+    HOLD_S,
+    MODES,
+    hold_segments,
+    measured_s,
+    planned_e2e_s,
+    ramp_segments,
+    repeat_cost_s,
+    step_segments,
+    warmup_s,
+    with_warmup,
+)
 from core.records import Segment
-from tests.core.judge.feed import config, ramp_of, started, step_of
+from tests.core.judge.feed import config, ramp_of, started, step_of, step_result
 
-QUICK = MODES["quick"]
+M_S = MODES["quick"].search.measure_s
 SLO = Slo()
 
 
@@ -64,8 +75,10 @@ def test_warm_up_is_two_latencies_within_bounds(e2e_s: float, expected_s: float)
 )
 def test_measured_part(rate_rps: float, e2e_s: float, target: float, expected_s: float) -> None:
     slo = Slo(target=target)
-    assert measured_s(QUICK, slo, rate_rps, e2e_s) == pytest.approx(expected_s)
-    assert step_cost_s(QUICK, slo, rate_rps, e2e_s) == pytest.approx(warmup_s(e2e_s) + expected_s + e2e_s)
+    assert measured_s(M_S, slo, rate_rps, e2e_s) == pytest.approx(expected_s)
+    curtailed_s, whole_s = (repeat_cost_s(M_S, slo, rate_rps, e2e_s, curtail_pass=curtailed) for curtailed in (True, False))
+    assert curtailed_s == pytest.approx(warmup_s(e2e_s) + expected_s + e2e_s)
+    assert whole_s == pytest.approx(curtailed_s + 1.2 * e2e_s), "without curtailing the slowest tenth is waited for"
 
 
 def test_a_step_warms_up_in_two_halves_and_keeps_the_load_up_to_the_end() -> None:
@@ -74,8 +87,8 @@ def test_a_step_warms_up_in_two_halves_and_keeps_the_load_up_to_the_end() -> Non
     search.observe_ramp(4.0, 8.0)
     rate_rps = math.sqrt(32.0)
     assert step_of(search).segments == (
-        Segment(rate_rps=1.5 * rate_rps, duration_s=6.0, role="warmup"),
-        Segment(rate_rps=rate_rps, duration_s=6.0, role="warmup"),
+        Segment(rate_rps=1.5 * rate_rps, duration_s=12.0, role="warmup"),  # E 6 s as yet, twice that at the knee: W 24 s
+        Segment(rate_rps=rate_rps, duration_s=12.0, role="warmup"),
         Segment(rate_rps=rate_rps, duration_s=40.0, role="measured"),
         Segment(rate_rps=rate_rps, duration_s=85.0, role="tail"),
     )
@@ -87,3 +100,67 @@ def test_the_boosted_warm_up_stays_under_the_highest_allowed_rate() -> None:
     search.observe_ramp(4.0, 6.0)
     segments = step_of(search).segments
     assert [s.rate_rps for s in segments] == pytest.approx([6.0, math.sqrt(24.0), math.sqrt(24.0), math.sqrt(24.0)])
+
+
+# --- a warm-up that turned out too short ---
+
+
+@pytest.mark.parametrize(
+    ("rate_rps", "passed_rps", "expected_s"),
+    [
+        (8.0, None, 6.0),  # only the idle server was seen
+        (8.8, 8.0, 3.0 * 1.21),
+        (16.0, 8.0, 6.0),  # no more than twofold
+        (6.0, 8.0, 3.0),  # never less than what was seen
+    ],
+)
+def test_a_warm_up_is_planned_for_what_the_rate_may_bring(rate_rps: float, passed_rps: float | None, expected_s: float) -> None:
+    assert planned_e2e_s(3.0, rate_rps, passed_rps) == pytest.approx(expected_s)
+
+
+def test_the_next_rate_up_is_warmed_up_for_longer() -> None:
+    search = started(config(method=Method(mode="standard")))
+    ramp_of(search)
+    search.observe_ramp(8.0, 16.0)
+    warmups_s = []
+    for _ in range(3):
+        step = step_of(search)
+        warmups_s.append(sum(s.duration_s for s in step.segments if s.role == "warmup"))
+        search.observe_step(step_result(step.rate_rps, "pass", phase=step.phase), 4.0)
+    assert warmups_s == pytest.approx([2 * 1.5 * 2, 2 * 4.0, 2 * 4.0 * 1.1**2])
+
+
+STEP = step_segments(40.0, SLO, Safety(), 120.0, 8.0, 2.0)
+
+
+def test_a_longer_warm_up_leaves_the_rest_of_a_step_alone() -> None:
+    longer = with_warmup(STEP, 5.0, 8.0, Safety())
+    assert [(s.rate_rps, s.duration_s, s.role) for s in longer[:2]] == [(12.0, 5.0, "warmup"), (8.0, 5.0, "warmup")]
+    assert longer[2:] == STEP[2:]
+    assert with_warmup(STEP, 5.0, 8.0, Safety(max_rps=9.0))[0].rate_rps == 9.0
+
+
+@pytest.mark.parametrize("e2e_s", [0.5, 1.9, 2.0])
+def test_a_warm_up_is_never_made_shorter(e2e_s: float) -> None:
+    assert with_warmup(STEP, e2e_s, 8.0, Safety()) == STEP
+
+
+def test_a_warm_up_of_the_longest_kind_stays() -> None:
+    longest = step_segments(40.0, SLO, Safety(), 120.0, 8.0, 40.0)
+    assert with_warmup(longest, 80.0, 8.0, Safety()) == longest
+
+
+# --- a held rate ---
+
+
+def test_a_held_rate_warms_up_and_then_measures_stretch_after_stretch() -> None:
+    held = hold_segments(60.0, SLO, Safety(), 4.0, 3.0)
+    assert [s.role for s in held[:3]] == ["warmup", "warmup", "measured"]
+    assert held[:2] == step_segments(60.0, SLO, Safety(), 120.0, 4.0, 3.0)[:2]
+    assert {(s.rate_rps, s.duration_s) for s in held[2:]} == {(4.0, 60.0)}
+    assert sum(s.duration_s for s in held[2:]) == pytest.approx(HOLD_S)
+
+
+def test_a_held_rate_is_one_order_of_at_most_half_a_million_requests() -> None:
+    held = hold_segments(60.0, SLO, Safety(), 100.0, 3.0)
+    assert 490_000 < sum(s.duration_s * s.rate_rps for s in held[2:]) <= 500_000

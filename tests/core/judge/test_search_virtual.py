@@ -7,6 +7,7 @@ import pytest
 from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
 from core.load.arrivals import Plan
 from core.replica.catalog import CATALOG
+from tests.core.judge.fast_engine import Emitted
 from tests.core.judge.virtual import VirtualRun, batching, probe_of
 
 
@@ -24,6 +25,31 @@ def test_the_knee_of_a_simulated_replica_is_found(name: str) -> None:
     assert answer.knee.first_fail_rps / answer.knee.pass_rps <= 2
 
 
+def test_standard_confirms_what_it_found() -> None:
+    replica = CATALOG["rag"]
+    run = VirtualRun(probe_of(replica, 11, Method(mode="standard")), batching(replica))
+    answer = run.answer()
+    knee = answer.knee
+    assert answer.outcome == "bracket"
+    assert replica.truth_rps is not None
+    assert knee.pass_rps is not None
+    assert knee.first_fail_rps is not None
+    assert knee.clear_fail_rps is not None
+    assert knee.pass_repeats == 3
+    assert knee.pass_rps < 1.1 * replica.truth_rps
+    assert knee.pass_rps < knee.first_fail_rps <= knee.clear_fail_rps
+    assert knee.clear_fail_rps > 0.9 * replica.truth_rps
+
+
+def test_a_pass_on_a_short_warm_up_is_run_once_more() -> None:
+    replica = CATALOG["chat"]
+    runs = [VirtualRun(probe_of(replica, seed), batching(replica), redo=redo) for seed in range(3) for redo in (True, False)]
+    for run in runs:
+        run.answer()
+    assert sum(run.redone for run in runs if run.redo) > 0
+    assert sum(run.redone for run in runs if not run.redo) == 0
+
+
 def test_one_seed_gives_one_answer() -> None:
     replica = CATALOG["slot"]
     runs = [VirtualRun(probe_of(replica, seed), batching(replica)) for seed in (3, 3, 4)]
@@ -32,7 +58,7 @@ def test_one_seed_gives_one_answer() -> None:
     assert runs[0].elapsed_s == runs[1].elapsed_s != runs[2].elapsed_s
 
 
-def collapsing(plan: Plan) -> Iterator[tuple[float, list[int]]]:
+def collapsing(plan: Plan) -> Iterator[Emitted]:
     """One server for 10 requests/s, which does only 6/s from a backlog of 60 on until it has worked it off."""
     now, overloaded = 0.0, False
     due = plan.offsets_s.tolist()
@@ -44,7 +70,7 @@ def collapsing(plan: Plan) -> Iterator[tuple[float, list[int]]]:
         backlog = arrived - index
         overloaded = backlog >= 60 or (overloaded and backlog > 1)
         now += 1 / 6 if overloaded else 1 / 10
-        yield now, [index]
+        yield Emitted(now, [index], [index])
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,13 +1,18 @@
 """A whole search in virtual time: the product's search, arrivals and judge against its simulated replica, without a socket.
 
-A search of two or three minutes takes 0.2 s. The client is perfect here: every request leaves on time.
+The client is perfect here: every request leaves on time. How many repeats a step runs, and that a pass with too short a
+warm-up is run once more, follows what the run does.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import msgspec
+
 from core.config import Lengths, Method, ProbeConfig, Safety, Slo, Target, Workload
-from core.judge.search import Done, Ramp, Search, Step
+from core.judge import modes
+from core.judge.rechecks import too_short_warmup
+from core.judge.search import Done, Hold, Ramp, Search, Step
 from core.judge.tally import Tally
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
 from core.load.arrivals import Plan, draw
@@ -26,46 +31,32 @@ from core.records import (
     Segment,
     ServerInfo,
     StepResult,
-    StepVerdict,
 )
 from core.replica.catalog import Replica, TokenLengths
-from core.replica.scheduler import Scheduler, Sequence
+from core.run.verdicts import step_over, step_verdict
+from tests.core.judge.fast_engine import Emitted, fast_engine
 
 POLL_S = 0.25
 """How often the judge is asked whether the repeat is decided."""
 SETTLE_S = 1.0
 """Lost between two repeats: cancelling, reconnecting, reading the server."""
 
-Serve = Callable[[Plan], Iterator[tuple[float, list[int]]]]
-"""A server: for a plan, in order of time, (time, indices of requests that get one more token then)."""
+Serve = Callable[[Plan], Iterator[Emitted]]
+"""A server: for a plan, in order of time, who gets a first and who a last token."""
 
 
 def batching(replica: Replica) -> Serve:
     """The simulated replica, starting empty for each plan."""
-
-    def serve(plan: Plan) -> Iterator[tuple[float, list[int]]]:
-        scheduler = Scheduler(replica.engine)
-        index_of: dict[Sequence, int] = {}
-        for i, due_s in enumerate(plan.offsets_s.tolist()):
-            sequence = Sequence(due_s, int(plan.input_tokens[i]), int(plan.output_tokens[i]))
-            index_of[sequence] = i
-            scheduler.submit(sequence)
-        now = 0.0
-        while (start_s := scheduler.next_start(now)) is not None:
-            step = scheduler.step(start_s)
-            now = step.end_s
-            yield now, [index_of[sequence] for sequence in step.emitted]
-
-    return serve
+    return lambda plan: fast_engine(replica.engine, plan)
 
 
-def probe_of(replica: Replica, seed: int) -> ProbeConfig:
-    """What `demo NAME` would ask: the replica's own lengths and limits, quick mode."""
+def probe_of(replica: Replica, seed: int, method: Method | None = None) -> ProbeConfig:
+    """What `demo NAME` would ask: the replica's own lengths and limits, quick mode unless another method is given."""
     return ProbeConfig(
         target=Target(url="http://127.0.0.1:8000"),
         slo=Slo(ttft_s=replica.ttft_s, tpot_s=replica.tpot_s, e2e_s=replica.e2e_s, target=replica.target),
         workload=Workload(input_tokens=_lengths(replica.input_tokens), output_tokens=_lengths(replica.output_tokens)),
-        method=Method(seed=seed),
+        method=msgspec.structs.replace(method or Method(), seed=seed),
         safety=Safety(),
     )
 
@@ -80,9 +71,11 @@ class VirtualRun:
 
     config: ProbeConfig
     serve: Serve
+    redo: bool = True
     elapsed_s: float = 0.0
     orders: int = 0
     steps: int = 0
+    redone: int = 0
 
     def answer(self) -> Answer:
         search = Search(self.config)
@@ -92,14 +85,13 @@ class VirtualRun:
                 case Done(answer=answer):
                     return answer
                 case Ramp(segments=segments):
-                    failed = self._ramp(segments)
-                    passed = len(segments) - 1 if failed is None else failed - 1
-                    search.observe_ramp(
-                        None if passed < 0 else segments[passed].rate_rps, None if failed is None else segments[failed].rate_rps
-                    )
+                    search.observe_ramp(*self._ramp(segments))
                 case Step() as step:
-                    repeats = self._repeats(step)
-                    search.observe_step(_step_result(self.steps, step, repeats), repeats[-1].e2e_s.mean)
+                    result = self._step(step)
+                    passed = [repeat.e2e_s.mean for repeat in result.repeats if repeat.verdict == "pass"]
+                    search.observe_step(result, passed[-1] if passed else None)
+                case Hold():
+                    raise AssertionError("nobody asked to hold a rate")
 
     def _play(self, phase: Phase, repeat: int, segments: tuple[Segment, ...], offsets_s: tuple[float, ...] | None = None) -> "Play":
         self.orders += 1
@@ -121,23 +113,34 @@ class VirtualRun:
         self.elapsed_s += sum(record.t_end - record.t_sched for record in play.tally.records) + 2 * SETTLE_S
         return play.tally.records
 
-    def _ramp(self, segments: tuple[Segment, ...]) -> int | None:
+    def _ramp(self, segments: tuple[Segment, ...]) -> tuple[float | None, float | None]:
+        """The rates of the last segment before the failing one, and of that; None where there is none."""
         play = self._play("ramp", 0, segments)
         rules = JudgeRules(slo=self.config.slo, expected_e2e_s=1.0)
         decision, now = play.until(lambda now: decide_ramp(play.tally, now, rules))
         self.elapsed_s += now + SETTLE_S
-        return decision.segment if decision is not None and decision.kind == "fail" else None
+        if decision is None or decision.kind != "fail" or decision.segment is None:
+            return segments[-1].rate_rps, None
+        failed = decision.segment
+        return segments[failed - 1].rate_rps if failed else None, segments[failed].rate_rps
 
-    def _repeats(self, step: Step) -> list[RepeatResult]:
+    def _step(self, step: Step) -> StepResult:
         self.steps += 1
         results: list[RepeatResult] = []
-        while len(results) < step.repeats and all(r.verdict == "pass" for r in results):
-            results.append(self._repeat(step, len(results)))
-        return results
+        segments = step.segments
+        while len(results) < step.repeats and not step_over(results, step.stop, step.repeats):
+            result = self._judged(step, len(results), segments)
+            e2e_s = too_short_warmup(result) if self.redo else None
+            if e2e_s is not None:
+                segments = modes.with_warmup(segments, e2e_s, step.rate_rps, self.config.safety)
+                self.redone += 1
+                result = self._judged(step, len(results), segments)
+            results.append(result)
+        return _step_result(self.steps, step, results)
 
-    def _repeat(self, step: Step, index: int) -> RepeatResult:
+    def _judged(self, step: Step, index: int, segments: tuple[Segment, ...]) -> RepeatResult:
         rules = JudgeRules(slo=self.config.slo, expected_e2e_s=step.expected_e2e_s, curtail_pass=step.curtail_pass)
-        play = self._play(step.phase, index, step.segments)
+        play = self._play(step.phase, index, segments)
         decision, now = play.until(lambda now: decide_step(play.tally, now, rules, self.config.method.drain_s))
         done = play.abort(now)
         self.elapsed_s += now + SETTLE_S
@@ -147,15 +150,9 @@ class VirtualRun:
 
 
 def _step_result(number: int, step: Step, repeats: list[RepeatResult]) -> StepResult:
-    verdict: StepVerdict = repeats[-1].verdict
+    verdict, reason = step_verdict(repeats)
     return StepResult(
-        step=number,
-        rate_rps=step.rate_rps,
-        phase=step.phase,
-        verdict=verdict,
-        reason=repeats[-1].reason,
-        floor=None,
-        repeats=tuple(repeats),
+        step=number, rate_rps=step.rate_rps, phase=step.phase, verdict=verdict, reason=reason, floor=None, repeats=tuple(repeats)
     )
 
 
@@ -166,48 +163,44 @@ class Play:
         self.plan = draw(order, config.workload)
         self.tally = Tally(order, self.plan.offsets_s, self.plan.segment, self.plan.output_tokens, config.slo)
         self._order = order.order
-        self._tokens = serve(self.plan)
+        self._emitted = serve(self.plan)
         self._due = self.plan.offsets_s.tolist()
         self._sent = 0
         self._first_at: dict[int, float] = {}
-        self._left = self.plan.output_tokens.tolist()
+        self._open: set[int] = set()
 
     def until(self, decide: Callable[[float], Decision | None]) -> tuple[Decision | None, float]:
         """Play on until `decide(now)` says something; returns that and the time, or None when all requests have ended."""
         now = 0.0
-        for t, indices in self._tokens:
+        for t, first, last in self._emitted:
             while now < t:
                 self._send(now)
                 if (decision := decide(now)) is not None:
                     return decision, now
                 now += POLL_S
             self._send(t)
-            for index in indices:
-                self._token(index, t)
+            for index in first:
+                self._first_at[index] = t
+                self.tally.first(RequestFirst(order=self._order, index=index, t_first=t, first_tokens=1))
+            for index in last:
+                self._end(index, t, "ok")
         return decide(now), now
 
     def abort(self, now: float) -> LoadDone:
         """Cut off what is open, as the generator does when a repeat is decided."""
-        for index in self._first_at.keys() | range(self._sent):
-            if self._left[index] > 0:
-                self._end(index, now, "aborted")
+        for index in sorted(self._open):
+            self._end(index, now, "aborted")
         return LoadDone(order=self._order, t=now, sent=self._sent, unsent=0, cpu_frac=0.0, loop_lag_max_s=0.0)
 
     def _send(self, now: float) -> None:
         while self._sent < len(self._due) and self._due[self._sent] <= now:
             due = self._due[self._sent]
             self.tally.sent(RequestSent(order=self._order, index=self._sent, t_sched=due, t_sent=due))
+            self._open.add(self._sent)
             self._sent += 1
 
-    def _token(self, index: int, t: float) -> None:
-        self._left[index] -= 1
-        if index not in self._first_at:
-            self._first_at[index] = t
-            self.tally.first(RequestFirst(order=self._order, index=index, t_first=t, first_tokens=1))
-        if self._left[index] == 0:
-            self._end(index, t, "ok")
-
     def _end(self, index: int, t: float, ending: Ending) -> None:
+        self._open.discard(index)
         first = self._first_at.get(index)
         asked = int(self.plan.output_tokens[index])
         self.tally.ended(
@@ -220,7 +213,7 @@ class Play:
                 t_last=None if first is None else t,
                 t_end=t,
                 first_tokens=0 if first is None else 1,
-                output_tokens=asked - self._left[index],
+                output_tokens=asked if ending == "ok" else int(first is not None),
                 prompt_tokens=int(self.plan.input_tokens[index]),
                 asked_input=int(self.plan.input_tokens[index]),
                 asked_output=asked,

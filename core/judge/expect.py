@@ -1,0 +1,69 @@
+"""How long a search is going to take, and what makes it longer than its mode. Pure."""
+
+from core.config import Mode, Slo
+from core.judge import modes
+from core.judge.modes import STEPS_EXPECTED, ModeRules
+from core.judge.wording import duration
+
+
+def search_step_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) -> float:
+    """One full step of the search, all its repeats passing."""
+    one_s = modes.repeat_cost_s(rules.search.measure_s, slo, rate_rps, e2e_s, curtail_pass=True)
+    return rules.search.repeats * one_s
+
+
+def final_repeat_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) -> float:
+    """One repeat of the stage that may set the passing rate, waiting for its last request."""
+    return modes.repeat_cost_s(rules.final.measure_s, slo, rate_rps, e2e_s, curtail_pass=False)
+
+
+def confirmation_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) -> float:
+    """The whole of confirming and tightening; 0 in a mode without."""
+    if rules.confirm is None:
+        return 0.0
+    return rules.confirms_expected * rules.confirm.repeats * final_repeat_s(rules, slo, rate_rps, e2e_s)
+
+
+def extension_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) -> float:
+    """What 5E or 5/(1-q) requests need beyond the M asked for, over all steps expected: the requests win over the budget."""
+
+    def longer_s(measure_s: float) -> float:
+        return modes.measured_s(measure_s, slo, rate_rps, e2e_s) - measure_s
+
+    total_s = STEPS_EXPECTED * rules.search.repeats * longer_s(rules.search.measure_s)
+    if rules.confirm is not None:
+        total_s += rules.confirms_expected * rules.confirm.repeats * longer_s(rules.confirm.measure_s)
+    return total_s
+
+
+def text(mode: Mode, rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, total_s: float) -> str:
+    """The expected time in a sentence; a second one when it is longer than the budget, with the reason where M is longer."""
+    about = f"Expected time: about {long_duration(total_s)} in {mode} mode."
+    if total_s <= rules.budget_s:
+        return about
+    why = why_longer(rules, slo, rate_rps, e2e_s)
+    return f"{about} That is longer than the {long_duration(rules.budget_s)} set for it{'' if why is None else f': {why}'}."
+
+
+def why_longer(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) -> str | None:
+    """Why a repeat at a rate measures longer than asked; None if it does not."""
+    asked_s = rules.final.measure_s
+    measured_s = modes.measured_s(asked_s, slo, rate_rps, e2e_s)
+    if measured_s <= asked_s:
+        return None
+    if measured_s == modes.needed_s(slo, rate_rps):
+        cause = f"{measured_s * rate_rps:.0f} requests are needed at a target of {100 * slo.target:g} %, at {rate_rps:.3g} a second"
+    else:
+        cause = f"it must hold five mean request durations of {duration(e2e_s)}"
+    return f"each repeat measures {long_duration(measured_s)} instead of {long_duration(asked_s)}, because {cause}"
+
+
+def long_duration(seconds: float) -> str:
+    """A time to wait for: "40 s", "3 min", "2 min 30 s", "1 h 5 min"."""
+    if seconds < 60:
+        return duration(seconds)
+    if seconds < 600:
+        minutes, rest = divmod(round(seconds / 10) * 10, 60)
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return " ".join(part for part in (f"{hours} h" if hours else "", f"{minutes} min" if minutes else "") if part)
