@@ -178,7 +178,7 @@ def to_text(view: RunView, run_log: str | None) -> str:
         _steps_table(view),
         _worst_blocks(view),
         _client(view),
-        _notes(view, answer),
+        _notes(view),
         [f"Run file: {run_log}"] if run_log else [],
     ]
     lines = [line for part in parts if part for line in (*part, "")]
@@ -350,7 +350,9 @@ def _client(view: RunView) -> list[str]:
     return _wrapped(f"Client: sends were late by {duration(p99)} (p99, in the worst repeat), {duration(worst)} at most.")
 
 
-def _notes(view: RunView, answer: Answer) -> list[str]:
+def notes(view: RunView) -> list[str]:
+    """What to know beside the answer, each once: about the knee, from the checks, from the repeats, from the run's own lines."""
+    answer = answer_of(view)
     checks = [
         f"{check.check}: {check.message}" for check in view.checks if check.status != "pass" and check.message not in answer.message
     ]
@@ -359,10 +361,12 @@ def _notes(view: RunView, answer: Answer) -> list[str]:
     ]
     told = {step_line(step) for step in view.steps}
     said = [line.text for line in view.lines if line.level != "info" and line.text not in told]
-    notes = list(dict.fromkeys([*answer.knee.notes, *checks, *warnings, *said]))
-    if not notes:
-        return []
-    return ["Notes:", *(line for note in notes for line in _wrapped(note, "  - ", "    "))]
+    return list(dict.fromkeys([*answer.knee.notes, *checks, *warnings, *said]))
+
+
+def _notes(view: RunView) -> list[str]:
+    lines = [line for note in notes(view) for line in _wrapped(note, "  - ", "    ")]
+    return ["Notes:", *lines] if lines else []
 
 
 def _largest(values: Iterable[float | None]) -> float | None:

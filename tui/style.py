@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from rich.cells import cell_len, set_cell_size
 from textual.theme import Theme
 
+from core.judge import wording
 from core.records import CheckStatus, LoadState, Outcome
 
 Role = Literal["plain", "strong", "muted", "holds", "breaks"]
@@ -36,6 +37,14 @@ THEME = Theme(
     surface="#171a20",
     panel="#22262e",
     variables={"footer-key-foreground": "#d7dae0", "footer-description-foreground": "#8b919d"},
+)
+# Terminals of 16 colours show the nearest of theirs, and to the tints that text takes the nearest is a grey.
+THEME_16 = Theme(
+    **{
+        **vars(THEME),
+        "name": "kneescope-16",
+        "variables": {**THEME.variables, "text-success": "#00ff00", "text-error": "#ff0000"},
+    }
 )
 
 NOT_AVAILABLE = "not available"
@@ -119,27 +128,25 @@ def limit(seconds: float) -> str:
     return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s"
 
 
-def percent(share: float | None, against: float | None = None) -> str:
-    """A share as a percentage with three significant digits, or as many as it takes to stay on its side of 0, 1 and `against`.
-
-    Rounding must not print 95.0 % beside a failed target of 95 %, nor 100 % where one request missed.
-    """
+def percent(share: float | None) -> str:
+    """A share as a percentage with three significant digits, or as many as it takes to stay on its side of 0 and 1."""
     if share is None or not math.isfinite(share):
         return DASH
     value = share * 100
-    if _side(value, 0) == 0 or _side(value, 100) == 0:
-        return f"{abs(value):.0f} %"
-    marks = (0.0, 100.0) if against is None else (0.0, 100.0, against * 100)
+    if value in (0, 100):
+        return f"{value:.0f} %"
     text = ""
     for decimals in range(2 if value < 9.995 else 1, 7):
         text = f"{value:.{decimals}f}"
-        if all(_side(float(text), mark) == _side(value, mark) for mark in marks):
+        if (float(text) > 0) == (value > 0) and (float(text) < 100) == (value < 100):
             break
     return f"{text} %"
 
 
-def _side(value: float, mark: float) -> int:
-    return 0 if abs(value - mark) < 1e-9 else (1 if value > mark else -1)
+def attained(share: float, target: float | None, bound: Literal["exact", "least", "most"] = "exact") -> str:
+    """An attainment, which no rounding moves across the target; a bound is rounded so that it stays true."""
+    rounded = {"exact": round, "least": math.floor, "most": math.ceil}[bound]
+    return wording.beside(share, 1.0 if target is None else target, rounded=rounded).replace("100.0", "100")
 
 
 def share_limit(share: float) -> str:
@@ -147,10 +154,11 @@ def share_limit(share: float) -> str:
     return f"{share * 100:g} %"
 
 
-def span(lo: float, hi: float, against: float | None = None) -> str:
-    """An interval of shares with one unit, or one number when both ends are the same."""
-    low, high = percent(lo, against), percent(hi, against)
-    return low if low == high else f"{low.removesuffix(' %')}{DASH}{high}"
+def span(lo: float, hi: float, target: float | None) -> str:
+    """An interval of attainments with one unit, or one number when both ends are the same."""
+    if lo == hi:
+        return attained(lo, target)
+    return f"{attained(lo, target, 'least').removesuffix(' %')}{DASH}{attained(hi, target, 'most')}"
 
 
 def rate(rps: float | None) -> str:

@@ -1,5 +1,6 @@
 """What the keys do and what each panel answers."""
 
+import textwrap
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -9,6 +10,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from core.run.view import RunView
 from tui.widgets.fleet_panel import FleetPanel
 from tui.widgets.floor import FloorPanel
 from tui.widgets.ladder import Ladder
@@ -21,7 +23,7 @@ KEYS = (
     ("space", "hold the panels still; the load goes on, its state is live"),
     ("1-6", "one panel alone, and back; esc shows all again"),
     ("+ -", "with --hold: the rate up by 10 %, and down again"),
-    ("f", "set peak and headroom of the fleet, and back"),
+    ("f", "set the peak and what share of a replica to use, and back"),
 )
 _PANELS = (
     ("top line", StatusStrip.HELP),
@@ -33,20 +35,43 @@ _PANELS = (
     ("6 KV cache", "share in use; ▾ preemption: it was full, work is done again"),
     ("f fleet", FleetPanel.HELP),
 )
+_INDENT = 12
 
 
 class HelpScreen(ModalScreen[None]):
-    """One page; any of its keys closes it."""
+    """One page under the state of the load; any of its keys closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,enter", "dismiss", "Close")]
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._status, self._page, self._box = StatusStrip(), Static(), Vertical(id="help")
+
     def compose(self) -> ComposeResult:
-        with Vertical(id="help"):
-            yield Static(_rows("Keys", KEYS))
-            yield Static(_rows("Panels", _PANELS))
+        yield self._status
+        with self._box:
+            yield self._page
+
+    def show(self, live: RunView, *, paused: bool, stopping: bool, recorded: bool) -> None:
+        """Take a new view for the top line, and the room there is for the page."""
+        self._status.show(live, paused=paused, stopping=stopping, recorded=recorded)
+        text = page(self._box.size.width, self.size.height - self._status.size.height)
+        if str(self._page.content) != str(text):
+            self._page.update(text)
 
 
-def _rows(title: str, rows: tuple[tuple[str, str], ...]) -> Content:
+def page(width: int, height: int) -> Content:
+    """Keys and panels, as far as there is room, and always how to close it."""
+    lines = [*_rows("Keys", KEYS, width), Content(), *_rows("Panels", _PANELS, width)]
+    if len(lines) + 1 > height > 0:
+        lines = [*lines[: height - 2], Content.assemble(styled("… resize for more", "strong"))]
+    return Content("\n").join([*lines, Content.assemble(styled("esc closes", "strong"))])
+
+
+def _rows(title: str, rows: tuple[tuple[str, str], ...], width: int) -> list[Content]:
     lines = [Content.assemble(styled(title, "muted"))]
-    lines += [Content.assemble(styled(f"{name:<12}", "strong"), styled(text, "plain")) for name, text in rows]
-    return Content("\n").join(lines)
+    for name, text in rows:
+        first, *rest = textwrap.wrap(text, max(20, width - _INDENT))
+        lines.append(Content.assemble(styled(f"{name:<{_INDENT}}", "strong"), styled(first, "plain")))
+        lines += [Content.assemble(styled(" " * _INDENT + line, "plain")) for line in rest]
+    return lines

@@ -10,6 +10,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Static
 
+from core.config import FleetAsk
 from core.run.view import RunView
 from tui.style import STYLES
 from tui.widgets import faces
@@ -20,6 +21,8 @@ from tui.widgets.plot_view import PlotPanel
 from tui.widgets.sparks import Sparks
 from tui.widgets.status import EventLine, HeaderLine, StatusStrip, too_small
 
+FLEET_BESIDE_ROWS = 22
+"""Below these rows the key `f` gives the fleet the screen."""
 PANELS = ("floor", "ladder", "ttft", "tpot", "queue", "kv")
 _PLOTS = {"ttft": faces.ttft, "tpot": faces.tpot, "queue": faces.queue, "kv": faces.kv}
 
@@ -48,25 +51,36 @@ class RampScreen(Screen[None]):
         yield Vertical(self._event, Footer(compact=True), id="bottom")
         yield self._too_small
 
-    def show(self, view: RunView, live: RunView, *, paused: bool, stopping: bool) -> None:
+    def show(self, view: RunView, live: RunView, *, paused: bool, stopping: bool, recorded: bool) -> None:
         """Draw `view` in the panels, and of `live` the state of the load and the last event; the two differ while paused."""
         self._header.show(live)
-        self._status.show(live, paused=paused, stopping=stopping)
+        self._status.show(live, paused=paused, stopping=stopping, recorded=recorded)
         self._event.show(live)
         small = "\n".join(too_small(live, *self.size))
         if str(self._too_small.content) != small:
             self._too_small.update(Content(small))
+        self._make_room(view)
         if self._view is not None and (view.version, view.now_s) == (self._view.version, self._view.now_s):
             return
         self._view = view
         self._fleet.show(view)
-        self.set_class(view.answer is not None and self._fleet.available, "-sized")
+        self._make_room(view)
         self.set_class(view.current is None and not view.steps, "-checking")
         self._floor.show(view)
         self._ladder.show(view)
         self._sparks.show(view)
         for name, face in _PLOTS.items():
             self._plots[name].show_face(face(view))
+
+    def _make_room(self, view: RunView) -> None:
+        """The fleet stands beside the answer unless it would take the rows of the answer itself."""
+        roomy = self.size.height >= FLEET_BESIDE_ROWS
+        self.set_class(roomy and view.answer is not None and self._fleet.available, "-sized")
+
+    @property
+    def fleet_ask(self) -> FleetAsk | None:
+        """The fleet that was asked for, as it stands on the screen."""
+        return self._fleet.ask
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A rate that is held finds no knee to size a fleet by."""
@@ -90,7 +104,7 @@ class RampScreen(Screen[None]):
         elif panel.available:
             if not panel.is_on_screen:
                 self.maximize(panel, container=False)
-            panel.take_focus()
+    panel.take_focus()
         else:
             self.notify("No rate has held yet, so there is no fleet to size.", timeout=4, markup=False)
 
@@ -101,7 +115,9 @@ class RampScreen(Screen[None]):
         self.set_focus(None)
 
     def _toggle(self, panel: Widget) -> None:
+        self.set_focus(None)  # a field that is hidden must not take what is typed
         if self.maximized is panel:
             self.minimize()
         else:
             self.maximize(panel, container=False)
+

@@ -1,42 +1,76 @@
 """The answer as text: what holds, what fails, how sure that is."""
 
+import re
 import textwrap
 
 from textual.content import Content
 
-from core.records import Answer, FailCount, Knee, Outcome
+from core import report
+from core.records import Answer, FailCount, Knee, Outcome, StepResult
 from core.run.view import RunView
-from tui.style import OUTCOMES, STYLES, Mark, Role, clean, rate
+from tui.style import OUTCOMES, STYLES, Mark, Role, clean, count, rate
 from tui.widgets import checks
 from tui.widgets.ladder import floor_text
 from tui.widgets.pieces import mark_part, styled
 
 _SAID_BY_HEADLINE: tuple[Outcome, ...] = ("bracket", "at_least", "below")
+_INFEASIBLE = "infeasible at any rate: "
+_IMPORTANT = (re.compile("does not count"), re.compile(r"sends were late|[Tt]he client"), re.compile("isolation|[Cc]old"))
 
 
-def content(view: RunView, answer: Answer, width: int, height: int) -> Content:
-    """Both ends with their evidence, then notes; for a simulated replica its own long-run knee. What has no room is counted."""
-    texts: list[tuple[str, Role]] = []
-    if answer.outcome not in _SAID_BY_HEADLINE:
-        texts.append((clean(answer.message), "plain"))
+def content(view: RunView, answer: Answer, width: int, height: int, elsewhere: str = "press 1") -> Content:
+    """Both ends with their evidence, then what to know beside them, the most important first; for a simulated replica its
+    own long-run knee. What has no room is counted, with the word `elsewhere` for where it is to be found."""
+    blocks = [[line] for line in _headlines(view, answer)]
+    if answer.outcome == "refused":
+        blocks += [[line] for line in checks.important(view.checks, width)]
+    if (sentence := _sentence(view, answer)) is not None:
+        blocks.append(_wrapped(sentence, "plain", width))
     truth = _truth(view.truth_rps, answer.knee)
     if truth:
-        texts.append((truth, "strong"))
-    texts += [(f"· {clean(note)}", "muted") for note in answer.knee.notes]
-    lines = _headlines(view, answer)
-    for text, role in texts:
-        hang = "  " if text.startswith("·") else ""
-        lines += [Content.styled(line, STYLES[role]) for line in textwrap.wrap(text, max(20, width), subsequent_indent=hang)]
-    if answer.outcome == "refused":
-        lines += checks.important(view.checks, width)
-    return clip(lines, height)
+        blocks.append(_wrapped(truth, "strong", width))
+    blocks += [_wrapped(f"· {clean(note)}", "muted", width) for note in notes(view, answer)]
+    return clip(blocks, height, elsewhere)
 
 
-def clip(lines: list[Content], height: int) -> Content:
-    """The lines that fit, and how many do not."""
-    if len(lines) > height > 0:
-        more = len(lines) - height + 1
-        lines = [*lines[: height - 1], Content.styled(f"… {more} more line{'' if more == 1 else 's'}: press 1", STYLES["strong"])]
+def notes(view: RunView, answer: Answer) -> list[str]:
+    """The notes of the report: repeats that did not count, a late client and warm prompts first, what is so in every run last."""
+    shown = report.notes(view)
+    if answer.outcome == "refused":  # its checks have rows of their own
+        rows = {f"{check.check}: {check.message}" for check in view.checks}
+        shown = [note for note in shown if note not in rows]
+
+    def rank(note: str) -> int:
+        found = (at for at, pattern in enumerate(_IMPORTANT) if pattern.search(note))
+        return next(found, len(_IMPORTANT) + (note in answer.knee.notes))
+
+    return sorted(shown, key=rank)
+
+
+def _sentence(view: RunView, answer: Answer) -> str | None:
+    """The answer in words, where neither the lines above nor the rows of the checks say the same."""
+    if answer.outcome in _SAID_BY_HEADLINE:
+        return None
+    if answer.outcome == "refused" and any(check.status == "refuse" and check.message in answer.message for check in view.checks):
+        return None
+    return clean(answer.message).removeprefix(_INFEASIBLE)
+
+
+def _wrapped(text: str, role: Role, width: int) -> list[Content]:
+    hang = "  " if text.startswith("·") else ""
+    return [Content.styled(line, STYLES[role]) for line in textwrap.wrap(text, max(20, width), subsequent_indent=hang)]
+
+
+def clip(blocks: list[list[Content]], height: int, elsewhere: str) -> Content:
+    """The blocks that fit, none cut inside, and how many do not."""
+    lines, left = [line for block in blocks for line in block], 0
+    if height > 0 and len(lines) > height:
+        lines, left = [], len(blocks)
+        for block in blocks:
+            if len(lines) + len(block) > height - 1:
+                break
+            lines, left = lines + block, left - 1
+        lines.append(Content.styled(f"… {left} more: {elsewhere}", STYLES["strong"]))
     return Content("\n").join(lines)
 
 
@@ -75,10 +109,22 @@ def _required(view: RunView, answer: Answer) -> list[Content]:
 def _end(view: RunView, text: str, role: Role, rate_rps: float, repeats: str) -> Content:
     target = view.config.slo.target if view.config else None
     step = next((step for step in reversed(view.steps) if step.rate_rps == rate_rps and step.floor is not None), None)
-    facts = (f"floor {floor_text(step, target)}" if step else "", "in the ramp" if step and step.phase == "ramp" else repeats)
+    facts = (
+        f"floor {floor_text(step, target)}{_margin(step)}" if step else "",
+        "in the ramp" if step and step.phase == "ramp" else repeats,
+    )
     return Content.assemble(styled(f"{text:<27} ", role), styled(", ".join(fact for fact in facts if fact), "plain")).stylize(
         "bold", 0, len(text)
     )
+
+
+def _margin(step: StepResult) -> str:
+    """How near a pass was that was decided early, and so has a bound for its floor: misses of its worst repeat."""
+    early = [repeat for repeat in step.repeats if repeat.verdict == "pass" and repeat.curtailed]
+    if step.verdict != "pass" or not early:
+        return ""
+    worst = max(early, key=lambda repeat: repeat.misses / max(repeat.planned, 1))
+    return f", {count(worst.misses)} missed of {count(worst.planned)}"
 
 
 def _repeats(n: int) -> str:

@@ -19,6 +19,8 @@ from tui.widgets.pieces import Piece, fit, join, styled
 from tui.widgets.plot_view import Titled
 from tui.widgets.slider import Slider
 
+CLOSE_FRAC = 0.85
+"""From this share of the rate that holds on, the loss of one replica of six puts the others over it: 0.85 * 6/5 = 1.02."""
 _NUMERIC = frozenset("0123456789.")
 
 
@@ -52,7 +54,7 @@ class FleetPanel(Vertical, Titled):
     """Peak and headroom to set; replicas and GPUs at both ends of the bracket."""
 
     ALLOW_MAXIMIZE = True
-    HELP = "replicas for a peak: type it; headroom by ← → home end or mouse"
+    HELP = "replicas for a peak: type it; tab: share of what holds, by figures, ← →, mouse"
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -61,11 +63,12 @@ class FleetPanel(Vertical, Titled):
         self._server: ServerInfo | None = None
         self._filled = False
         self._replica, self._result = Static(id="fleet-replica"), Static(id="fleet-result")
-        self._peak, self._headroom = PeakInput(), Slider(id="headroom")
+        self._peak, self._headroom, self._share = PeakInput(), Slider(id="headroom"), Label(id="fleet-share")
 
     def compose(self) -> ComposeResult:
         yield self._replica
-        yield Horizontal(Label("peak "), self._peak, Label(" rps   headroom "), self._headroom, id="fleet-inputs")
+        yield Horizontal(Label("peak "), self._peak, Label(" rps   "), self._share, classes="fleet-row")
+        yield Horizontal(Label("safer "), self._headroom, Label(" fewer replicas"), classes="fleet-row")
         yield self._result
 
     @property
@@ -109,18 +112,24 @@ class FleetPanel(Vertical, Titled):
         self._redraw()
 
     def take_focus(self) -> None:
-        """To the field while there is no peak, else to the slider."""
-        (self._peak if self._ask.peak_rps is None else self._headroom).focus()
+        """To the peak, which is selected so that typing replaces it; tab goes on to the slider."""
+        self._peak.focus()
+
+    @property
+    def ask(self) -> FleetAsk | None:
+        """What the fleet must carry, as the user left it; None before it is known what was configured."""
+        return self._ask if self._filled else None
 
     def _redraw(self) -> None:
         plan = fleet.plan(self._knee, self._ask, self._server)
         gpus, known = fleet.gpus_per_endpoint(self._ask, self._server)
         self._replica.update(_replica(self._knee, gpus, known))
-        self._result.update(_result(plan, self.size.width))
+        self._share.update(Content.assemble(styled(_share(self._ask.headroom), "plain")))
+        self._result.update(_result(plan, self._knee, self.size.width))
         pieces = [Piece("f fleet", "strong")]
         if plan and plan.at_pass:
             pieces += [Piece(_sizes(plan.at_pass), "strong", 0), Piece(f"at {rate(plan.peak_rps)}", "muted", 1)]
-            pieces.append(Piece(f"headroom {plan.headroom:.2f}", "muted", 2))
+            pieces.append(Piece(f"at most {plan.headroom:.0%} of what holds".replace("%", " %"), "muted", 2))
         self.set_title(tuple(pieces))
 
 
@@ -144,7 +153,14 @@ def _fail_rps(knee: Knee) -> float | None:
     return knee.first_fail_rps if knee.clear_fail_rps is None else knee.clear_fail_rps
 
 
-def _result(plan: Fleet | None, width: int) -> Content:
+def _share(headroom: float) -> str:
+    """The headroom in words: a larger one leaves less room."""
+    used = round(100 * headroom)
+    spare = f"{100 - used} % spare" if used < 100 else "nothing spare"
+    return f"use at most {used} % of what holds ({spare})"
+
+
+def _result(plan: Fleet | None, knee: Knee, width: int) -> Content:
     if plan is None:
         return Content.assemble(styled("type the peak of all users together, in requests per second", "strong"))
     ends = [(name, size) for name, size in (("if the knee is", plan.at_pass), ("if it is", plan.at_fail)) if size is not None]
@@ -155,12 +171,21 @@ def _result(plan: Fleet | None, width: int) -> Content:
         facts = (
             Piece(f"{head:<{heads}}", "muted", 1),
             Piece(f"{middle:<{middles}}", "strong", 0),
-            Piece(f"{rate(size.per_replica_rps)} each", "plain", 2),
-            Piece(f"{percent(size.load_frac)} load", "plain", 3),
+            Piece(f"{rate(size.per_replica_rps)} each", "plain", 3),
+            _load(size, knee),
         )
         lines.append(join(fit(facts, width)))
     lines.append(Content.assemble(styled("assumes Poisson arrivals, an even split and this mix of lengths", "muted")))
     return Content("\n").join(lines)
+
+
+def _load(size: FleetSize, knee: Knee) -> Piece:
+    """How much of its rate each replica gets; with a word of warning near the rate that holds, whatever end is assumed."""
+    text = f"{percent(size.load_frac)} load"
+    of_held = size.per_replica_rps / knee.pass_rps if knee.pass_rps else 0.0
+    if of_held > 1:
+        return Piece(f"✘ {text}, more than what holds", "breaks", 2)
+    return Piece(f"▲ {text}, close to the knee", "breaks", 2) if of_held > CLOSE_FRAC else Piece(text, "plain", 2)
 
 
 def _sizes(size: FleetSize) -> str:

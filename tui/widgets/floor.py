@@ -57,7 +57,8 @@ class FloorPanel(Vertical, Titled):
     def _text(self, view: RunView) -> Content:
         width, height = self.size
         if view.answer is not None:
-            return answer.content(view, view.answer, width, height)
+            alone = self.screen.maximized is self
+            return answer.content(view, view.answer, width, height, "in the report" if alone else "press 1")
         return checks.content(view, width, height)
 
 
@@ -76,8 +77,8 @@ def title(view: RunView) -> tuple[Piece, ...]:
     if floor is None:
         pieces.append(Piece("nothing judged yet", "muted", 1))
     else:
-        state = _state(floor, target)
-        pieces += [Piece(span(*floor, target), state.role, 0), Piece(str(state), state.role, 2)]
+        state = _state(view.current, floor, target)
+        pieces += [Piece(f"so far {span(*floor, target)}", state.role, 0), Piece(str(state), state.role, 2)]
     pieces.extend(aim)
     live = view.current.live
     if live is not None and live.bounds.sent:
@@ -85,17 +86,22 @@ def title(view: RunView) -> tuple[Piece, ...]:
     return tuple(pieces)
 
 
-def _state(floor: tuple[float, float], target: float | None) -> Mark:
-    if target is not None and floor[1] < target:
+def _state(step: StepView, so_far: tuple[float, float], target: float | None) -> Mark:
+    """What is certain of a whole repeat; below the target in what was sent so far, it may still rise above."""
+    ends = [hi for _, hi in step.finished] + ([step.live.bounds.end[1]] if step.live else [])
+    if target is not None and min(ends, default=1.0) < target:
         return Mark("✘", "below target", "breaks")
-    if target is not None and floor[0] >= target:
+    if target is not None and so_far[0] >= target:
         return Mark("✔", "above target so far", "holds")
+    if target is not None and so_far[1] < target:
+        return Mark("…", "below target so far", "strong")
     return Mark("…", "undecided", "strong")
 
 
 def trace(view: RunView, step: StepView) -> Plot | str:
-    """The running attainment of this step over time: its upper and lower end."""
-    series = [point for point in closed(view) if point.step == step.step][1:]  # the first bin still holds the end of another step
+    """The running attainment of this repeat over time: its upper and lower end."""
+    begin_s = _begin_s(view, step)
+    series = [point for point in closed(view) if point.step == step.step and point.t_s >= begin_s]
     if not any(point.floor_hi is not None for point in series):
         part = step.live.part if step.live else "starting"
         return (
@@ -108,20 +114,34 @@ def trace(view: RunView, step: StepView) -> Plot | str:
     bottom = _bottom(min(y for _, y in high if y is not None), target)
     start, elapsed = series[0].t_s, series[-1].t_s + view.bin_s - series[0].t_s
     length = next((nice for nice in _LENGTHS_S if nice >= elapsed), elapsed)
-    labels = [(1.0, "100 %"), (bottom, share_limit(bottom))]
+    beyond = any(y is not None and y < bottom for _, y in low)
+    labels = [(1.0, "100 %"), (bottom, f"{'< ' if beyond else ''}{share_limit(bottom)}")]
     if target is not None:
         labels.insert(0, (target, share_limit(target)))
     return Plot(
         x_range=(start, start + length),
         y_range=(bottom, 1.0),
         curves=(
-            Curve("at least", "middle", low, above="good"),
-            Curve("at most", "bright", high, below="bad"),
+            Curve("so far at least", "middle", low, above="good"),
+            Curve("so far at most", "bright", high, below="bad"),
         ),
         y_labels=tuple(labels),
         rule=target,
-        max_gap=2.5 * view.bin_s,  # a warm-up between two repeats has no attainment
+        max_gap=2.5 * view.bin_s,  # a warm-up between two segments has no attainment
     )
+
+
+def _begin_s(view: RunView, step: StepView) -> float:
+    """When the repeat that is seen began, with its warm-up; of a held rate the step, whose segments are one long repeat.
+
+    A repeat that did not count and is done again has the same place in the step: only the time tells them apart.
+    """
+    if step.live is None or step.phase == "hold":
+        edges = [point.t_s for point in view.series if point.step == step.step]
+        return edges[1] if len(edges) > 1 else 0.0  # the first bin still holds the end of another step
+    judged = [point.t_s for point in view.series if point.floor_hi is not None] if step.live.decided else []
+    seen_s = judged[-1] + view.bin_s if judged else view.now_s
+    return round(min(seen_s, view.now_s) - step.live.elapsed_s, 3)
 
 
 def _bottom(worst: float, target: float | None) -> float:

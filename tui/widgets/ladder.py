@@ -7,7 +7,7 @@ from textual.content import Content
 
 from core.records import StepResult
 from core.run.view import RunView, StepView
-from tui.style import DASH, VERDICTS, Mark, Role, clean, number, percent, shorten, span
+from tui.style import DASH, VERDICTS, Mark, Role, attained, clean, number, shorten, span
 from tui.widgets.pieces import Part, Piece, fit, join, styled
 from tui.widgets.plot_view import Titled
 
@@ -27,6 +27,8 @@ class Rung(NamedTuple):
     reason: str
     counted: str = ""
     """The repeats by number, where a glyph for each has no room."""
+    ramp: bool = False
+    """Judged by a short segment of the ramp, which only says where to look."""
 
 
 class Ladder(Titled):
@@ -78,7 +80,7 @@ def judged(step: StepResult, target: float | None) -> Rung:
     mark = VERDICTS[step.verdict]
     if ramp and step.verdict == "pass":
         mark = mark._replace(role="plain")
-    return Rung(step.rate_rps, number(step.rate_rps), glyphs, floor_text(step, target), mark, clean(step.reason), counted)
+    return Rung(step.rate_rps, number(step.rate_rps), glyphs, floor_text(step, target), mark, clean(step.reason), counted, ramp)
 
 
 def floor_text(step: StepResult, target: float | None) -> str:
@@ -87,9 +89,9 @@ def floor_text(step: StepResult, target: float | None) -> str:
         return DASH
     low, high = step.floor
     if low < high and step.verdict == "fail":
-        return f"≤ {percent(high, target)}"
+        return f"≤ {attained(high, target, 'most')}"
     if low < high and step.verdict == "pass":
-        return f"≥ {percent(low, target)}"
+        return f"≥ {attained(low, target, 'least')}"
     return span(low, high, target)
 
 
@@ -103,7 +105,8 @@ def running(step: StepView, view: RunView) -> Rung:
     floor = step.floor
     reason = clean(step.live.decided) if step.live and step.live.decided else ""
     text = span(*floor, target) if floor else DASH
-    return Rung(step.rate_rps, number(step.rate_rps), _glyphs(states), text, VERDICTS["running"], reason, _counted(states))
+    ramp = step.phase == "ramp"
+    return Rung(step.rate_rps, number(step.rate_rps), _glyphs(states), text, VERDICTS["running"], reason, _counted(states), ramp)
 
 
 def _glyphs(states: Sequence[str]) -> str:
@@ -165,7 +168,10 @@ def _row(texts: Sequence[str], gap: str, role: Role, reason: str) -> Content:
 def _line(rungs: Sequence[Rung], latest: Rung, width: int) -> Content:
     """Rates in rising order with their glyphs, and the state of the latest one in words."""
     verdict = f"{latest.rate} rps {latest.mark}"
-    pieces = [Piece(f"{rung.mark.glyph}{rung.rate}", rung.mark.role, 1 if rung is not latest else 0) for rung in reversed(rungs)]
+    pieces = [
+        Piece(f"{'ramp ' if rung.ramp else ''}{rung.mark.glyph}{rung.rate}", rung.mark.role, 1 if rung is not latest else 0)
+        for rung in reversed(rungs)
+    ]
     label: Part = styled("steps ", "muted")
     line = join(fit(pieces, width - len(verdict) - 9))
     return Content.assemble(label, line, "   ", styled(verdict, latest.mark.role))

@@ -10,10 +10,12 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from tui.style import STYLES
 from tui.widgets.pieces import styled
 
 LEAST, MOST, STEP = 0.01, 1.0, 0.01
 _ENDS = 2
+_KNOB, _FOCUSED = "●", "◆"
 
 
 class Slider(Widget, can_focus=True):
@@ -24,9 +26,12 @@ class Slider(Widget, can_focus=True):
         Binding("right", "move(1)", "More", show=False),
         Binding("home", "end(0)", "Least", show=False),
         Binding("end", "end(1)", "Most", show=False),
+        *(Binding(char, f"type('{char}')", show=False) for char in "0123456789"),
+        Binding("full_stop", "type('.')", show=False),
     ]
 
     value: reactive[float] = reactive(0.7)
+    _typed = ""
 
     @dataclass
     class Changed(Message):
@@ -44,14 +49,24 @@ class Slider(Widget, can_focus=True):
 
     def action_move(self, steps: int) -> None:
         """One hundredth per key."""
+        self._typed = ""
         self.value += steps * STEP
+
+    def action_type(self, char: str) -> None:
+        """A number typed on the slider, as a share (0.65) or in percent (65): the value follows each figure."""
+        longer = self._typed + char
+        self._typed = longer if typed_share(longer) is not None else char
+        if share := typed_share(self._typed):
+            self.value = share
 
     def action_end(self, most: int) -> None:
         """To one end of the range."""
+        self._typed = ""
         self.value = MOST if most else LEAST
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Jump to the place and follow the pointer until it is let go."""
+        self._typed = ""
         self.capture_mouse()
         self._follow(event.x)
 
@@ -63,6 +78,15 @@ class Slider(Widget, can_focus=True):
     def on_mouse_up(self) -> None:
         """End of a drag."""
         self.release_mouse()
+
+    def on_focus(self) -> None:
+        """The knob shows it, and a number begins anew."""
+        self._typed = ""
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """The knob shows it."""
+        self.refresh()
 
     def _follow(self, x: int) -> None:
         track = self._track()
@@ -80,7 +104,15 @@ class Slider(Widget, can_focus=True):
         knob = round((self.value - LEAST) / (MOST - LEAST) * (track - 1))
         return Content.assemble(
             styled("├" + "─" * knob, "muted"),
-            styled("●", "strong"),
+            (_FOCUSED, f"{STYLES['strong']} reverse") if self.has_focus else styled(_KNOB, "strong"),
             styled("─" * (track - 1 - knob) + "┤", "muted"),
             styled(f" {self.value:.2f}", "strong"),
         )
+
+
+def typed_share(text: str) -> float | None:
+    """What typed figures mean so far: a share when there is a point among them, else percent; None when they mean nothing."""
+    if text.count(".") > 1 or len(text) > 4:
+        return None
+    value = float(f"0{text}") if "." in text else int(text) / 100
+    return value if value <= MOST else None

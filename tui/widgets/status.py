@@ -7,59 +7,66 @@ from textual.content import Content
 from textual.widget import Widget
 
 from core.config import Slo
+from core.judge.validity import lateness_limit_s, lateness_status
+from core.records import Percentiles
 from core.run.view import RepeatView, RunView, StepView
 from tui.phrases import mode_name
 from tui.style import LEVELS, LOADS, about, clean, clock, count, latency, limit, rate, share_limit, shorten
 from tui.widgets.pieces import Piece, fit, flow, join, mark_part, styled
 
 _SEPARATOR = " · "
-_PLACE = 1  # model and address among the facts of the header
+_MATTERS = 3
+"""Facts of the header up to this rank are worth fewer words: address, simulated, limits, model."""
 
 
 class HeaderLine(Widget):
     """What is probed, within which limits, how."""
 
-    _pieces: tuple[Piece, ...] = ()
+    _facts: tuple[tuple[Piece, ...], ...] = ()
 
     def show(self, view: RunView) -> None:
         """Take a new view."""
-        pieces = header(view)
-        if pieces != self._pieces:
-            self._pieces = pieces
+        facts = header(view)
+        if facts != self._facts:
+            self._facts = facts
             self.refresh()
 
     def render(self) -> Content:
-        """As many of the facts as fit the width."""
-        width, gap = self.size.width, len(_SEPARATOR)
-        kept = fit(self._pieces, width, gap)
-        if self._pieces and self._pieces[_PLACE] not in kept:  # a long name: its last part says most
-            place = self._pieces[_PLACE]
-            brief = place._replace(text=place.text.rpartition("/")[2])
-            kept = fit([*self._pieces[:_PLACE], brief, *self._pieces[_PLACE + 1 :]], width, gap)
+        """The longest wording that keeps what matters; of that as many facts as fit. The address is cut rather than dropped."""
+        width, gap, kept = self.size.width, len(_SEPARATOR), ()
+        for pieces in self._facts:
+            kept = fit([pieces[0]._replace(text=shorten(pieces[0].text, width)), *pieces[1:]], width, gap)
+            if all(piece in kept for piece in pieces if piece.rank <= _MATTERS):
+                break
         return join(kept, _SEPARATOR)
 
 
-def header(view: RunView) -> tuple[Piece, ...]:
-    """The facts that stay the same for a run."""
+def header(view: RunView) -> tuple[tuple[Piece, ...], ...]:
+    """The facts that stay the same for a run, the address first; in full words, and in fewer and fewer."""
     config, server = view.config, view.server
     if config is None:
-        return (Piece("kneescope", "strong"), Piece("starting", "muted"))
-    model = (server.model if server else None) or config.target.model
-    place = urlsplit(config.target.url).netloc
-    pieces = [Piece("kneescope", "strong", 2), Piece(clean(f"{model} @ {place}" if model else place), "plain", 1)]
+        return ((Piece("kneescope", "strong"), Piece("starting", "muted")),)
+    model = clean((server.model if server else None) or config.target.model or "")
+    brief = model.rpartition("/")[2]  # of a long name the last part says most
+    address = Piece(clean(urlsplit(config.target.url).netloc), "strong", 0)
+    rest = [Piece(mode_name(config.method), "muted", 4), Piece(f"seed {config.method.seed}", "muted", 6)]
     if server is not None and server.simulated:
-        pieces.append(Piece("simulated", "strong", 0))
+        rest.insert(0, Piece("simulated", "strong", 1))
     elif server is not None and server.version:
-        pieces.append(Piece(f"vLLM {clean(server.version)}", "plain", 4))
-    pieces.append(Piece(limits_text(config.slo), "plain", 0))
-    pieces.append(Piece(mode_name(config.method), "muted", 3))
-    pieces.append(Piece(f"seed {config.method.seed}", "muted", 5))
-    return tuple(pieces)
+        rest.insert(0, Piece(f"vLLM {clean(server.version)}", "plain", 5))
+    rest.append(Piece("kneescope", "muted", 7))
+    return tuple(
+        (address, *([Piece(name, "plain", 3)] if name else []), Piece(limits, "plain", 2), *rest)
+        for name, limits in ((model, limits_text(config.slo)), (brief, limits_text(config.slo)), (brief, limits_text(config.slo, True)))
+    )
 
 
-def limits_text(slo: Slo) -> str:
+def limits_text(slo: Slo, short: bool = False) -> str:
     """The limits in one phrase, named so when they are the default ones."""
     named = (("TTFT", slo.ttft_s), ("TPOT", slo.tpot_s), ("E2E", slo.e2e_s))
+    if short:
+        limits = ", ".join(f"{name} {limit(value)}" for name, value in named if value is not None)
+        return f"{'default ' if slo.default else ''}{limits}, {share_limit(slo.target)}"
     limits = ", ".join(f"{name} ≤ {limit(value)}" for name, value in named if value is not None)
     return f"{'default limits ' if slo.default else ''}{limits} for {share_limit(slo.target)}"
 
@@ -72,9 +79,11 @@ class StatusStrip(Widget):
     _pieces: tuple[Piece, ...] = ()
     _load: Piece = Piece("")
 
-    def show(self, view: RunView, paused: bool, stopping: bool) -> None:
-        """Take a new view; `paused` says that the panels below stand still, `stopping` that the user asked for the end of load."""
-        pieces, load = status(view, paused), load_piece(view, stopping)
+    def show(self, view: RunView, *, paused: bool, stopping: bool, recorded: bool) -> None:
+        """Take a new view; `paused` says that the panels below stand still, `stopping` that the user asked for the end of load,
+        `recorded` that all this is past."""
+        pieces = status(view, paused, recorded)
+        load = RECORDED if recorded else load_piece(view, stopping)
         if (pieces, load) != (self._pieces, self._load):
             self._pieces, self._load = pieces, load
             self.refresh()
@@ -102,23 +111,34 @@ def load_piece(view: RunView, stopping: bool) -> Piece:
     return Piece(f"{mark}, stopping" if asked else str(mark), mark.role)
 
 
-def status(view: RunView, paused: bool) -> tuple[Piece, ...]:
+RECORDED = Piece("■ RECORDED", "strong")
+"""In place of the state of a load that may have been on when the recording ended."""
+
+
+def status(view: RunView, paused: bool, recorded: bool) -> tuple[Piece, ...]:
     """The facts of this moment, the most telling with the lowest rank."""
-    pieces = (
-        [Piece("‖ VIEW PAUSED, the load goes on" if view.load == "loading" else "‖ VIEW PAUSED", "strong", 0)] if paused else []
-    )
+    pieces = []
+    if recorded:
+        pieces.append(Piece(f"recorded {_utc(view.started_utc)}" if view.started_utc else "recorded", "strong", 0))
+    if paused:
+        pieces.append(Piece("‖ VIEW PAUSED, the load goes on" if view.load == "loading" else "‖ VIEW PAUSED", "strong", 0))
     if view.answer is not None:
         pieces.append(Piece(f"ended after {clock(view.duration_s if view.duration_s is not None else view.now_s)}", "plain", 1))
     elif view.current is None:
         pieces.append(Piece("between two steps" if view.steps else "checking, no load yet", "plain", 1))
     else:
-        pieces.extend(_step(view.current))
+        pieces.extend(_step(view.current, view.config.slo.ttft_s if view.config else None))
     if view.left_s is not None and view.answer is None:
         pieces.append(Piece(f"left {about(view.left_s)}", "muted", 5))
     return tuple(pieces)
 
 
-def _step(step: StepView) -> list[Piece]:
+def _utc(iso: str) -> str:
+    """2026-03-01 14:28 UTC, from ISO 8601."""
+    return f"{clean(iso)[:16].replace('T', ' ')} UTC"
+
+
+def _step(step: StepView, ttft_limit_s: float | None) -> list[Piece]:
     name = step.phase if step.phase in ("ramp", "hold") else f"step {step.step}"
     pieces = [Piece(name, "plain", 6)]
     live = step.live
@@ -135,8 +155,20 @@ def _step(step: StepView) -> list[Piece]:
     pieces.append(Piece(f"in flight {count(live.in_flight)}", "plain", 3))
     if live.errors:
         pieces.append(Piece(f"✘ errors {count(live.errors)}", "breaks", 1))
-    pieces.append(Piece(f"late p99 {latency(live.lateness_p99_s)}", "plain", 2))
+    pieces.append(late_piece(live.lateness_p99_s, ttft_limit_s))
     return pieces
+
+
+def late_piece(p99_s: float | None, ttft_limit_s: float | None) -> Piece:
+    """How late the client sends, and when that is too late for the repeat to count; judged as the repeat will be."""
+    text = f"late p99 {latency(p99_s)}"
+    status = lateness_status(Percentiles(p99=p99_s, max=p99_s), ttft_limit_s)
+    if status == "ok":
+        return Piece(text, "plain", 2)
+    allowed = limit(float(f"{lateness_limit_s(ttft_limit_s):.3g}"))
+    if status == "void":
+        return Piece(f"✘ {text}, limit {allowed} → void", "breaks", 0)
+    return Piece(f"▲ {text}, limit {allowed}", "strong", 1)
 
 
 def _part(live: RepeatView) -> str:
