@@ -5,7 +5,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
-from core.config import ProbeConfig, Slo
+from core.config import ProbeConfig
 from core.judge import wording
 from core.judge.bracket import rate_text
 from core.records import Check, RepeatResult, StepResult
@@ -53,7 +53,7 @@ class Printer:
         if not self._headed:
             self._headed = True
             yield f"server    {config.target.url}"
-            yield f"limits    {limits_text(config.slo)}"
+            yield f"limits    {wording.limits(config.slo)}"
             yield f"workload  {_workload_text(config)}"
 
     def _events(self, view: RunView, target: float) -> Iterator[str]:
@@ -103,17 +103,6 @@ def _after(lines: tuple[Line, ...], last: Line | None) -> tuple[Line, ...]:
 def check_line(check: Check) -> str:
     """One check of preflight: its status as a word, then name and sentence."""
     return f"{check.status:6}  {check.check}: {check.message}"
-
-
-def limits_text(slo: Slo) -> str:
-    """The limits in words, named as the defaults when they are."""
-    named = (("TTFT", slo.ttft_s), ("TPOT", slo.tpot_s), ("E2E", slo.e2e_s))
-    parts = " and ".join(f"{name} at most {_limit_text(value)}" for name, value in named if value is not None)
-    return f"{parts} for {wording.plain(slo.target)} of requests{' (default limits)' if slo.default else ''}"
-
-
-def _limit_text(seconds: float) -> str:
-    return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s"
 
 
 def duration_text(seconds: float) -> str:

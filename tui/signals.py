@@ -12,7 +12,7 @@ NO_ANSWER, INTERRUPTED = 3, 130
 """Exit codes: no valid answer; ended by q or a signal before the answer."""
 
 PATIENCE_S = 1.0
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def interrupt_on_terminate() -> None:
@@ -40,7 +40,7 @@ class TwoStage:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "TwoStage":
-        for number in _SIGNALS:
+        for number in SIGNALS:
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._handle)
         return self

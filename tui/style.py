@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from rich.cells import cell_len, set_cell_size
 from textual.theme import Theme
 
+from core.judge.wording import limit as limit
 from core.records import CheckStatus, LoadState, Outcome
 
 Role = Literal["plain", "strong", "muted", "holds", "breaks"]
@@ -112,11 +113,6 @@ def latency(seconds: float | None) -> str:
     if seconds is None or not math.isfinite(seconds):
         return DASH
     return f"{number(seconds * 1000)} ms" if seconds < 0.9995 else f"{number(seconds)} s"
-
-
-def limit(seconds: float) -> str:
-    """A limit as it was set: 800 ms, 1.5 s, without zeros that nobody typed."""
-    return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s"
 
 
 def percent(share: float | None, against: float | None = None) -> str:

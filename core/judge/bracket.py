@@ -1,6 +1,7 @@
 """What the judged rates amount to: the knee as a bracket, the evidence behind each end, and the sentences for it."""
 
 import math
+from collections.abc import Iterable
 
 from core.records import Answer, FailCount, Knee, Outcome, StepResult
 
@@ -15,7 +16,8 @@ FROM_RAMP = "upper end comes from the ramp, a short segment"
 def rate_text(rate_rps: float) -> str:
     """A rate with three significant digits and its unit: `16.0 requests/s`."""
     rounded = float(f"{rate_rps:.2e}")
-    return f"{rounded:.{max(0, 2 - math.floor(math.log10(rounded)))}f} requests/s"
+    digits = max(0, 2 - math.floor(math.log10(rounded))) if rounded > 0 else 0
+    return f"{rounded:.{digits}f} requests/s"
 
 
 class Bracket:
@@ -85,6 +87,17 @@ class Bracket:
 
     def _failed_steps_rps(self) -> list[float]:
         return [step.rate_rps for step in self._steps if step.verdict in ("fail", "mixed")]
+
+
+def knee_so_far(steps: Iterable[StepResult]) -> Knee:
+    """The knee as far as these finished steps tell, for a search that is still on or was ended from outside."""
+    bracket = Bracket()
+    for step in steps:
+        if step.phase != "ramp":
+            bracket.add_step(step)
+        elif step.verdict == "fail":
+            bracket.add_ramp(step.rate_rps)
+    return bracket.knee()
 
 
 def conclude(outcome: Outcome, knee: Knee) -> Answer:

@@ -42,7 +42,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     rate_rps: float
     repeats: int
     segments: tuple[Segment, ...]
-    expected_e2e_s: float
     curtail_pass: bool
 
 
@@ -207,7 +206,6 @@ class Search:
             rate_rps=rate_rps,
             repeats=self._rules.repeats,
             segments=modes.step_segments(self._rules, config.slo, config.safety, config.method.drain_s, rate_rps, self._e2e_s),
-            expected_e2e_s=self._e2e_s,
             curtail_pass=phase == "search",
         )
 

@@ -71,33 +71,16 @@ def judge_repeat(
     done: LoadDone | None,
     server: ServerInfo,
 ) -> RepeatResult:
-    """The judged repeat; `decision` None means it was interrupted: unjudged. So is a ramp (several measured segments) that is
-    not void: its numbers are over all of them, and it only says where to look.
+    """The judged repeat; `decision` None means it was interrupted: unjudged. So is a ramp that is not void: its numbers are over
+    all its segments, and it only says where to look.
 
     `now`: when it was decided, or later; on the clock of the events. `samples`: readings of the server from just before
     the repeat's start to its end. Of a repeat that was cut short the attainment is an interval, and requests cut off
     undecided are neither good nor missed.
     """
-    evidence = _gather(tally, decision, now, rules, samples, ticks, done, server)
-    void = [reason for reason in _void_reasons(evidence) if reason]
-    verdict, reason = _verdict(evidence, void)
-    warnings = [text for text in _warnings(evidence, verdict) if text] + (void if verdict == "unjudged" else [])
-    return _result(evidence, verdict, reason, warnings, now)
-
-
-def _gather(
-    tally: Tally,
-    decision: Decision | None,
-    now: float,
-    rules: JudgeRules,
-    samples: Sequence[ServerSample],
-    ticks: Sequence[LoadTick],
-    done: LoadDone | None,
-    server: ServerInfo,
-) -> _Evidence:
     ok = [r for r in tally.measured_records if r.ending == "ok"]
     latencies = Latencies.of(ok)
-    return _Evidence(
+    evidence = _Evidence(
         tally=tally,
         decision=decision,
         rules=rules,
@@ -110,10 +93,14 @@ def _gather(
         latencies=latencies,
         queue=_queue(tally, decision, latencies.e2e_s.mean),
     )
+    void = [reason for reason in _void_reasons(evidence) if reason]
+    verdict, reason = _verdict(evidence, void)
+    warnings = [text for text in _warnings(evidence, verdict) if text] + (void if verdict == "unjudged" else [])
+    return _result(evidence, verdict, reason, warnings, now)
 
 
 def _is_ramp(tally: Tally) -> bool:
-    return len(tally.measured) > 1
+    return tally.order.phase == "ramp"
 
 
 def _queue(tally: Tally, decision: Decision | None, mean_e2e_s: float | None) -> QueueVerdict | None:
@@ -192,6 +179,8 @@ def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[str | None]:
     yield caveats.short_warmup(layout.length_s("warmup"), e.latencies.e2e_s.mean)
     if verdict == "pass" and e.closed:
         yield caveats.by_one_request(e.bounds.good, e.bounds.planned, slo.target)
+    elif verdict == "pass":
+        yield caveats.left_open(e.bounds.planned - len(e.ok) - e.tally.measured_errors, e.bounds.planned)
     yield caveats.queue_undecided(e.queue)
     yield caveats.few_values(e.latencies.e2e_s.n)
 

@@ -40,6 +40,7 @@ class Checks(Protocol):
     def checks(self) -> AsyncIterator[Check]: ...
 
 
+_HEALTH_S = 2.0
 STOPPED = "Stopped before the answer; what was finished is kept."
 
 
@@ -292,11 +293,13 @@ class Session:
         return client
 
     async def _healthy(self, http: httpx.AsyncClient) -> bool:
+        """By the status alone: a body, which may never end, is not waited for."""
+        url = f"{self._config.target.url.rstrip('/')}/health"
         try:
-            reply = await http.get(f"{self._config.target.url.rstrip('/')}/health", timeout=2.0)
-        except httpx.HTTPError:
+            async with asyncio.timeout(_HEALTH_S), http.stream("GET", url, timeout=None) as reply:
+                return reply.status_code < 500
+        except (TimeoutError, httpx.HTTPError):
             return False
-        return reply.status_code < 500
 
     def _emit(self, event: Event) -> None:
         try:

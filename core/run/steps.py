@@ -1,9 +1,9 @@
 """One step of the search after another: its repeats, their verdicts, and what the step amounts to."""
 
+import math
 from collections.abc import Callable, Sequence
 
 import msgspec
-import numpy as np
 
 from core.config import ProbeConfig
 from core.judge.bracket import rate_text
@@ -52,12 +52,12 @@ class Steps:
         self._clock = clock
         self._count = 0
         self._open: StepStarted | None = None
-        self._rules = JudgeRules(slo=config.slo, expected_e2e_s=idle_e2e_s)
+        self._rules = JudgeRules(slo=config.slo)
         self._results: list[RepeatResult] = []
 
     async def step(self, action: Step, left_s: float | None) -> StepResult:
         """Judge one rate. Raises NoAnswer when a repeat is void twice or the server is lost."""
-        rules = JudgeRules(slo=self._config.slo, expected_e2e_s=action.expected_e2e_s, cold=True, curtail_pass=action.curtail_pass)
+        rules = JudgeRules(slo=self._config.slo, curtail_pass=action.curtail_pass)
         started = self._start(action.phase, action.rate_rps, action.repeats, left_s, rules)
         for index in range(action.repeats):
             result, _ = await self._repeat(started, index, action.segments)
@@ -67,7 +67,7 @@ class Steps:
 
     async def ramp(self, action: Ramp, left_s: float | None) -> tuple[float | None, float | None]:
         """Run the ramp: the rate of the last segment that held and of the one that failed, None where there is none."""
-        rules = JudgeRules(slo=self._config.slo, expected_e2e_s=self._idle_e2e_s)
+        rules = JudgeRules(slo=self._config.slo)
         started = self._start("ramp", action.segments[0].rate_rps, 1, left_s, rules)
         _, run = await self._repeat(started, 0, action.segments)
         reason = run.decision.reason if run.decision else ""
@@ -129,7 +129,8 @@ class Steps:
         )
 
     async def _load(self, started: StepStarted, index: int, segments: tuple[Segment, ...]) -> OrderRun:
-        self._readings.keep_from_now()
+        before = self._conductor.current
+        self._readings.keep_from_now(before.done.t if before is not None and before.done is not None else -math.inf)
         order = RepeatOrder(
             order=self._conductor.next_order(),
             phase=started.phase,
@@ -206,10 +207,5 @@ def step_verdict(results: Sequence[RepeatResult]) -> tuple[StepVerdict, str]:
 
 
 def failed_segment(run: OrderRun) -> int | None:
-    """The segment of a ramp that failed; without word of it, the one that was being sent when the ramp was decided."""
-    if run.decision is None or run.decided_at is None or run.decision.kind in ("pass", "complete"):
-        return None
-    if run.decision.segment is not None:
-        return run.decision.segment
-    ends = np.cumsum([segment.duration_s for segment in run.order.segments])
-    return min(int(np.searchsorted(ends, run.decided_at - run.order.start_at, side="right")), len(run.order.segments) - 1)
+    """The segment of a ramp that is known to have failed; None where none is, for a rate that was not seen to fail is no end."""
+    return None if run.decision is None else run.decision.segment

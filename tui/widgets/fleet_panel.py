@@ -11,8 +11,8 @@ from textual.widgets import Input, Label, Static
 
 from core import fleet
 from core.config import FleetAsk
-from core.judge.bracket import Bracket
-from core.records import Fleet, FleetSize, Knee, ServerInfo
+from core.judge.bracket import knee_so_far
+from core.records import Knee, ServerInfo
 from core.run.view import RunView
 from tui.style import count, percent, rate
 from tui.widgets.pieces import Piece, fit, join, styled
@@ -81,7 +81,7 @@ class FleetPanel(Vertical, Titled):
             self._headroom.value = self._ask.headroom
             if self._ask.peak_rps is not None:
                 self._peak.value = f"{self._ask.peak_rps:g}"
-        knee = view.answer.knee if view.answer else so_far(view)
+        knee = view.answer.knee if view.answer else knee_so_far(view.steps)
         if (knee, view.server) != (self._knee, self._server) or not self._title:
             self._knee, self._server = knee, view.server
             self._redraw()
@@ -124,17 +124,6 @@ class FleetPanel(Vertical, Titled):
         self.set_title(tuple(pieces))
 
 
-def so_far(view: RunView) -> Knee:
-    """The bracket while the search is still on."""
-    bracket = Bracket()
-    ramp = [step.rate_rps for step in view.steps if step.phase == "ramp" and step.verdict == "fail"]
-    bracket.add_ramp(min(ramp, default=None))
-    for step in view.steps:
-        if step.phase != "ramp":
-            bracket.add_step(step)
-    return bracket.knee()
-
-
 def _replica(knee: Knee, gpus: int, known: bool) -> Content:
     if knee.pass_rps is None:
         return Content.assemble(styled("no rate has held yet, so there is nothing to divide a peak by", "muted"))
@@ -150,7 +139,7 @@ def _fail_rps(knee: Knee) -> float | None:
     return knee.first_fail_rps if knee.clear_fail_rps is None else knee.clear_fail_rps
 
 
-def _result(plan: Fleet | None, width: int) -> Content:
+def _result(plan: fleet.Fleet | None, width: int) -> Content:
     if plan is None:
         return Content.assemble(styled("type the peak of all users together, in requests per second", "strong"))
     ends = [(name, size) for name, size in (("if the knee is", plan.at_pass), ("if it is", plan.at_fail)) if size is not None]
@@ -169,7 +158,7 @@ def _result(plan: Fleet | None, width: int) -> Content:
     return Content("\n").join(lines)
 
 
-def _sizes(size: FleetSize) -> str:
+def _sizes(size: fleet.FleetSize) -> str:
     return f"{_plural(size.replicas, 'replica')}  {_plural(size.gpus, 'GPU')}"
 
 

@@ -184,7 +184,7 @@ def apply(tally: Tally, events: Iterable[RequestEvent]) -> None:
 
 
 def rules(slo: Slo = SLO, *, curtail_pass: bool = True, cold: bool = True) -> JudgeRules:
-    return JudgeRules(slo=slo, expected_e2e_s=1.0, curtail_pass=curtail_pass, cold=cold)
+    return JudgeRules(slo=slo, curtail_pass=curtail_pass, cold=cold)
 
 
 def aborted(play: Play, at: float, slo: Slo = SLO) -> Tally:

@@ -123,7 +123,7 @@ class VirtualRun:
 
     def _ramp(self, segments: tuple[Segment, ...]) -> int | None:
         play = self._play("ramp", 0, segments)
-        rules = JudgeRules(slo=self.config.slo, expected_e2e_s=1.0)
+        rules = JudgeRules(slo=self.config.slo)
         decision, now = play.until(lambda now: decide_ramp(play.tally, now, rules))
         self.elapsed_s += now + SETTLE_S
         return decision.segment if decision is not None and decision.kind == "fail" else None
@@ -136,7 +136,7 @@ class VirtualRun:
         return results
 
     def _repeat(self, step: Step, index: int) -> RepeatResult:
-        rules = JudgeRules(slo=self.config.slo, expected_e2e_s=step.expected_e2e_s, curtail_pass=step.curtail_pass)
+        rules = JudgeRules(slo=self.config.slo, curtail_pass=step.curtail_pass)
         play = self._play(step.phase, index, step.segments)
         decision, now = play.until(lambda now: decide_step(play.tally, now, rules, self.config.method.drain_s))
         done = play.abort(now)

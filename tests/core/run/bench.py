@@ -1,7 +1,7 @@
 """A session on fakes, and what tests ask about its run."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -23,6 +23,15 @@ from tests.core.run.virtual import now, run
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Event)
+
+
+class Endless(httpx.AsyncByteStream):
+    """A body that drips for ever."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while True:
+            await asyncio.sleep(1.0)
+            yield b"."
 
 
 @dataclass
@@ -60,10 +69,12 @@ class Bench:
     def _scrape(self, url: str, client: httpx.AsyncClient, credential: Credential) -> FakeScraper:
         return self.scraper
 
-    def _answer(self, request: httpx.Request) -> httpx.Response:
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        if self.server.hangs:
+            await asyncio.Event().wait()
         if not self.server.healthy:
             raise httpx.ConnectError("refused")
-        return httpx.Response(200)
+        return httpx.Response(200, stream=Endless())
 
 
 def on_bench(
