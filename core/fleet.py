@@ -2,11 +2,34 @@
 
 import math
 
+import msgspec
+
 from core.config import FleetAsk
-from core.records import Fleet, FleetSize, Knee, ServerInfo
+from core.records import Knee, ServerInfo
 
 _DUST = 1e-9
 """Relative size of what binary fractions add to an exact quotient: 560/(0.7*80) must give 10 replicas, not 11."""
+
+
+class FleetSize(msgspec.Struct, frozen=True, kw_only=True):
+    """Replicas and GPUs for a peak when one replica carries `replica_rps`; `load_frac` is the share of it used at peak."""
+
+    replica_rps: float
+    replicas: int
+    gpus: int
+    per_replica_rps: float
+    load_frac: float
+
+
+class Fleet(msgspec.Struct, frozen=True, kw_only=True):
+    """The fleet at both ends of the bracket; an end that is not known is None."""
+
+    peak_rps: float
+    headroom: float
+    gpus_per_endpoint: int
+    layout_known: bool
+    at_pass: FleetSize | None = None
+    at_fail: FleetSize | None = None
 
 
 def size(peak_rps: float, headroom: float, replica_rps: float, gpus_per_endpoint: int) -> FleetSize:

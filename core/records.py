@@ -173,8 +173,8 @@ class LoadTick(msgspec.Struct, frozen=True, kw_only=True, tag="load_tick"):
 
 
 class LoadDone(msgspec.Struct, frozen=True, kw_only=True, tag="load_done"):
-    """The order is over: nothing of it is in flight and nothing more will be sent. `unsent` counts planned arrivals before
-    `t` that could not be sent; arrivals cut off by StopArrivals or Abort are not among them."""
+    """The order is over: nothing of it is in flight and nothing more will be sent. `unsent` counts planned arrivals that were
+    due and could not be sent; arrivals cut off by StopArrivals or Abort are not among them."""
 
     order: int
     t: float
@@ -394,27 +394,6 @@ class Knee(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class FleetSize(msgspec.Struct, frozen=True, kw_only=True):
-    """Replicas and GPUs for a peak when one replica carries `replica_rps`; `load_frac` is the share of it used at peak."""
-
-    replica_rps: float
-    replicas: int
-    gpus: int
-    per_replica_rps: float
-    load_frac: float
-
-
-class Fleet(msgspec.Struct, frozen=True, kw_only=True):
-    """The fleet at both ends of the bracket; an end that is not known is None."""
-
-    peak_rps: float
-    headroom: float
-    gpus_per_endpoint: int
-    layout_known: bool
-    at_pass: FleetSize | None = None
-    at_fail: FleetSize | None = None
-
-
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a run in one value: which kind of answer, in one sentence, and the knee as far as it is known.
     `required_met`: whether the required rate passed; None when none was required or it was not judged."""
@@ -440,11 +419,10 @@ class ClientInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgeRules(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits by which a repeat is judged. `expected_e2e_s` is E of the method: the mean E2E of the last passing step.
+    """The rules by which a repeat is judged: its limits, whether prompts must have been cold, whether a pass may be cut short.
     `strict`: a window so small that its target allows no miss is void instead of a warning (acceptance)."""
 
     slo: Slo
-    expected_e2e_s: float
     cold: bool = True
     curtail_pass: bool = True
     strict: bool = False

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from core import fleet
-from core.config import Lengths, ProbeConfig, Slo
+from core.config import Lengths, ProbeConfig
 from core.judge.bracket import Bracket, rate_number, rate_text
-from core.judge.wording import at_most, beside, count, duration, plain
-from core.records import Answer, FailCount, FleetSize, RepeatResult, StepResult
+from core.judge.wording import at_most, beside, count, duration, limits
+from core.records import Answer, FailCount, RepeatResult, StepResult
 from core.run.state import step_line
 from core.run.view import RunView
 
@@ -188,7 +188,7 @@ def to_text(view: RunView, run_log: str | None) -> str:
 def _headline(view: RunView, answer: Answer) -> list[str]:
     message = answer.message or answer.outcome
     sentence = message[:1].upper() + message[1:] if message.split(" ")[0].isalpha() else message
-    lines = _wrapped(sentence + ("" if message.endswith(".") else "."))
+    lines = _wrapped(sentence + ("" if message.endswith((".", "?", "…")) else "."))
     if view.server is not None and view.server.simulated:
         lines.append("This was a simulated replica: its numbers say nothing about a real server.")
     if view.truth_rps is not None:
@@ -223,7 +223,9 @@ def _zones(view: RunView, answer: Answer) -> list[str]:
     if first_rps is not None and first_rps != clear_rps:
         zone = "FIRST FAIL" if clear_rps is None else "MIXED"
         since = "" if clear_rps is None else "from "
-        rows.append((zone, f"{since}{rate_text(first_rps)}{_failed(knee.first_fail)}"))
+        phases = {step.phase for step in view.steps if step.rate_rps == first_rps}
+        evidence = ", in the ramp alone" if phases == {"ramp"} else _failed(knee.first_fail)
+        rows.append((zone, f"{since}{rate_text(first_rps)}{evidence}"))
     if clear_rps is not None:
         rows.append(("CLEAR FAIL", f"{rate_text(clear_rps)}{_failed(knee.clear_fail)}"))
     elif first_rps is not None and view.config is not None and view.config.method.mode == "quick":
@@ -278,7 +280,7 @@ def _asked(view: RunView) -> list[str]:
     config, server = view.config, view.server
     if config is None:
         return []
-    lines = _wrapped(f"Limits: {_limits(config.slo)}")
+    lines = _wrapped(f"Limits: {limits(config.slo)}")
     work = config.workload
     lines += _wrapped(
         f"Workload: {work.input_tokens} tokens in, {work.output_tokens} out, {config.target.api}, cold prompts; "
@@ -288,16 +290,6 @@ def _asked(view: RunView) -> list[str]:
         version = f", version {server.version}" if server.version else ""
         lines += _wrapped(f"Server: {server.model or 'model not known'} at {server.url}{version}")
     return lines
-
-
-def _limits(slo: Slo) -> str:
-    named = (("TTFT", slo.ttft_s), ("TPOT", slo.tpot_s), ("E2E", slo.e2e_s))
-    limits = " and ".join(f"{name} at most {_limit(limit)}" for name, limit in named if limit is not None)
-    return f"{limits} for {plain(slo.target)} of requests{', the default limits' if slo.default else ''}"
-
-
-def _limit(seconds: float) -> str:
-    return f"{1000 * seconds:g} ms" if seconds < 1 else f"{seconds:g} s"
 
 
 def _fleet_table(view: RunView, answer: Answer) -> list[str]:
@@ -311,7 +303,7 @@ def _fleet_table(view: RunView, answer: Answer) -> list[str]:
     return lines + [_fleet_row(word, size) for word, size in ends if size is not None]
 
 
-def _fleet_row(word: str, size: FleetSize) -> str:
+def _fleet_row(word: str, size: fleet.FleetSize) -> str:
     load = f"{rate_text(size.per_replica_rps)}, {100 * size.load_frac:.0f} %"
     return f"  {rate_text(size.replica_rps):>17} ({word})  {size.replicas:>8,}  {size.gpus:>5,}   {load}"
 

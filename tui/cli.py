@@ -15,7 +15,7 @@ from core.errors import UserError
 from tui.inputs import api_key, read_port, read_server
 from tui.options import Given, Reads, SectionedCommand, build, preflight_options, run_options
 from tui.results import say, say_if_heard, silence
-from tui.signals import INTERRUPTED, NO_ANSWER, interrupt_on_terminate
+from tui.signals import INTERRUPTED, NO_ANSWER, SIGNALS, interrupt_on_terminate
 from tui.terminal import plain, plug_closed_streams, why_no_screen
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -215,7 +215,8 @@ def main() -> None:
     try:
         cli.main()
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said: a late Ctrl-C must not change the exit code any more
+        for number in SIGNALS:  # all is said: a late Ctrl-C or a second SIGTERM must not change the exit code any more
+            signal.signal(number, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

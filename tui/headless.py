@@ -5,7 +5,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
-from core.config import ProbeConfig, Slo
+from core.config import ProbeConfig
 from core.judge import wording
 from core.judge.bracket import rate_text
 from core.records import Check, RepeatResult, StepResult
@@ -56,7 +56,7 @@ class Printer:
         if not self._headed:
             self._headed = True
             yield f"server    {config.target.url}"
-            yield f"limits    {limits_text(config.slo)}"
+            yield f"limits    {wording.limits(config.slo)}"
             yield f"workload  {config.workload.input_tokens} tokens in, {config.workload.output_tokens} out"
             yield f"method    {method_text(config.method)}"
 
@@ -118,15 +118,6 @@ def check_line(check: Check) -> str:
     return f"{check.status:6}  {check.check}: {check.message}"
 
 
-def limits_text(slo: Slo) -> str:
-    """The limits in words, named as the defaults when they are."""
-    named = (("TTFT", slo.ttft_s), ("TPOT", slo.tpot_s), ("E2E", slo.e2e_s))
-    parts = " and ".join(f"{name} at most {_limit_text(value)}" for name, value in named if value is not None)
-    return f"{parts} for {wording.plain(slo.target)} of requests{' (default limits)' if slo.default else ''}"
-
-
-def _limit_text(seconds: float) -> str:
-    return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s"
 
 
 def _name(step: int, phase: str, rate_rps: float) -> str:

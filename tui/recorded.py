@@ -18,13 +18,14 @@ class Recorded:
     def __init__(self, run: str) -> None:
         """`run` is a path, or `last`. Raises UserError for what is no run file."""
         self.path: Path = runs.resolve(run)
-        state, now = State(), None
-        for event in runs.read(self.path):
-            state.apply(event)
-            now = time_of(event)
-        if now is None:
-            raise UserError(f"{self.path} holds no event; give the path of a run file.")
-        self._view = state.view(now)
+        state, now = State(), 0.0
+        try:
+            for event in runs.read(self.path):
+                state.apply(event)
+                now = time_of(event)
+            self._view = state.view(now)
+        except (ArithmeticError, LookupError, MemoryError, ValueError) as error:  # lines that are whole and cannot be true
+            raise UserError(f"{self.path} cannot be what kneescope wrote ({error}): the file was changed or damaged.") from error
 
     def view(self) -> RunView:
         """The run as it ended, or as far as it was recorded."""

@@ -12,7 +12,7 @@ NOT_MET, NO_ANSWER, INTERRUPTED = 1, 3, 130
 """Exit codes: the required rate did not pass; no valid answer; ended by q or a signal before the answer."""
 
 PATIENCE_S = 1.0
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def interrupt_on_terminate() -> None:
@@ -40,7 +40,7 @@ class TwoStage:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "TwoStage":
-        for number in _SIGNALS:
+        for number in SIGNALS:
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._handle)
         return self

@@ -11,6 +11,7 @@ from rich.cells import cell_len, set_cell_size
 from textual.theme import Theme
 
 from core.judge import wording
+from core.judge.wording import limit as limit
 from core.records import CheckStatus, LoadState, Outcome
 
 Role = Literal["plain", "strong", "muted", "holds", "breaks"]
@@ -121,11 +122,6 @@ def latency(seconds: float | None) -> str:
     if seconds is None or not math.isfinite(seconds):
         return DASH
     return f"{number(seconds * 1000)} ms" if seconds < 0.9995 else f"{number(seconds)} s"
-
-
-def limit(seconds: float) -> str:
-    """A limit as it was set: 800 ms, 1.5 s, without zeros that nobody typed."""
-    return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s"
 
 
 def percent(share: float | None) -> str:

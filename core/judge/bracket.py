@@ -36,7 +36,8 @@ def rate_text(rate_rps: float) -> str:
 def rate_number(rate_rps: float) -> str:
     """A rate with three significant digits."""
     rounded = float(f"{rate_rps:.2e}")
-    return f"{rounded:.{max(0, 2 - math.floor(math.log10(rounded)))}f}"
+    digits = max(0, 2 - math.floor(math.log10(rounded))) if rounded > 0 else 0
+    return f"{rounded:.{digits}f}"
 
 
 class Bracket:

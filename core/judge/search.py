@@ -47,7 +47,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     rate_rps: float
     repeats: int
     segments: tuple[Segment, ...]
-    expected_e2e_s: float
     curtail_pass: bool
     stop: Literal["first_fail", "majority"] = "first_fail"
 
@@ -279,7 +278,6 @@ class Search:
                 self._e2e_s,
                 modes.planned_e2e_s(self._e2e_s, rate_rps, self._e2e_at_rps),
             ),
-            expected_e2e_s=self._e2e_s,
             curtail_pass=phase == "search",
             stop="majority" if phase == "tighten" else "first_fail",
         )

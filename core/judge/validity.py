@@ -32,7 +32,7 @@ MAX_PROMPT_OFF = 0.02
 OTHERS_FEW, OTHERS_SHARE = 2, 0.01
 """A health probe or two, or one request in a hundred, moves no attainment."""
 
-CLUMP_GAP_S, CLUMP_DECODE_S, CLUMP_SHARE = 0.001, 0.100, 0.2
+CLUMP_DECODE_S, CLUMP_SHARE = 0.100, 0.2
 """No model decodes half its tokens within a millisecond of each other and takes longer than 100 ms over an answer; something
 on the way (a proxy, a busy API process) holds tokens back and lets them go together, and TPOT then looks better than it is."""
 

@@ -89,33 +89,16 @@ def judge_repeat(
     done: LoadDone | None,
     server: ServerInfo,
 ) -> RepeatResult:
-    """The judged repeat; `decision` None means it was interrupted: unjudged. So is a ramp (several measured segments) that is
-    not void: its numbers are over all of them, and it only says where to look.
+    """The judged repeat; `decision` None means it was interrupted: unjudged. So is a ramp that is not void: its numbers are over
+    all its segments, and it only says where to look.
 
     `now`: when it was decided, or later; on the clock of the events. `samples`: readings of the server from just before
     the repeat's start to its end. Of a repeat that was cut short the attainment is an interval, and requests cut off
     undecided are neither good nor missed.
     """
-    evidence = _gather(tally, decision, now, rules, samples, ticks, done, server)
-    void = [reason for reason in _void_reasons(evidence) if reason]
-    verdict, reason = _verdict(evidence, void)
-    warnings = [text for text in _warnings(evidence, verdict) if text] + (void if verdict == "unjudged" else [])
-    return _result(evidence, verdict, reason, warnings, now)
-
-
-def _gather(
-    tally: Tally,
-    decision: Decision | None,
-    now: float,
-    rules: JudgeRules,
-    samples: Sequence[ServerSample],
-    ticks: Sequence[LoadTick],
-    done: LoadDone | None,
-    server: ServerInfo,
-) -> _Evidence:
     ok = [r for r in tally.measured_records if r.ending == "ok"]
     bounds = tally.bounds(now - REPORT_DELAY_S)
-    return _Evidence(
+    evidence = _Evidence(
         tally=tally,
         decision=decision,
         rules=rules,
@@ -129,15 +112,19 @@ def _gather(
         queue=_queue(tally, decision),
         rates=Rates.of(tally, bounds.planned, bounds.good, _cut_at(tally, done, now)),
     )
+    void = [reason for reason in _void_reasons(evidence) if reason]
+    verdict, reason = _verdict(evidence, void)
+    warnings = [text for text in _warnings(evidence, verdict) if text] + (void if verdict == "unjudged" else [])
+    return _result(evidence, verdict, reason, warnings, now)
 
 
 def _is_ramp(tally: Tally) -> bool:
-    return len(tally.measured) > 1
+    return tally.order.phase == "ramp"
 
 
 def _queue(tally: Tally, decision: Decision | None) -> QueueVerdict | None:
     """Of the whole window at one rate, and of what a repeat was lengthened by; anything less has no verdict."""
-    if decision is None or decision.kind not in _WHOLE_WINDOW:
+    if decision is None or decision.kind not in _WHOLE_WINDOW or _is_ramp(tally):
         return None
     return window_queue(tally, decision.queue_until)
 
@@ -212,6 +199,8 @@ def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[str | None]:
     yield caveats.short_warmup(layout.length_s("warmup"), e.latencies.e2e_s.mean)
     if verdict == "pass" and e.closed:
         yield caveats.by_one_request(e.bounds.good, e.bounds.planned, slo.target)
+    elif verdict == "pass":
+        yield caveats.left_open(e.bounds.planned - len(e.ok) - e.tally.measured_errors, e.bounds.planned)
     until = e.decision.queue_until if e.decision else None
     yield caveats.lengthened(None if until is None else until - layout.window[1])
     yield caveats.queue_undecided(e.queue)

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Callable, Mapping
 
+from core.config import Slo
+
 _DUST = 1e-9
 
 
@@ -28,6 +30,18 @@ def beside(share: float, target: float, decimals: int = 1, rounded: Callable[[fl
 def at_most(share: float, target: float) -> str:
     """An upper bound beside a target: rounded up, so that it stays true."""
     return f"at most {beside(share, target, 0, math.ceil)}"
+
+
+def limit(seconds: float) -> str:
+    """A limit as it was set, without zeros that nobody typed: "800 ms", "1.5 s"."""
+    return f"{1000 * seconds:g} ms" if seconds < 1 else f"{seconds:g} s"
+
+
+def limits(slo: Slo) -> str:
+    """What a request is judged by, named as the defaults when they are."""
+    named = (("TTFT", slo.ttft_s), ("TPOT", slo.tpot_s), ("E2E", slo.e2e_s))
+    parts = " and ".join(f"{name} at most {limit(value)}" for name, value in named if value is not None)
+    return f"{parts} for {plain(slo.target)} of requests{' (default limits)' if slo.default else ''}"
 
 
 def count(n: int, noun: str) -> str:

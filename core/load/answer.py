@@ -1,6 +1,6 @@
 """What a streamed answer says: tokens, times, endings and errors, from events with their arrival times. Pure, no I/O."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -9,17 +9,24 @@ from core.records import Ending, GapSummary
 from core.sketch import bin_of
 
 DONE = b"[DONE]"
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What JSON from a server can raise; RecursionError when it is nested too deep."""
+_EXCERPT_BYTES = 4096
 _BROKEN_FINISH = ("abort", "error")
 """Finish reasons by which vLLM says that the engine gave up on a request: an answer that was not given."""
 
 
+_Tokens = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
+"""A count outside of this is no count: taken at its word, it would make any TPOT look good, or undefined."""
+
+
 class _PromptDetails(msgspec.Struct):
-    cached_tokens: int | None = None
+    cached_tokens: _Tokens | None = None
 
 
 class _Usage(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: _Tokens | None = None
+    completion_tokens: _Tokens | None = None
     prompt_tokens_details: _PromptDetails | None = None
 
 
@@ -59,9 +66,12 @@ def error_text(data: bytes) -> str | None:
     `{"error": "text"}` (401 and scaling), `{"detail": ...}` (unknown paths of older releases).
     """
     try:
-        value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _error_in(msgspec.json.decode(data))
+    except _UNREADABLE:
         return None
+
+
+def _error_in(value: Any) -> str | None:
     if not isinstance(value, dict):
         return None
     error = value.get("error")
@@ -172,11 +182,11 @@ class AnswerReader:
             return
         try:
             chunk = _decoder.decode(event.data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except _UNREADABLE:
             self.error = error_text(event.data) or f"The stream holds an event that is no chunk: {_excerpt(event.data)}"
             return
         if chunk.error or chunk.object == "error":
-            self.error = error_text(event.data)
+            self.error = error_text(event.data) or _excerpt(event.data)
         elif event.name == BARE_JSON:
             self.error = f"The server answered with JSON outside the event stream: {_excerpt(event.data)}"
         else:
@@ -221,10 +231,11 @@ class AnswerReader:
 def _is_json(data: bytes) -> bool:
     try:
         msgspec.json.decode(data, type=msgspec.Raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _UNREADABLE:
         return False
     return True
 
 
 def _excerpt(data: bytes) -> str:
-    return data[:200].decode("utf-8", "replace")
+    """Its beginning: longer than what is kept of an error, so that a key in it is blanked out before it can be cut in half."""
+    return data[:_EXCERPT_BYTES].decode("utf-8", "replace")

@@ -61,13 +61,13 @@ class LoadClient:
 
     async def send(self, job: Job, emit: Emit) -> None:
         """Send, read the answer, and emit RequestSent, RequestFirst and always RequestEnded, also when cancelled."""
-        exchange = _Exchange(job, emit)
+        exchange = _Exchange(job, emit, self._shown)
         try:
             ending, error = await self._outcome(exchange)
         except asyncio.CancelledError:
             exchange.end("aborted", None)
             raise
-        exchange.end(ending, self._shown(error))
+        exchange.end(ending, error)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -95,11 +95,11 @@ class LoadClient:
         finally:
             await response.aclose()
 
-    def _shown(self, error: str | None) -> str | None:
-        """An error as it may be kept: one line, no longer than MAX_ERROR_CHARS, without the key."""
-        if error is None:
+    def _shown(self, words: str | None) -> str | None:
+        """A server's words as they may be kept: one line, no longer than MAX_ERROR_CHARS, without the key."""
+        if words is None:
             return None
-        text = " ".join(error.split())
+        text = " ".join(words.split())
         if self._api_key:
             text = text.replace(self._api_key, _HIDDEN)
         return text if len(text) <= MAX_ERROR_CHARS else text[: MAX_ERROR_CHARS - 1] + "…"
@@ -108,12 +108,13 @@ class LoadClient:
 class _Exchange:
     """One request on its way: what is known of it so far, told as it becomes known."""
 
-    def __init__(self, job: Job, emit: Emit) -> None:
+    def __init__(self, job: Job, emit: Emit, shown: Callable[[str | None], str | None]) -> None:
         self.job = job
         self.reader = AnswerReader()
         self.parser = SseParser()
         self.status: int | None = None
         self._emit = emit
+        self._shown = shown
         self._t_sent: float | None = None
         self._told_first = False
 
@@ -148,11 +149,11 @@ class _Exchange:
                 asked_input=job.asked_input,
                 asked_output=job.asked_output,
                 ending=ending,
-                finish_reason=reader.finish_reason,
+                finish_reason=self._shown(reader.finish_reason),
                 status=self.status,
-                error=error,
+                error=self._shown(error),
                 usage=reader.usage,
-                fingerprint=reader.fingerprint,
+                fingerprint=self._shown(reader.fingerprint),
                 gaps=reader.gaps,
             )
         )

@@ -117,10 +117,10 @@ async def _translated(response: Awaitable[httpx.Response]) -> httpx.Response:
 @contextmanager
 def _translating() -> Iterator[None]:
     """aiohttp's exceptions as httpx's. httpx-aiohttp 0.2.0 calls a lost connection ConnectTimeout and lets some through as they
-    are, so the original (its `__cause__`) decides."""
+    are, so the original (its `__cause__`) decides. A ValueError is the server's: bytes in its headers that no text has."""
     try:
         yield
-    except (httpx.HTTPError, aiohttp.ClientError, OSError, RuntimeError) as problem:
+    except (httpx.HTTPError, aiohttp.ClientError, OSError, RuntimeError, ValueError) as problem:
         cause = problem.__cause__ if isinstance(problem, httpx.HTTPError) and problem.__cause__ else problem
         raise _as_httpx(cause)(str(cause) or type(cause).__name__) from cause
 

@@ -21,7 +21,6 @@ from core.records import (
     ServerSample,
 )
 from core.run.events import Event, LoadStateChanged, RepeatStarted
-from core.run.live import window_s
 from core.run.liveness import LOST_ENDINGS, Liveness
 
 CHECK_S = 0.1
@@ -29,6 +28,10 @@ LEAD_S = 0.25
 """From handing over an order to its time zero: the child draws the arrivals and makes the first prompts in it."""
 END_S = 5.0
 """An aborted order ends within 0.5 s; a child that needs ten times that is taken for stuck."""
+_SETTLED_S = 1.0
+"""What has ended in order is decided a report delay after its plan's end; after this long nothing can be decided any more."""
+_QUIET_S, _MUTE_S = 3.0, 20.0
+"""The child speaks twice a second. While it does not, nothing is known of the server; after the longer time it is given up."""
 _HEALTH_EVERY_S = 2.0
 _LATE_S = 0.1
 
@@ -67,6 +70,11 @@ class OrderRun:
     draining: bool = False
     health_at: float | None = None
     hear: Callable[[ChildMessage], None] | None = None
+    heard_at: float = 0.0
+
+    @property
+    def plan_end(self) -> float:
+        return self.order.start_at + sum(segment.duration_s for segment in self.order.segments)
 
 
 class Conductor:
@@ -104,6 +112,9 @@ class Conductor:
             run.liveness.message(message)
             if run.hear is not None:
                 run.hear(message)
+            before, run.heard_at = run.heard_at, self._clock()
+            if run.heard_at - before > _QUIET_S:
+                run.liveness.unheard(run.heard_at)
             match message:
                 case RequestEnded():
                     run.records.append(message)
@@ -156,9 +167,9 @@ class Conductor:
                 await self._look(run, decide, now)
             elif not over and now - run.aborted_at > END_S:
                 raise _stuck()
-            if over:
+            if over and (run.aborted_at is not None or run.decision is not None or run.lost is not None):
                 break
-            await self._wait(run, CHECK_S)
+            await (asyncio.sleep(CHECK_S) if over else self._wait(run, CHECK_S))
             if self._clock() - now > CHECK_S + _LATE_S:
                 await self._wait(run, CHECK_S)  # this loop stood still: what the child said meanwhile is read before it is judged
         self._load("idle")
@@ -177,14 +188,16 @@ class Conductor:
             await self._wait(run, 1.0)
 
     async def _begin(self, order: RepeatOrder, idle_e2e_s: float, hear: Callable[[ChildMessage], None] | None = None) -> OrderRun:
-        run = self.current = OrderRun(order, Liveness(idle_e2e_s), hear=hear)
+        run = self.current = OrderRun(order, Liveness(idle_e2e_s), hear=hear, heard_at=max(self._clock(), order.start_at))
         self._emit(RepeatStarted(t=self._clock(), order=order))
         await self._generator.order(order)
         return run
 
     async def _look(self, run: OrderRun, decide: Decide, now: float) -> None:
         if run.decision is None:
-            run.decision = decide(now) or (_UNDECIDED if run.over.is_set() else None)
+            # The child ends with its last answer, which may come before the end of the window: that alone decides nothing.
+            in_vain = run.over.is_set() and (run.wound_down_at is not None or now > run.plan_end + _SETTLED_S)
+            run.decision = decide(now) or (_UNDECIDED if in_vain else None)
             run.decided_at = now if run.decision else None
         if run.decision is not None and run.decision.kind in ("pass", "complete"):
             await self._abort(run)
@@ -200,12 +213,22 @@ class Conductor:
             # A miss is the server's only if the server still works: before it is believed, one sign of life is awaited.
             run.arrivals_stopped = True
             await self._generator.stop_arrivals(run.order.order)
-        elif not run.draining and now >= run.order.start_at + window_s(run.order.segments)[1] and run.liveness.in_flight:
-            run.draining = True
+        elif not run.draining and (run.arrivals_stopped or now >= run.plan_end) and run.liveness.in_flight:
+            run.draining = True  # not before: the tail behind the window is load like any other
             self._load("draining")
 
     async def _lost(self, run: OrderRun, now: float) -> str | None:
-        """Why the server is not there to be judged, or None. Connections that fail are asked about at most every two seconds."""
+        """Why the server is not there to be judged, or None. Connections that fail are asked about at most every two seconds.
+
+        Raises UserError (exit code 3) when the child is silent for too long.
+        """
+        if not run.over.is_set() and now - run.heard_at > _MUTE_S:
+            raise UserError(
+                f"The load generator has said nothing for {_MUTE_S:g} s (stopped, or starved of CPU?) and was ended; run again.",
+                exit_code=3,
+            )
+        if now - run.heard_at > _QUIET_S:
+            return None
         if run.liveness.stalled(now):
             return (
                 f"the server accepts requests but has produced nothing for {run.liveness.stall_s:.0f} s; "

@@ -5,7 +5,7 @@ import math
 
 from core.judge.stopping import REPORT_DELAY_S, drain_left_s
 from core.judge.tally import Tally
-from core.records import Bounds, RepeatOrder, RequestEnded, RequestFirst, RequestSent, Segment
+from core.records import Bounds, RepeatOrder, RequestEnded, RequestFirst, RequestSent
 from core.run.view import Part, RepeatView
 
 
@@ -23,7 +23,7 @@ class LiveRepeat:
         self.decided: str | None = None
         self._decided_at = math.inf
         self._decided_bounds: Bounds | None = None
-        self._window = window_s(order.segments)
+        self._window = tuple(t - order.start_at for t in tally.layout.window)
         self._due: dict[int, float] = {}
         self._with_first: set[int] = set()
         self._late_p99_s: tuple[int, float | None] = (0, None)
@@ -62,11 +62,12 @@ class LiveRepeat:
     def rate_rps(self, now: float) -> float:
         """The rate of the segment that is being sent at `now`."""
         left_s = max(now - self.order.start_at, 0.0)
-        for segment in self.order.segments:
+        segments = self.tally.layout.segments
+        for segment in segments:
             if left_s < segment.duration_s:
                 return segment.rate_rps
             left_s -= segment.duration_s
-        return self.order.segments[-1].rate_rps
+        return segments[-1].rate_rps
 
     def view(self, now: float) -> RepeatView:
         now = min(now, self._decided_at)
@@ -109,18 +110,6 @@ class LiveRepeat:
         if self.tally.sent_count != self._late_p99_s[0]:
             self._late_p99_s = self.tally.sent_count, self.tally.lateness_s.p99
         return self._late_p99_s[1]
-
-
-def window_s(segments: tuple[Segment, ...]) -> tuple[float, float]:
-    """Begin and end of the measured part, in seconds after the order's time zero."""
-    begin_s = end_s = t_s = 0.0
-    seen = False
-    for segment in segments:
-        if segment.role == "measured":
-            begin_s = begin_s if seen else t_s
-            end_s, seen = t_s + segment.duration_s, True
-        t_s += segment.duration_s
-    return begin_s, end_s
 
 
 def held_segments_s(order: RepeatOrder) -> tuple[tuple[float, float], ...]:

@@ -25,6 +25,7 @@ class Liveness:
         self._without_first: set[int] = set()
         self._decoding: set[int] = set()
         self._quiet_since = 0.0
+        self._unheard_until = 0.0
         self._endings: deque[Ending] = deque(maxlen=LOST_ENDINGS)
         self._sample_t: float | None = None
         self._tokens: float | None = None
@@ -53,6 +54,10 @@ class Liveness:
             case _:
                 pass
 
+    def unheard(self, until: float) -> None:
+        """The child itself said nothing up to then, so nothing is known of the server's silence before."""
+        self._unheard_until = until
+
     def sample(self, sample: ServerSample) -> None:
         self._sample_t = sample.t
         if sample.generation_tokens_total != self._tokens:
@@ -72,7 +77,7 @@ class Liveness:
         Without a fresh token counter, answers that are long in coming look the same as none: then some request must
         also lack its first token.
         """
-        if not self.in_flight or now - self._quiet_since < self.stall_s:
+        if not self.in_flight or now - max(self._quiet_since, self._unheard_until) < self.stall_s:
             return False
         if self._tokens is not None and self._sample_t is not None and now - self._sample_t < _FRESH_S:
             return self._sample_t - self._tokens_t > self.stall_s - _COUNTER_LAG_S

@@ -101,10 +101,19 @@ def resolve(run: str) -> Path:
         if not path.is_file():
             raise UserError(f"There is no run file {run!r}; give the path of one, or the word last.")
         return path
-    runs = [path for path in _folder().glob("*.jsonl") if path.stat().st_size > 0]
+    runs = [(status.st_mtime_ns, path.name, path) for path in _folder().glob("*.jsonl") if (status := _status(path)) is not None]
     if not runs:
         raise UserError(f"There is no run in {_folder()} yet; give the path of a run file.")
-    return max(runs, key=lambda path: (path.stat().st_mtime_ns, path.name))
+    return max(runs)[-1]
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """Of a file that holds something; None for what is empty, no file, or gone by now."""
+    with contextlib.suppress(OSError):
+        status = path.stat()
+        if stat.S_ISREG(status.st_mode) and status.st_size > 0:
+            return status
+    return None
 
 
 def read(path: Path) -> Iterator[Event]:
@@ -156,7 +165,7 @@ def _check_is_run(path: Path) -> None:
         raise UserError(f"{path} cannot be read: {error.strerror}. Give the path of a run file, or the word last.") from error
     try:
         first = decode(line)
-    except (msgspec.DecodeError, UserError):
+    except (msgspec.DecodeError, UserError, RecursionError):
         first = None
     if not isinstance(first, RunStarted):
         raise UserError(f"{path} is not a run file: it does not begin with the start of a run. Give a file that kneescope wrote.")
@@ -173,7 +182,7 @@ def _events(path: Path) -> Iterator[Event]:
                 raise UserError(f"{path}: line {number} is broken ({why}) and more follows: the file was changed or damaged.")
             try:
                 event = decode(line)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, UserError, RecursionError) as error:
                 broken = number, str(error)
                 continue
             yield event

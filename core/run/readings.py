@@ -51,9 +51,11 @@ class Readings:
             self._emit(ServerSampled(t=reading.t, sample=reading))
             self._news.set()
 
-    def keep_from_now(self) -> None:
-        """Forget all readings but the newest, the one just before what comes."""
-        del self._kept[:-1]
+    def keep_from_now(self, since: float) -> None:
+        """Forget all readings but the newest, the one just before what comes; and that one too if it was begun before
+        `since`, the end of what came before: what happened until then would count as part of what comes."""
+        stale = bool(self._kept) and self._kept[-1].t - self._kept[-1].took_s < since
+        del self._kept[: len(self._kept) if stale else -1]
 
     def since(self, t: float) -> tuple[ServerSample, ...]:
         """The readings from the newest one at or before `t` on; older ones are forgotten."""

@@ -5,6 +5,7 @@ from array import array
 from dataclasses import dataclass, field
 
 from core.judge.percentiles import percentiles
+from core.judge.slo import tpot_s
 from core.records import Bounds, RequestEnded, RequestFirst, RequestSent, ServerSample
 from core.run.view import SeriesPoint
 
@@ -150,9 +151,9 @@ class Series:
         if event.ending != "ok":
             return
         at.served += 1
-        decoded = event.output_tokens - event.first_tokens
-        if event.t_first is not None and event.t_last is not None and decoded > 0:
-            self._at(event.t_last).tpot_s.add((event.t_last - event.t_first) / decoded)
+        tpot = tpot_s(event)
+        if tpot is not None and event.t_last is not None:
+            self._at(event.t_last).tpot_s.add(tpot)
 
     def sample(self, sample: ServerSample) -> None:
         at = self._at(sample.t)

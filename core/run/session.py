@@ -43,6 +43,7 @@ class Checks(Protocol):
     def checks(self) -> AsyncIterator[Check]: ...
 
 
+_HEALTH_S = 2.0
 STOPPED = "Stopped before the answer; what was finished is kept."
 
 
@@ -344,12 +345,13 @@ class Session:
         return status is not None and status < 500
 
     async def _health(self, http: httpx.AsyncClient) -> int | None:
-        """The status of GET /health; None without an answer."""
+        """The status of GET /health; None without an answer. A body, which may never end, is not waited for."""
+        url = f"{self._config.target.url.rstrip('/')}/health"
         try:
-            reply = await http.get(f"{self._config.target.url.rstrip('/')}/health", timeout=2.0)
-        except httpx.HTTPError:
+            async with asyncio.timeout(_HEALTH_S), http.stream("GET", url, timeout=None) as reply:
+                return reply.status_code
+        except (TimeoutError, httpx.HTTPError):
             return None
-        return reply.status_code
 
     def _emit(self, event: Event) -> None:
         try:

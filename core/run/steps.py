@@ -1,5 +1,6 @@
 """One step of the search after another: its repeats, their verdicts, and what the step amounts to."""
 
+import math
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -60,7 +61,7 @@ class Steps:
         self._count = 0
         self._open: StepStarted | None = None
         self._strict = config.method.mode == "acceptance"
-        self._rules = JudgeRules(slo=config.slo, expected_e2e_s=idle_e2e_s)
+        self._rules = JudgeRules(slo=config.slo)
         self._results: list[RepeatResult] = []
         self._held_rate: HeldRate | None = None
         self._held_order: HeldOrder | None = None
@@ -68,13 +69,7 @@ class Steps:
 
     async def step(self, action: Step, left_s: float | None) -> StepResult:
         """Judge one rate. Raises NoAnswer when a repeat is void twice or the server is lost."""
-        rules = JudgeRules(
-            slo=self._config.slo,
-            expected_e2e_s=action.expected_e2e_s,
-            cold=True,
-            curtail_pass=action.curtail_pass,
-            strict=self._strict,
-        )
+        rules = JudgeRules(slo=self._config.slo, curtail_pass=action.curtail_pass, strict=self._strict)
         started = self._start(action.phase, action.rate_rps, action.repeats, left_s, rules)
         segments = action.segments
         for index in range(action.repeats):
@@ -88,7 +83,7 @@ class Steps:
 
     async def ramp(self, action: Ramp, left_s: float | None) -> tuple[float | None, float | None]:
         """Run the ramp: the rate of the last segment that held and of the one that failed, None where there is none."""
-        rules = JudgeRules(slo=self._config.slo, expected_e2e_s=self._idle_e2e_s)
+        rules = JudgeRules(slo=self._config.slo)
         started = self._start("ramp", action.segments[0].rate_rps, 1, left_s, rules)
         _, run = await self._repeat(started, 0, action.segments)
         reason = run.decision.reason if run.decision else ""
@@ -113,7 +108,7 @@ class Steps:
         segments, e2e_s = action.segments, self._idle_e2e_s
         self._held_rate = rate = HeldRate(segments[-1].rate_rps, self._config.safety.max_rps, self._conductor.wind_down)
         while True:
-            rules = JudgeRules(slo=self._config.slo, expected_e2e_s=e2e_s, curtail_pass=False, strict=self._strict)
+            rules = JudgeRules(slo=self._config.slo, curtail_pass=False, strict=self._strict)
             started = self._start("hold", rate.now_rps, 0, None, rules)
             while rate.next_rps == rate.now_rps:
                 await self._hold_order(started, segments)
@@ -215,7 +210,8 @@ class Steps:
 
     def _order(self, started: StepStarted, index: int, segments: tuple[Segment, ...]) -> RepeatOrder:
         """The order to be run at once; the readings kept begin just before it."""
-        self._readings.keep_from_now()
+        before = self._conductor.current
+        self._readings.keep_from_now(before.done.t if before is not None and before.done is not None else -math.inf)
         return RepeatOrder(
             order=self._conductor.next_order(),
             phase=started.phase,

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
-import numpy as np
 
 from core.judge.bracket import rate_text
 from core.judge.rechecks import too_short_warmup
@@ -53,13 +52,8 @@ def step_verdict(results: Sequence[RepeatResult]) -> tuple[StepVerdict, str]:
 
 
 def failed_segment(run: OrderRun) -> int | None:
-    """The segment of a ramp that failed; without word of it, the one that was being sent when the ramp was decided."""
-    if run.decision is None or run.decided_at is None or run.decision.kind in ("pass", "complete"):
-        return None
-    if run.decision.segment is not None:
-        return run.decision.segment
-    ends = np.cumsum([segment.duration_s for segment in run.order.segments])
-    return min(int(np.searchsorted(ends, run.decided_at - run.order.start_at, side="right")), len(run.order.segments) - 1)
+    """The segment of a ramp that is known to have failed; None where none is, for a rate that was not seen to fail is no end."""
+    return None if run.decision is None else run.decision.segment
 
 
 def held_text(rates: Sequence[tuple[float, Sequence[RepeatResult]]]) -> str:

@@ -22,7 +22,7 @@ Part = Literal["warm-up", "measuring", "waiting", "decided"]
 
 
 class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
-    """The repeat that runs now. `lateness_p99_s` is over all its sends so far; `reason` is set once it is judged.
+    """The repeat that runs now. `lateness_p99_s` is over all its sends so far; `decided` is the reason, once it is judged.
 
     `drain_left_s`: after the window, how long at most its undecided requests are still waited for; None while none are.
     """

@@ -5,7 +5,7 @@ from collections import Counter
 import msgspec
 
 from core.records import PromptAlphabet, RequestRecord
-from core.server.http import Caller, HttpError
+from core.server.http import UNREADABLE, Caller, HttpError
 
 LETTERS = tuple("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _COMMON = (
@@ -22,6 +22,8 @@ BLIND_RANGES = (range(1000, 2000), range(100, 250))
 """Ids to try where nothing can be tokenized: plain text in the usual vocabularies; the second fits tiny byte-level ones."""
 
 _MIN_IDS = 16
+_IDS_END = 2**31
+"""Vocabularies have some 100,000 ids; what is no 32-bit number is none."""
 _MIN_WORDS = 8
 """Fewer cannot tell thousands of prompts apart in their first few tokens."""
 
@@ -55,13 +57,13 @@ class Tokenizer:
         try:
             reply = await self._caller.post(self._url, body)
             return msgspec.json.decode(reply.body, type=_Tokens) if reply.ok else None
-        except (HttpError, msgspec.DecodeError):
+        except (HttpError, *UNREADABLE):
             return None
 
 
 async def completion_alphabets(tokenizer: Tokenizer) -> list[PromptAlphabet]:
     """Alphabets of token ids to try, best first: the ids of ordinary text, or blind ranges where there is no `/tokenize`."""
-    ids = tuple(sorted({token for token in await tokenizer.ids(_TEXT) or [] if token >= 0}))
+    ids = tuple(sorted({token for token in await tokenizer.ids(_TEXT) or [] if 0 <= token < _IDS_END}))
     if len(ids) >= _MIN_IDS:
         return [PromptAlphabet(token_ids=ids)]
     return [PromptAlphabet(token_ids=tuple(ids)) for ids in BLIND_RANGES]
@@ -70,7 +72,7 @@ async def completion_alphabets(tokenizer: Tokenizer) -> list[PromptAlphabet]:
 async def chat_alphabet(tokenizer: Tokenizer) -> PromptAlphabet | None:
     """Words and the template's overhead by `/tokenize`; None when it does not tell or does not add up."""
     words, per_word = await _constant_words(tokenizer)
-    if len(words) < _MIN_WORDS:
+    if len(words) < _MIN_WORDS or per_word < 1:
         return None
     small, large = CALIBRATION_WORDS
     counts = [await tokenizer.chat_count(" ".join(words[i % len(words)] for i in range(n))) for n in (small, large)]

@@ -14,6 +14,9 @@ from core.server.mapping import has_feature
 MIN_OPEN_FILES = 1024
 """Each request in flight holds one connection; below this the client ends before most servers do."""
 
+_NAMED, _NAME_CHARS = 50, 120
+"""A sentence lists no more models than this, and no more of their names."""
+
 _FINGERPRINT_SIZE = re.compile(r"\b(tp|pp|dp)([1-9][0-9]*)\b")
 
 
@@ -56,7 +59,7 @@ def version_check(version: str | None, simulated: bool, api: Api) -> Check:
 
 def model_check(cards: Sequence[ModelCard], asked: str | None) -> tuple[Check, ModelCard | None]:
     """The model asked for, or the only one. A LoRA adapter gets the length of its base."""
-    names = ", ".join(card.id for card in cards)
+    names = _names(cards)
     if not cards:
         return check_of("model", "refuse", "The server lists no model (GET /v1/models)."), None
     if asked is None and len(cards) > 1:
@@ -69,7 +72,16 @@ def model_check(cards: Sequence[ModelCard], asked: str | None) -> tuple[Check, M
         known = base.max_model_len if base else max((card.max_model_len or 0 for card in cards), default=0) or None
         chosen = msgspec.structs.replace(chosen, max_model_len=known)
     length = f"{chosen.max_model_len} tokens" if chosen.max_model_len else "an unknown number of tokens"
-    return check_of("model", "pass", f"{chosen.id}, context of {length}."), chosen
+    return check_of("model", "pass", f"{_short(chosen.id)}, context of {length}."), chosen
+
+
+def _names(cards: Sequence[ModelCard]) -> str:
+    more = f" and {len(cards) - _NAMED} more" if len(cards) > _NAMED else ""
+    return ", ".join(_short(card.id) for card in cards[:_NAMED]) + more
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME_CHARS else name[: _NAME_CHARS - 1] + "…"
 
 
 def context_check(max_model_len: int | None, workload: Workload, version: str | None) -> Check:

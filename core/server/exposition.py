@@ -24,6 +24,7 @@ _SUFFIXES: dict[Kind, tuple[str, ...]] = {
     "histogram": ("_sum", "_count"),
 }
 _MAX_CAUSE = 200
+_MAX_DIGITS = 18
 _NO_METRICS = (
     "there are no vLLM metrics in the answer (a server started with --disable-log-stats exposes none, and other servers have none)."
 )
@@ -104,7 +105,7 @@ def _replaces(name: str, value: str, known: str) -> bool:
 
 def _whole(labels: Mapping[str, str], name: str) -> int | None:
     text = labels.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text) > 0 else None
 
 
 def _rows(text: str, content_type: str, wanted: frozenset[str]) -> Rows:

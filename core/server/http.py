@@ -23,6 +23,9 @@ MAX_REDIRECTS = 3
 MAX_SENTENCE = 300
 """Of a server's error text this many characters are shown."""
 
+UNREADABLE = (msgspec.DecodeError, RecursionError)
+"""What decoding a server's JSON can raise; RecursionError when it is nested too deep."""
+
 _MOVED = (301, 302, 303, 307, 308)
 _SCRUBBED_FROM = 4
 """Keys shorter than this are no secrets, and blanking them out would garble every sentence."""
@@ -84,7 +87,7 @@ class Caller:
                 status=response.status_code,
                 content_type=response.headers.get("content-type", ""),
                 location=response.headers.get("location") if response.status_code in _MOVED else None,
-                body=bytes(body),
+                body=self._credential.scrub_body(bytes(body)),
             )
 
 
@@ -113,6 +116,12 @@ class Credential:
         if self.key is not None and len(self.key) >= _SCRUBBED_FROM:
             text = text.replace(self.key, "***")
         return "".join(char if char.isprintable() else " " for char in text)
+
+    def scrub_body(self, body: bytes) -> bytes:
+        """A body without the key. It is blanked out here, before anything can cut a piece off and leave half of it."""
+        if self.key is None or len(self.key) < _SCRUBBED_FROM:
+            return body
+        return body.replace(self.key.encode(), b"***")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +210,7 @@ def _server_words(body: bytes) -> str:
     """The sentence of a JSON error body in any of vLLM's forms (object, string, flat, `detail`); empty for other bodies."""
     try:
         parsed = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return ""
     found = parsed.get("error", parsed) if isinstance(parsed, dict) else None
     if isinstance(found, dict):

@@ -11,7 +11,7 @@ from core.server import answers, checks
 from core.server.alphabet import CALIBRATION_WORDS, LETTERS, Tokenizer, calibrated, chat_alphabet, completion_alphabets
 from core.server.checks import ModelCard, check_of
 from core.server.exposition import cache_config
-from core.server.http import Caller, Credential, HttpError, Reply, public, seconds
+from core.server.http import UNREADABLE, Caller, Credential, HttpError, Reply, public, seconds
 from core.server.metrics import Exposition, ScrapeError, read_exposition
 
 SendSingles = Callable[[Hello, int, Phase], Awaitable[list[RequestRecord]]]
@@ -36,6 +36,7 @@ _CONFIG_LABELS = (
 """Labels of `vllm:cache_config_info` that matter for reading a result."""
 
 _CALIBRATION_OUTPUT = 4
+_MAX_VERSION = 80
 
 
 class _Models(msgspec.Struct):
@@ -113,9 +114,9 @@ class Preflight:
             if reply.ok:
                 simulated = b"simulated" in reply.body.lower()
                 version = msgspec.json.decode(reply.body, type=dict[str, object]).get("version")
-        except (HttpError, msgspec.DecodeError):
+        except (HttpError, *UNREADABLE):
             pass  # said by the check: the version is not known
-        known = version if isinstance(version, str) else None
+        known = self._credential.scrub(version[:_MAX_VERSION]) if isinstance(version, str) else None
         self._learn(version=known, simulated=simulated)
         return checks.version_check(known, simulated, self._config.target.api)
 
@@ -127,7 +128,7 @@ class Preflight:
                 hint = f"; {key}" if reply.status in (401, 403) else ""
                 return check_of("model", "refuse", f"The list of models (GET /v1/models) {reply.refusal()}{hint}.")
             cards = msgspec.json.decode(reply.body, type=_Models).data
-        except (HttpError, msgspec.DecodeError) as error:
+        except (HttpError, *UNREADABLE) as error:
             return check_of("model", "refuse", f"The list of models (GET /v1/models) cannot be read: {error}.")
         check, card = checks.model_check(cards, self._config.target.model)
         if card is not None:

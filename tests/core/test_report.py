@@ -231,7 +231,9 @@ def test_the_text_holds_zones_fleet_steps_client_and_notes() -> None:
     text = report.to_text(VIEW, None)
 
     assert "PASS        11.3 requests/s, 1 of 1 repeats passed, floor 96.0 %" in text
-    assert "FIRST FAIL  16.0 requests/s, 1 of 1 repeats failed" in text
+    assert "FIRST FAIL  16.0 requests/s, in the ramp alone" in text
+    judged = report.to_text(view(steps=(*STEPS, step(3, 16.0, "search", "fail", (0.1, 0.4)))), None)
+    assert "FIRST FAIL  16.0 requests/s, 1 of 1 repeats failed" in judged
     assert "CLEAR FAIL  not looked for in quick mode" in text
     assert "Fleet for a peak of 50.0 requests/s at headroom 0.7, 1 GPU per replica (assumed):" in text
     assert "at most 41 %" in text
@@ -254,7 +256,7 @@ def test_no_line_is_wider_than_the_terminal_may_be() -> None:
 @pytest.mark.parametrize(
     ("slo", "words"),
     [
-        (Slo(default=True), "TTFT at most 800 ms and TPOT at most 50 ms for 95 % of requests, the default limits"),
+        (Slo(default=True), "TTFT at most 800 ms and TPOT at most 50 ms for 95 % of requests (default limits)"),
         (Slo(), "TTFT at most 800 ms and TPOT at most 50 ms for 95 % of requests\n"),
         (Slo(ttft_s=1.25, tpot_s=None, target=0.999), "TTFT at most 1.25 s for 99.9 % of requests\n"),
         (Slo(ttft_s=None, tpot_s=None, e2e_s=20.0), "E2E at most 20 s for 95 % of requests\n"),

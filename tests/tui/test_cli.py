@@ -10,9 +10,11 @@ from click.testing import CliRunner, Result
 
 from core import __version__, report
 from core.errors import UserError
+from core.records import RepeatOrder
 from core.replica import process
 from core.replica.catalog import CATALOG
 from core.run import log as runs
+from core.run.events import RepeatStarted, encode
 from tests.tui.cli_fakes import FakeSession, fake_json, fake_text
 from tui import live
 from tui.cli import cli
@@ -316,6 +318,17 @@ def test_open_and_report_refuse_what_is_no_run(tmp_path: Path) -> None:
     for run in ("nosuch", "empty"):
         result = kneescope("report", str(tmp_path / run))
         assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_a_run_file_that_was_changed_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    kneescope("probe", URL, "--out", str(path))
+    order = RepeatOrder(order=1, phase="search", step=1, repeat=0, seed=1, offsets_s=(2.0, 1.0), start_at=0.0)
+    path.write_bytes(path.read_bytes() + encode(RepeatStarted(t=1.0, order=order)))
+    result = kneescope("report", str(path))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "the file was changed or damaged" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_open_needs_a_terminal() -> None:

@@ -2,11 +2,12 @@
 
 import asyncio
 import signal
+import sys
 import threading
 
 import pytest
 
-from tui import signals
+from tui import cli, signals
 from tui.signals import TwoStage, interrupt_on_terminate
 
 
@@ -54,3 +55,17 @@ def test_before_a_run_a_termination_goes_through_every_finally() -> None:
     finally:
         for number, handler in zip((signal.SIGTERM, signal.SIGHUP), before, strict=True):
             signal.signal(number, handler)
+
+
+def test_after_the_end_no_signal_changes_the_exit_code_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [signal.getsignal(number) for number in signals.SIGNALS]
+    monkeypatch.setattr(cli.cli, "main", lambda: sys.exit(130))
+    try:
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        for number in signals.SIGNALS:
+            signal.raise_signal(number)
+    finally:
+        for number, handler in zip(signals.SIGNALS, before, strict=True):
+            signal.signal(number, handler)
+    assert end.value.code == 130

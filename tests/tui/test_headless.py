@@ -10,7 +10,7 @@ from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
 from core.records import Answer, Bounds, Check, Percentiles, Phase, RepeatResult, RepeatVerdict, StepResult
 from core.run.state import step_line
 from core.run.view import Line, RepeatView, RunView, StepView
-from tui.headless import PROGRESS_S, CheckPrinter, Printer, follow, limits_text
+from tui.headless import PROGRESS_S, CheckPrinter, Printer, follow
 from tui.phrases import duration_text, method_text
 
 CONFIG = ProbeConfig(
@@ -83,11 +83,6 @@ def test_the_head_says_what_is_asked_and_comes_once() -> None:
         "method    quick mode, 1 repeat of at least 40 s at each rate, about 3 min in all; seed 11",
     ]
     assert printer.feed(START) == []
-
-
-def test_default_limits_are_named_so() -> None:
-    assert limits_text(Slo(default=True)).endswith(" for 95 % of requests (default limits)")
-    assert limits_text(Slo(ttft_s=None, tpot_s=None, e2e_s=1.5, target=0.999)) == "E2E at most 1.5 s for 99.9 % of requests"
 
 
 def test_nothing_is_known_before_the_first_event() -> None:

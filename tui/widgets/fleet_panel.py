@@ -11,8 +11,8 @@ from textual.widgets import Input, Label, Static
 
 from core import fleet
 from core.config import FleetAsk
-from core.judge.bracket import Bracket
-from core.records import Fleet, FleetSize, Knee, ServerInfo
+from core.judge.bracket import knee_so_far
+from core.records import Knee, ServerInfo
 from core.run.view import RunView
 from tui.style import count, percent, rate
 from tui.widgets.pieces import Piece, fit, join, styled
@@ -84,7 +84,7 @@ class FleetPanel(Vertical, Titled):
             self._headroom.value = self._ask.headroom
             if self._ask.peak_rps is not None:
                 self._peak.value = f"{self._ask.peak_rps:g}"
-        knee = view.answer.knee if view.answer else so_far(view)
+        knee = view.answer.knee if view.answer else knee_so_far(view.steps)
         if (knee, view.server) != (self._knee, self._server) or not self._title:
             self._knee, self._server = knee, view.server
             self._redraw()
@@ -160,7 +160,7 @@ def _share(headroom: float) -> str:
     return f"use at most {used} % of what holds ({spare})"
 
 
-def _result(plan: Fleet | None, knee: Knee, width: int) -> Content:
+def _result(plan: fleet.Fleet | None, knee: Knee, width: int) -> Content:
     if plan is None:
         return Content.assemble(styled("type the peak of all users together, in requests per second", "strong"))
     ends = [(name, size) for name, size in (("if the knee is", plan.at_pass), ("if it is", plan.at_fail)) if size is not None]
@@ -179,7 +179,7 @@ def _result(plan: Fleet | None, knee: Knee, width: int) -> Content:
     return Content("\n").join(lines)
 
 
-def _load(size: FleetSize, knee: Knee) -> Piece:
+def _load(size: fleet.FleetSize, knee: Knee) -> Piece:
     """How much of its rate each replica gets; with a word of warning near the rate that holds, whatever end is assumed."""
     text = f"{percent(size.load_frac)} load"
     of_held = size.per_replica_rps / knee.pass_rps if knee.pass_rps else 0.0
@@ -188,7 +188,7 @@ def _load(size: FleetSize, knee: Knee) -> Piece:
     return Piece(f"▲ {text}, close to the knee", "breaks", 2) if of_held > CLOSE_FRAC else Piece(text, "plain", 2)
 
 
-def _sizes(size: FleetSize) -> str:
+def _sizes(size: fleet.FleetSize) -> str:
     return f"{_plural(size.replicas, 'replica')}  {_plural(size.gpus, 'GPU')}"
 
 

@@ -186,7 +186,7 @@ def apply(tally: Tally, events: Iterable[RequestEvent]) -> None:
 
 
 def rules(slo: Slo = SLO, *, curtail_pass: bool = True, cold: bool = True, strict: bool = False) -> JudgeRules:
-    return JudgeRules(slo=slo, expected_e2e_s=1.0, curtail_pass=curtail_pass, cold=cold, strict=strict)
+    return JudgeRules(slo=slo, curtail_pass=curtail_pass, cold=cold, strict=strict)
 
 
 def aborted(play: Play, at: float, slo: Slo = SLO) -> Tally:

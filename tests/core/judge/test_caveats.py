@@ -39,6 +39,12 @@ def test_passed_by_one_request() -> None:
     assert caveats.by_one_request(96, 100, 0.95) is None
 
 
+def test_what_a_pass_that_was_cut_short_leaves_out_of_its_percentiles() -> None:
+    assert caveats.left_open(0, 50) is None
+    assert caveats.left_open(1, 101) is None
+    assert caveats.left_open(2, 101) == "2 of 101 requests had not ended when the pass was certain: p95 and p99 leave them out"
+
+
 def test_lateness_worth_a_word() -> None:
     assert caveats.lateness(Percentiles(p99=0.03, max=0.1, n=9), 0.8) is None
     assert "90 ms" in (caveats.lateness(Percentiles(p99=0.09, max=0.1, n=9), 0.8) or "")
@@ -110,6 +116,7 @@ def test_what_the_server_did_not_tell() -> None:
     assert caveats.unread(0, None) is None
     assert caveats.unread(3, "http://127.0.0.1/metrics") is None
     assert caveats.unread(0, "http://127.0.0.1/metrics") is not None
+    assert caveats.unread(1, "http://127.0.0.1/metrics") is not None
 
 
 @pytest.mark.parametrize(

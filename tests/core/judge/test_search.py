@@ -204,7 +204,9 @@ def test_no_step_is_begun_that_does_not_fit_the_budget_once_something_passed() -
 
 
 def test_without_a_pass_the_search_goes_on_into_overtime() -> None:
-    search = fed(after_ramp(8.0, 16.0), (math.sqrt(128.0), "fail"), (8.0, "fail"), (4.0, "fail"))
+    search = fed(after_ramp(8.0, 16.0), (math.sqrt(128.0), "fail"), (8.0, "fail"))
+    assert step_of(search, 235.0).rate_rps == 4.0, "only three failing steps end it"
+    fed(search, (4.0, "fail"))
     assert step_of(search, 233.0).rate_rps == 2.0
     answer = answer_of(search, 235.0)
     assert (answer.outcome, answer.message) == ("below", "fails at 4.00 requests/s, the lowest rate tried")
@@ -231,18 +233,23 @@ def test_the_number_of_requests_wins_over_the_budget() -> None:
 # --- E, and the time left ---
 
 
-def test_e_follows_what_was_learned() -> None:
+def warmup_s(search: Search) -> float:
+    """W of the next step: 2E, for an E that is at most twice what was seen below its rate."""
+    return sum(segment.duration_s for segment in step_of(search).segments if segment.role == "warmup")
+
+
+def test_the_warm_up_follows_what_was_learned_of_the_mean_duration() -> None:
     search = after_ramp(8.0, 16.0)
-    assert step_of(search).expected_e2e_s == 1.5, "half more than idle once the ramp passed something"
+    assert warmup_s(search) == 6.0, "half more than idle once the ramp passed something, doubled for the rate"
     fed(search, (11.3, "fail"), e2e_s=9.0)
-    assert step_of(search).expected_e2e_s == 1.5, "a failing step tells nothing of E"
+    assert warmup_s(search) == 6.0, "a failing step tells nothing of E"
     fed(search, (4.0, "pass"), e2e_s=3.0)
-    assert step_of(search).expected_e2e_s == 3.0
+    assert warmup_s(search) == 12.0
     fed(search, (4.5, "pass"), e2e_s=0.2)
-    assert step_of(search).expected_e2e_s == 1.0, "never below the idle latency"
+    assert warmup_s(search) == 4.0, "never below the idle latency"
     search.observe_step(step_result(4.6, "pass"), None)
-    assert step_of(search).expected_e2e_s == 1.0
-    assert step_of(after_ramp(None, 2.0)).expected_e2e_s == 1.0
+    assert warmup_s(search) == 4.0
+    assert warmup_s(after_ramp(None, 2.0)) == 4.0
 
 
 def test_left_counts_down_while_a_step_runs_and_never_below_zero() -> None:
@@ -283,7 +290,16 @@ def test_an_interrupted_search_tells_what_it_knows() -> None:
 
 @pytest.mark.parametrize(
     ("rate_rps", "text"),
-    [(16.0, "16.0"), (11.3137, "11.3"), (0.0125, "0.0125"), (9.996, "10.0"), (99.96, "100"), (1234.0, "1230"), (2.0, "2.00")],
+    [
+        (16.0, "16.0"),
+        (11.3137, "11.3"),
+        (0.0125, "0.0125"),
+        (9.996, "10.0"),
+        (99.96, "100"),
+        (1234.0, "1230"),
+        (2.0, "2.00"),
+        (0.0, "0"),
+    ],
 )
 def test_rates_have_three_significant_digits(rate_rps: float, text: str) -> None:
     assert rate_text(rate_rps) == f"{text} requests/s"

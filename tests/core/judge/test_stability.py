@@ -109,7 +109,10 @@ def growing(by: float, window_s: float = 60.0, rate: float = 10.0) -> tuple[Time
     return sent, sent / (1 - by) + 0.3
 
 
-@pytest.mark.parametrize(("by", "verdict"), [(0.0, "flat"), (0.015, "undecided"), (0.03, "rising"), (0.3, "rising")])
+@pytest.mark.parametrize(
+    ("by", "verdict"),
+    [(0.0, "flat"), (0.008, "flat"), (0.012, "undecided"), (0.019, "undecided"), (0.022, "rising"), (0.3, "rising")],
+)
 def test_how_much_growth_of_the_waiting_is_needed(by: float, verdict: QueueVerdict) -> None:
     sent, first = growing(by)
     assert queue_verdict(sent, first, first + 0.5, 0.0, 60.0, 1.0) == verdict

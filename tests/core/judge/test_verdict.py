@@ -71,6 +71,7 @@ def test_a_curtailed_pass_is_at_least() -> None:
     assert result.attainment is None
     assert result.attainment_interval == (0.99, 1.0)
     assert "passed by one request" not in result.warnings
+    assert any(text.startswith("1 of 100 requests had not ended") for text in result.warnings)
 
 
 def test_drained_counts_what_is_open_as_missed() -> None:
@@ -192,6 +193,11 @@ def test_a_ramp_is_unjudged_and_over_all_its_segments() -> None:
     assert result.reason == "a ramp only says where to look; 2 requests/s: at most 84 % can still meet the limits"
     assert (result.planned, result.good, result.misses) == (24, 12, 12)
     assert result.queue is None
+
+
+def test_a_ramp_of_one_segment_is_a_ramp_too() -> None:
+    result = judge(ramp([GOOD] * 12).played(), Decision(kind="complete", reason="no rate of the ramp failed"))
+    assert (result.verdict, result.queue) == ("unjudged", None)
 
 
 def test_a_ramp_during_which_the_server_restarted_does_not_even_say_where_to_look() -> None:

@@ -116,7 +116,7 @@ class VirtualRun:
     def _ramp(self, segments: tuple[Segment, ...]) -> tuple[float | None, float | None]:
         """The rates of the last segment before the failing one, and of that; None where there is none."""
         play = self._play("ramp", 0, segments)
-        rules = JudgeRules(slo=self.config.slo, expected_e2e_s=1.0)
+        rules = JudgeRules(slo=self.config.slo)
         decision, now = play.until(lambda now: decide_ramp(play.tally, now, rules))
         self.elapsed_s += now + SETTLE_S
         if decision is None or decision.kind != "fail" or decision.segment is None:
@@ -139,7 +139,7 @@ class VirtualRun:
         return _step_result(self.steps, step, results)
 
     def _judged(self, step: Step, index: int, segments: tuple[Segment, ...]) -> RepeatResult:
-        rules = JudgeRules(slo=self.config.slo, expected_e2e_s=step.expected_e2e_s, curtail_pass=step.curtail_pass)
+        rules = JudgeRules(slo=self.config.slo, curtail_pass=step.curtail_pass)
         play = self._play(step.phase, index, segments)
         decision, now = play.until(lambda now: decide_step(play.tally, now, rules, self.config.method.drain_s))
         done = play.abort(now)

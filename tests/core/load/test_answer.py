@@ -232,6 +232,25 @@ def test_what_is_no_chunk_fails_and_is_shown(raw: bytes) -> None:
     assert error.startswith("The stream holds an event that is no chunk: ")
 
 
+@pytest.mark.parametrize("field", [b"zzz", b"error", b"object", b"choices"])
+def test_json_nested_too_deep_is_no_chunk_and_no_crash(field: bytes) -> None:
+    deep = b"[" * 100_000 + b"]" * 100_000
+    stream = Stream().at(1.0, b'data: {"%s":%s}\n\n' % (field, deep))
+    ending, error = stream.end()
+    assert ending == "stream"
+    assert error is not None
+    assert error.startswith("The stream holds an event that is no chunk: {")
+    assert error_text(b'{"error":%s}' % deep) is None
+    assert Stream().at(1.0, b"data: " + deep).end()[0] == "truncated"
+
+
+@pytest.mark.parametrize("count", [-1, -(10**30), 2**64, 1e3 + 0.5])
+def test_a_count_that_is_none_is_not_taken_at_its_word(count: float) -> None:
+    tokens = Stream().at(1.0, text(usage=usage(1))).at(2.0, text(finish="length", usage={"completion_tokens": count}))
+    assert tokens.end()[0] == "stream"
+    assert Stream().at(1.0, text(finish="length", usage={"prompt_tokens": count})).end()[0] == "stream"
+
+
 def test_plain_json_lines_are_no_stream() -> None:
     ending, error = Stream().at(1.0, json.dumps(text("a", "stop")).encode() + b"\n").end()
     assert ending == "stream"

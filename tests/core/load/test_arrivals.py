@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from core.config import Lengths, Workload
-from core.load.arrivals import PHASE_KEY, Plan, draw
+from core.load.arrivals import Plan, draw
 from core.records import Phase
 from tests.core.load.orders import order
 
@@ -75,10 +75,11 @@ def test_segments_bend_time_but_keep_the_draw() -> None:
     assert (plan.offsets_s <= ends[plan.segment]).all()
 
 
-def test_the_draw_follows_the_published_seeds() -> None:
-    arrivals, _ = np.random.SeedSequence(5, spawn_key=(PHASE_KEY["confirm"], 3)).spawn(2)
+@pytest.mark.parametrize(("phase", "key"), [("ramp", 0), ("search", 1), ("confirm", 2), ("tighten", 3)])
+def test_the_draw_follows_the_published_seeds(phase: Phase, key: int) -> None:
+    arrivals, _ = np.random.SeedSequence(5, spawn_key=(key, 3)).spawn(2)
     units = np.cumsum(np.random.Generator(np.random.PCG64(arrivals)).standard_exponential(5))
-    plan = draw(order((2.0, 50), seed=5, phase="confirm", repeat=3), FIXED)
+    plan = draw(order((2.0, 50), seed=5, phase=phase, repeat=3), FIXED)
     np.testing.assert_array_equal(plan.offsets_s[:5], units / 2.0)
 
 

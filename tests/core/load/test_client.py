@@ -228,3 +228,21 @@ async def test_errors_are_one_short_line_without_the_key() -> None:
     assert ended.error.startswith("HTTP 401 Reason: wrong key *** in your request x")
     stream = b'data: {"error":{"message":"no ' + KEY.encode() + b' here"}}\n\n'
     assert (await end_of(raw(HEAD, chunk(stream), END), api_key=KEY)).error == "no *** here"
+
+
+async def test_a_key_at_the_edge_of_an_excerpt_does_not_stay_as_half_a_key() -> None:
+    for before in range(195 - len(KEY), 200):
+        stream = b"data: " + b"y" * before + KEY.encode() + b" z" * 400 + b"\n\n"
+        error = (await end_of(raw(HEAD, chunk(stream), END), api_key=KEY)).error
+        assert error is not None
+        assert KEY[:4] not in error
+
+
+async def test_what_else_is_kept_of_a_servers_words_is_short_and_without_the_key() -> None:
+    words = f'"system_fingerprint":"{KEY}{"f" * 1000}","choices":[{{"text":"a","finish_reason":"{KEY}{"r" * 1000}"}}]'
+    ended = await end_of(raw(HEAD, chunk(b"data: {" + words.encode() + b"}\n\n"), END), api_key=KEY)
+    assert ended.ending == "ok"
+    for kept in (ended.fingerprint, ended.finish_reason):
+        assert kept is not None
+        assert kept.startswith("***")
+        assert len(kept) == MAX_ERROR_CHARS

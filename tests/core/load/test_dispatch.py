@@ -137,12 +137,22 @@ async def test_after_stop_open_requests_run_to_their_end_and_cut_arrivals_are_no
 
 
 async def test_what_was_due_before_the_stop_and_had_no_turn_is_unsent() -> None:
-    bench = Bench(*[0.0] * 10, LATER)
+    bench = Bench(*[0.0] * 10, LATER, start_at=time.monotonic() - 10)
     bench.sender.on_send = lambda _: bench.run.stop()
     bench.sender.release.set()
     done = await bench.finish()
     assert 1 <= done.sent < 10
     assert done.unsent == 10 - done.sent
+
+
+async def test_what_falls_due_in_the_moment_of_the_stop_is_not_unsent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else every fifth repeat at 100 requests/s would be void for nothing."""
+    monkeypatch.setattr(dispatch, "_TURN_S", 60.0)
+    bench = Bench(*[0.0] * 10, LATER)
+    bench.sender.on_send = lambda _: bench.run.stop()
+    bench.sender.release.set()
+    done = await bench.finish()
+    assert (done.sent < 10, done.unsent) == (True, 0)
 
 
 async def test_abort_ends_what_is_open() -> None:

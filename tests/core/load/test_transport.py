@@ -81,6 +81,11 @@ async def test_an_answer_that_is_not_http() -> None:
     assert (await end_of(raw(b"SSH-2.0-OpenSSH\r\n\r\n", close=True))).ending == "connection"
 
 
+async def test_bytes_that_no_text_has_are_an_answer_that_is_not_http() -> None:
+    ended = await end_of(raw(b"HTTP/1.1 500 \xff\xfe\x80\r\nContent-Length: 0\r\n\r\n"))
+    assert ended.ending == "connection"
+
+
 async def test_answers_read_to_their_end_leave_the_connection_for_the_next() -> None:
     async with calling(whole) as (caller, server):
         for _ in range(5):

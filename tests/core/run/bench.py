@@ -1,7 +1,7 @@
 """A session on fakes, and what tests ask about its run."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -24,6 +24,15 @@ from tests.core.run.virtual import now, run
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Event)
+
+
+class Endless(httpx.AsyncByteStream):
+    """A body that drips for ever."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while True:
+            await asyncio.sleep(1.0)
+            yield b"."
 
 
 @dataclass
@@ -65,13 +74,15 @@ class Bench:
     def _scrape(self, url: str, client: httpx.AsyncClient, credential: Credential) -> FakeScraper:
         return self.scraper
 
-    def _answer(self, request: httpx.Request) -> httpx.Response:
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        if self.server.hangs:
+            await asyncio.Event().wait()
         if not self.server.healthy:
             raise httpx.ConnectError("refused")
         self.asked.append(f"{request.method} {request.url.path}")
         if request.url.path == "/reset_prefix_cache":
             return self.resets.pop(0) if self.resets else httpx.Response(404)
-        return httpx.Response(200)
+        return httpx.Response(200, stream=Endless())
 
 
 def on_bench(

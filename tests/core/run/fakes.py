@@ -54,13 +54,15 @@ def config(**method: object) -> ProbeConfig:
 class FakeServer:
     """First come, first served, SLOTS at a time, SERVICE_S each. What is wrong with it is set by the tests.
 
-    From `refuses_from` on it refuses connections; with `cuts` it also breaks those that are open then.
+    From `refuses_from` on it refuses connections; with `cuts` it also breaks those that are open then. /health does not
+    answer when the server `hangs`, and refuses when it is not `healthy`.
     """
 
     frozen_at: float = math.inf
     refuses_from: float = math.inf
     cuts: bool = False
     healthy: bool = True
+    hangs: bool = False
     in_flight: set[tuple[int, int]] = field(default_factory=set)
     tokens: float = 0.0
     ended: float = 0.0
@@ -82,7 +84,7 @@ class FakeServer:
 
 
 class FakeGenerator:
-    """Sends on schedule to a FakeServer. `late_s` of an order makes all its sends late."""
+    """Sends on schedule to a FakeServer. `late_s` of an order makes all its sends late; from `mute[0]` to `mute[1]` it is mute."""
 
     def __init__(self, server: FakeServer) -> None:
         self.server = server
@@ -90,6 +92,7 @@ class FakeGenerator:
         self.orders: list[RepeatOrder] = []
         self.late_s: Callable[[RepeatOrder], float] = lambda order: 0.0
         self.dies_at = math.inf
+        self.mute = (math.inf, math.inf)
         self.closed_at: float | None = None
         self._hello: Hello | None = None
         self._inbox: asyncio.Queue[ChildMessage | None] = asyncio.Queue()
@@ -160,6 +163,8 @@ class FakeGenerator:
         for t, what in events:
             if await self._aborted_before(t):
                 break
+            if self.mute[0] <= t < self.mute[1]:
+                continue
             if isinstance(what, RequestSent):
                 if t > self._stop_at:
                     continue

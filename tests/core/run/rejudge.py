@@ -139,7 +139,6 @@ class Rejudge:
         method = self._config.method
         rules = JudgeRules(
             slo=self._config.slo,
-            expected_e2e_s=1.0,
             curtail_pass=order.phase in ("ramp", "search"),
             strict=method.mode == "acceptance",
         )

@@ -86,7 +86,7 @@ def test_a_decided_order_is_cut_off_and_waited_for() -> None:
         assert ended.lost is None
         assert now() < 1012.5
         assert not room.generator.loading
-        assert room.states() == ["loading", "draining", "idle"]
+        assert room.states() == ["loading", "idle"], "the tail behind the window is load"
         assert next(type(event) for event in room.events if isinstance(event, (RepeatStarted, RequestSent))) is RepeatStarted
 
     in_room(work)
@@ -110,7 +110,31 @@ def test_a_fail_of_a_silent_server_is_held_until_it_is_called_frozen() -> None:
         assert ended.lost is not None
         assert "10 s" in ended.lost
         assert room.generator.commands.count("stop_arrivals 1") == 1
+        assert room.states() == ["loading", "draining", "idle"]
         assert 1012 < now() < 1014.5
+
+    in_room(work)
+
+
+def test_a_child_that_stands_still_is_not_a_frozen_server() -> None:
+    async def work(room: Room) -> None:
+        room.generator.mute = (1005.0, 1018.0)
+        ended = await room.conductor.run(room.order(), after(30, COMPLETE), 0.8)
+
+        assert ended.lost is None
+        assert ended.decision == COMPLETE
+
+    in_room(work)
+
+
+def test_a_child_that_says_nothing_any_more_is_an_error() -> None:
+    async def work(room: Room) -> None:
+        room.generator.mute = (1005.0, math.inf)
+        with pytest.raises(UserError, match="said nothing") as caught:
+            await room.conductor.run(room.order(), after(60, COMPLETE), 0.8)
+
+        assert caught.value.exit_code == 3
+        assert 1024 < now() < 1026
 
     in_room(work)
 
@@ -189,6 +213,19 @@ def test_an_order_that_ends_by_itself_is_decided_by_what_is_known() -> None:
         assert ended.decision is not None
         assert ended.decision.kind == "drained"
         assert math.isfinite(ended.decided_at or math.nan)
+
+    in_room(work)
+
+
+def test_answers_that_end_before_the_window_does_leave_the_decision_to_its_end() -> None:
+    async def work(room: Room) -> None:
+        ramp = (Segment(rate_rps=0.5, duration_s=10.0, role="measured"),)
+        order = RepeatOrder(order=1, phase="ramp", step=1, repeat=0, seed=5, segments=ramp, start_at=now() + 0.25)
+        ended = await room.conductor.run(order, after(10.5, COMPLETE), 0.8)
+
+        assert ended.done is not None
+        assert ended.done.t < 1010
+        assert ended.decision == COMPLETE
 
     in_room(work)
 

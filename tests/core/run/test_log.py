@@ -76,6 +76,15 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
         list(runs.read(path))
 
 
+def test_a_line_that_nobody_could_have_asked_for_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    written(path, started(), started())
+    bad = path.read_bytes().splitlines(keepends=True)[1].replace(b'"target":0.95', b'"target":95')
+    path.write_bytes(path.read_bytes() + bad + b'{"type":"note","t":1,"text":"x"}\n')
+    with pytest.raises(UserError, match="line 3 is broken"):
+        list(runs.read(path))
+
+
 @pytest.mark.parametrize("content", [b"", b"hello\n", b'{"type":"note","t":1,"text":"x"}\n', b"\xff\xfe\x00" * 100, b"[1]"])
 def test_what_is_no_run_file_is_refused_at_once(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "other"
@@ -209,6 +218,15 @@ def test_last_is_the_newest_run_that_holds_something(state_home: Path) -> None:
     assert runs.resolve("last") == new
     assert empty.exists()
     assert runs.resolve(str(old)) == old
+
+
+def test_last_passes_over_what_is_no_file(state_home: Path) -> None:
+    run = runs.default_path("tiny")
+    written(run, started())
+    (run.parent / "z.jsonl").symlink_to("nowhere")
+    (run.parent / "y.jsonl").mkdir()
+
+    assert runs.resolve("last") == run
 
 
 def test_runs_that_are_not_there_are_refused(state_home: Path) -> None:

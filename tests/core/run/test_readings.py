@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 
+import msgspec
+
 from core.records import ServerSample
 from core.run.events import Event, Note, SampleFailed, ServerSampled
 from core.run.readings import FRESH_S, SETTLE_S, Readings
@@ -98,10 +100,27 @@ def test_what_is_kept_begins_just_before_the_repeat() -> None:
         readings = Readings(Source(lambda t: sample(t, running=0.0)), events.append, now, lambda sample: None)
         task = asyncio.create_task(readings.pump())
         await asyncio.sleep(2.1)
-        readings.keep_from_now()
+        readings.keep_from_now(1001.9)
         await asyncio.sleep(1.0)
         task.cancel()
         assert [round(reading.t - 1000.0, 1) for reading in readings.kept] == [2.0, 2.5, 3.0]
         assert sum(isinstance(event, ServerSampled) for event in events) == 7
+
+    run(work())
+
+
+def test_a_reading_begun_before_the_end_of_what_came_before_is_not_kept() -> None:
+    async def work() -> None:
+        def slow(t: float) -> ServerSample:
+            return msgspec.structs.replace(sample(t), took_s=0.2)
+
+        readings = Readings(Source(slow), lambda event: None, now, lambda sample: None)
+        task = asyncio.create_task(readings.pump())
+        await asyncio.sleep(2.1)
+        readings.keep_from_now(1001.7)
+        assert [reading.t for reading in readings.kept] == [1002.0]
+        readings.keep_from_now(1001.9)
+        assert readings.kept == ()
+        task.cancel()
 
     run(work())

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from core.config import Slo
+from core.records import Answer
 from core.run import log as runs
 from core.run.events import Note, RepeatJudged, RepeatStarted, RunEnded, StepJudged
 from core.run.readings import FRESH_S
@@ -158,6 +159,20 @@ def test_a_server_that_refuses_connections_but_is_there_fails(path: Path) -> Non
     assert step.verdict == "fail"
     assert step.repeats[0].endings["connection"] > 0
     assert answer.outcome == "below"
+
+
+def test_a_server_that_refuses_connections_and_does_not_say_how_it_is_is_gone(path: Path) -> None:
+    def hangs(bench: Bench) -> None:
+        bench.server.refuses_from, bench.server.hangs = 1040.0, True
+
+    async def in_time(bench: Bench) -> Answer:
+        async with asyncio.timeout(300):
+            return await bench.session.run()
+
+    _, answer = on_bench(path, in_time, set_up=hangs)
+
+    assert answer.outcome == "void"
+    assert "the server was lost" in answer.message
 
 
 def test_a_refused_check_sends_no_load(path: Path) -> None:

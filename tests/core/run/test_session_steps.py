@@ -27,7 +27,7 @@ def step(rate_rps: float, repeats: int, stop: str = "first_fail", phase: Phase =
         Segment(rate_rps=rate_rps, duration_s=120.0, role="tail"),
     )
     return Step(
-        phase=phase, rate_rps=rate_rps, repeats=repeats, segments=segments, expected_e2e_s=0.8, curtail_pass=False, stop=stop  # type: ignore[arg-type]
+        phase=phase, rate_rps=rate_rps, repeats=repeats, segments=segments, curtail_pass=False, stop=stop  # type: ignore[arg-type]
     )  # fmt: skip
 
 

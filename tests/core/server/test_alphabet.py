@@ -43,6 +43,8 @@ async def test_ids_are_those_that_ordinary_text_has(encode: Encode) -> None:
         httpx.Response(200, json={"count": 3}),
         httpx.Response(200, json={"count": 2, "tokens": ["a", "b"]}),
         httpx.Response(200, json={"count": 100, "tokens": [5] * 100}),
+        httpx.Response(200, json={"count": 100, "tokens": [2**63 + i for i in range(100)]}),
+        httpx.Response(200, text='{"count": 3, "more": ' + "[" * 100_000 + "]" * 100_000 + "}"),
         httpx.ConnectError("gone"),
     ],
 )
@@ -106,3 +108,8 @@ def test_calibration_by_two_requests() -> None:
 @pytest.mark.parametrize(("small", "large"), [(None, 200), (50, None), (50, 50), (80, 40)])
 def test_calibration_that_does_not_tell(small: int | None, large: int | None) -> None:
     assert calibrated(record(asked_input=32, prompt_tokens=small), record(asked_input=96, prompt_tokens=large)) is None
+
+
+async def test_a_tokenizer_that_gives_the_same_for_every_text_has_no_words() -> None:
+    server = FakeVllm(tokenize=lambda text: list(range(100)), template_tokens=0)
+    assert await chat_alphabet(tokenizer(server)) is None

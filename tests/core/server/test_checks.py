@@ -65,6 +65,15 @@ def test_a_model_that_is_not_there_is_refused_with_the_list() -> None:
     assert checks.model_check([], None)[0].status == "refuse"
 
 
+def test_names_of_models_are_listed_as_far_as_anybody_reads() -> None:
+    many = [ModelCard(f"model-{i}" + "x" * 1000) for i in range(5000)]
+    check, _ = checks.model_check(many, None)
+    assert check.message.startswith("The server has 5000 models; choose one with --model: model-0xxx")
+    assert check.message.endswith(" and 4950 more.")
+    assert len(check.message) < 8000
+    assert len(checks.model_check(many[:1], None)[0].message) < 200
+
+
 @pytest.mark.parametrize(("input_tokens", "status"), [(1920, "pass"), (1921, "refuse")])
 def test_context_is_met_to_the_token(input_tokens: int, status: CheckStatus) -> None:
     check = checks.context_check(2048, Workload(input_tokens=Lengths(median=input_tokens)), "0.32.0")

@@ -273,6 +273,7 @@ def test_blocks_are_those_of_all_engines_with_one_null_block_each() -> None:
         {"block_size": "16"},
         {"num_gpu_blocks": "x", "block_size": "16"},
         {"num_gpu_blocks": "1", "block_size": "16"},
+        {"kv_cache_size_tokens": "9" * 5000},
         {"num_gpu_blocks": "1000", "block_size": "16", "sliding_window": "4096"},
         {"num_gpu_blocks": "1000", "block_size": "16", "mamba_block_size": "512"},
         {"num_gpu_blocks": "1000", "block_size": "16", "is_attention_free": "True"},

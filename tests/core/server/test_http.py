@@ -54,13 +54,17 @@ async def test_the_key_goes_to_its_own_origin_only() -> None:
 
 
 async def test_redirects_inside_the_origin_are_followed_with_the_key() -> None:
+    seen: list[str | None] = []
+
     def handler(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers.get("authorization"))
         if request.url.path == "/metrics":
             return httpx.Response(307, headers={"location": "/metrics/"})
-        return httpx.Response(200, text=request.headers["authorization"])
+        return httpx.Response(200, text=f"your header: Bearer {KEY}")
 
     reply = await caller(handler).get("http://gw:8000/metrics")
-    assert (reply.text, reply.url) == (f"Bearer {KEY}", "http://gw:8000/metrics/")
+    assert (reply.text, reply.url) == ("your header: Bearer ***", "http://gw:8000/metrics/")
+    assert seen == [f"Bearer {KEY}"] * 2
 
 
 @pytest.mark.parametrize(

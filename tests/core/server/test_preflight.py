@@ -129,6 +129,21 @@ async def test_a_list_of_models_that_is_none(models: object) -> None:
     assert ran["model"].status == "refuse"
 
 
+async def test_json_nested_too_deep_is_no_answer_and_no_crash() -> None:
+    deep = '{"data": [], "version": "1", "count": 1, "more": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    for path, check, status in (("/version", "version", "warn"), ("/v1/models", "model", "refuse")):
+        ran = await run(FakeVllm(overrides={path: httpx.Response(200, text=deep)}))
+        assert ran[check].status == status
+
+
+async def test_a_version_of_any_length_is_kept_short() -> None:
+    ran = await run(FakeVllm(version={"version": "9" * 10_000 + ".1\x1b[31m"}))
+    assert len(ran.preflight.info.version or "") < 100
+    assert len(ran["version"].message) < 200
+    short = await run(FakeVllm(version={"version": "1\x1b[31m"}))
+    assert short.preflight.info.version == "1 [31m"
+
+
 async def test_too_long_requests_stop_before_anything_is_sent() -> None:
     send = FakeSend()
     workload = Workload(input_tokens=Lengths(median=1024), output_tokens=Lengths(median=1025))

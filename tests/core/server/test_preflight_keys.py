@@ -3,6 +3,7 @@ import pytest
 
 from core.config import Target
 from core.errors import UserError
+from core.server.http import MAX_SENTENCE
 from core.server.preflight import Preflight
 from tests.core.server.fakes import ALL, BASE, KEY, FakeSend, FakeVllm, client, config, counting, record, run, texts
 
@@ -52,6 +53,22 @@ async def test_the_key_is_in_no_message_even_if_everybody_repeats_it() -> None:
     assert KEY not in texts(ran.checks)
     assert "Incorrect API key" in ran["slo"].message
     assert KEY not in repr(ran.preflight.hello)
+
+
+async def test_a_key_that_a_cut_would_halve_is_blanked_out_before_it() -> None:
+    echo = httpx.Response(500, json={"error": {"message": "x" * (MAX_SENTENCE - 6) + KEY}})
+    ran = await run(FakeVllm(overrides={"/v1/models": echo}), key=KEY)
+    assert "xxx" in ran["model"].message
+    assert KEY[:6] not in ran["model"].message
+
+
+async def test_what_is_learned_of_a_server_does_not_hold_the_key() -> None:
+    labels = f'num_gpu_blocks="100",block_size="16",cache_dtype="{KEY}"'
+    server = FakeVllm(version={"version": f"0.32 {KEY}"}, models={"data": [{"id": f"model-{KEY}", "max_model_len": 2048}]})
+    server.metrics = lambda: f"vllm:num_requests_running 0\nvllm:cache_config_info{{{labels}}} 1\n"
+    info = (await run(server, key=KEY)).preflight.info
+    assert info.config["cache_dtype"] == "***"
+    assert KEY not in repr(info)
 
 
 async def test_the_key_stays_at_the_targets_origin() -> None:
