@@ -64,11 +64,12 @@ def _first(asked: int | None, told: int | None) -> int | None:
 
 
 def plan(knee: Knee, ask: FleetAsk, server: ServerInfo | None) -> Fleet | None:
-    """The fleet at both ends of the bracket, or None when no peak was given.
+    """The fleet at both ends of the bracket, or None when no peak was given or no rate has held: a rate that is only known to
+    fail sizes nothing that could be ordered.
 
     The failing end is the clear fail where there is one, else the first fail.
     """
-    if ask.peak_rps is None:
+    if ask.peak_rps is None or knee.pass_rps is None:
         return None
     peak_rps = ask.peak_rps
     gpus, known = gpus_per_endpoint(ask, server)

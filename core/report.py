@@ -294,8 +294,9 @@ def _asked(view: RunView) -> list[str]:
 
 def _fleet_table(view: RunView, answer: Answer) -> list[str]:
     plan = fleet.plan(answer.knee, view.config.fleet, view.server) if view.config else None
-    if plan is None or (plan.at_pass is None and plan.at_fail is None):
-        return []
+    if plan is None:
+        asked = view.config is not None and view.config.fleet.peak_rps is not None
+        return ["No fleet size: no rate was seen to hold."] if asked else []
     gpus = f"{count(plan.gpus_per_endpoint, 'GPU')} per replica{'' if plan.layout_known else ' (assumed)'}"
     lines = _wrapped(f"Fleet for a peak of {rate_text(plan.peak_rps)} at headroom {plan.headroom:g}, {gpus}:")
     lines.append("  if one replica carries     replicas   GPUs   load of each at peak")

@@ -29,8 +29,8 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Run until stdin ends. Ctrl-C goes to the whole process group; here it is ignored, because the parent decides."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Run until stdin ends. Ctrl-C and a closed terminal go to the whole process group; `core.load.generator` starts this
+    process with both ignored, because the parent decides."""
     _die_with_parent()
     out_fd = _take_stdout()
     fd_limit = _raise_fd_limit()

@@ -21,7 +21,8 @@ CLOSE_TIMEOUT_S = 1.0
 _READ_BYTES = 256 * 1024
 _HOME = str(Path(__file__).resolve().parents[2])
 _CHILD = f"""import signal, sys
-signal.signal(signal.SIGINT, signal.SIG_IGN)
+for name in (signal.SIGINT, signal.SIGHUP):
+    signal.signal(name, signal.SIG_IGN)
 sys.path.insert(0, {_HOME!r})
 from core.load.child import main
 main()"""

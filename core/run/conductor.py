@@ -34,6 +34,7 @@ _QUIET_S, _MUTE_S = 3.0, 20.0
 """The child speaks twice a second. While it does not, nothing is known of the server; after the longer time it is given up."""
 _HEALTH_EVERY_S = 2.0
 _LATE_S = 0.1
+_BELIEVE_STALLS = 3
 
 _UNDECIDED = Decision(kind="drained", reason="the load ended before every request was decided")
 
@@ -207,7 +208,7 @@ class Conductor:
             run.arrivals_stopped = run.draining = True
             await self._generator.stop_arrivals(run.order.order)
             self._load("draining")
-        if run.lost or (run.decided_at is not None and run.liveness.alive_since(run.decided_at)):
+        if run.lost or (run.decided_at is not None and self._believed(run, run.decided_at, now)):
             await self._abort(run)
         elif run.decided_at is not None and not run.arrivals_stopped:
             # A miss is the server's only if the server still works: before it is believed, one sign of life is awaited.
@@ -216,6 +217,11 @@ class Conductor:
         elif not run.draining and (run.arrivals_stopped or now >= run.plan_end) and run.liveness.in_flight:
             run.draining = True  # not before: the tail behind the window is load like any other
             self._load("draining")
+
+    def _believed(self, run: OrderRun, decided_at: float, now: float) -> bool:
+        """Whether a decision stands: the server works. Where nothing can show that (no metrics, and all answers have begun) it
+        stands after a while, since nothing shows the contrary either."""
+        return run.liveness.alive_since(decided_at) or now - decided_at > _BELIEVE_STALLS * run.liveness.stall_s
 
     async def _lost(self, run: OrderRun, now: float) -> str | None:
         """Why the server is not there to be judged, or None. Connections that fail are asked about at most every two seconds.

@@ -9,6 +9,7 @@ import msgspec
 from core.config import ProbeConfig
 from core.judge import modes
 from core.judge.bracket import rate_text
+from core.judge.rechecks import spread_note
 from core.judge.search import Hold, Ramp, Step
 from core.judge.slo import allowed_misses
 from core.judge.stopping import REPORT_DELAY_S, out_of_reach
@@ -157,7 +158,8 @@ class Steps:
             return
         judged = {result.order for result in self._results}
         if count_repeat and run is not None and run.order.step == started.step and run.order.order not in judged:
-            run.decision = None
+            if run.aborted_at is None or run.decided_at is None or run.decided_at > run.aborted_at:
+                run.decision = None  # it was the end of the run that cut it off, not its own verdict
             self._judge(started, run)
         self._close(started.rate_rps, "unjudged", reason)
 
@@ -273,6 +275,8 @@ class Steps:
         if started is None:
             raise RuntimeError("a step was closed that was never begun")
         now = self._clock()
+        if (spread := spread_note(self._results)) is not None:
+            self._emit(Note(t=now, text=f"{rate_text(rate_rps)}: {spread}"))
         result = StepResult(
             step=started.step,
             rate_rps=rate_rps,

@@ -116,11 +116,15 @@ def test_a_clear_fail_is_the_failing_end_where_there_is_one() -> None:
     assert fleet.at_fail.replica_rps == 13.6
 
 
-def test_an_unknown_end_is_left_out() -> None:
-    fleet = plan(Knee(first_fail_rps=2.0), FleetAsk(peak_rps=50), None)
+def test_an_unknown_upper_end_is_left_out() -> None:
+    fleet = plan(Knee(pass_rps=2.0), FleetAsk(peak_rps=50), None)
     assert fleet is not None
-    assert fleet.at_pass is None
-    assert fleet.at_fail is not None
+    assert fleet.at_pass is not None
+    assert fleet.at_fail is None
+
+
+def test_a_rate_that_is_only_known_to_fail_sizes_no_fleet() -> None:
+    assert plan(Knee(first_fail_rps=2.0), FleetAsk(peak_rps=50), None) is None
 
 
 def test_no_peak_no_fleet() -> None:

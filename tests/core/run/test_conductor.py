@@ -5,6 +5,7 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import msgspec
 import pytest
 
 from core.config import Lengths, Target, Workload
@@ -112,6 +113,22 @@ def test_a_fail_of_a_silent_server_is_held_until_it_is_called_frozen() -> None:
         assert room.generator.commands.count("stop_arrivals 1") == 1
         assert room.states() == ["loading", "draining", "idle"]
         assert 1012 < now() < 1014.5
+
+    in_room(work)
+
+
+def test_a_fail_that_no_sign_of_life_can_confirm_or_deny_stands_in_the_end() -> None:
+    """No metrics, and every open answer has begun: an answer that is long in coming and a frozen server look the same."""
+
+    async def work(room: Room) -> None:
+        room.server.frozen_at = now() + 2.7
+        segments = (Segment(rate_rps=4.0, duration_s=2.0, role="measured"), Segment(rate_rps=0.0, duration_s=60.0, role="tail"))
+        ended = await room.conductor.run(msgspec.structs.replace(room.order(), segments=segments), after(5, FAIL), 0.8)
+
+        assert ended.lost is None
+        assert 1035 < now() < 1040
+        assert ended.decision is not None
+        assert ended.decision.kind == "fail"
 
     in_room(work)
 
