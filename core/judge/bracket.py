@@ -10,12 +10,13 @@ from core.records import Answer, FailCount, Knee, Outcome, Phase, StepResult
 
 ONE_REPEAT = (
     "lower end rests on one repeat, which is no evidence by itself: in simulated quick searches it was above the true knee "
-    "in 26 % and the bracket held the knee in 64 %; measure longer before you sign"
+    "in 14 % and the bracket held the knee in 79 %; measure longer before you sign"
 )
 TWO_REPEATS = (
-    "lower end rests on two repeats: in simulated quick searches it was above the true knee in 15 % and the bracket held the "
-    "knee in 70 %"
+    "lower end rests on two repeats: in simulated quick searches it was above the true knee in 6 % and the bracket held the "
+    "knee in 83 %"
 )
+"""Both from `python -m tests.benchmarks.knee_search -n 60 --mode quick --mode quick-careful`: 300 searches of five replicas each."""
 FLIPS_EARLY_FROM = 10
 FLIPS_EARLY = (
     "all of {n} repeats must pass, which is a rule declared beforehand: in simulation the min over 10 repeats flips 4 to 11 % "
