@@ -16,7 +16,7 @@ TWO_REPEATS = (
     "lower end rests on two repeats: in simulated quick searches it was above the true knee in 6 % and the bracket held the "
     "knee in 83 %"
 )
-"""Both from `python -m tests.benchmarks.knee_search -n 60 --mode quick --mode quick-careful`: 300 searches of five replicas each."""
+"""Both from `python -m tests.benchmarks.knee_search -n 60 --mode quick --mode quick-careful`: five replicas, 300 searches."""
 FLIPS_EARLY_FROM = 10
 FLIPS_EARLY = (
     "all of {n} repeats must pass, which is a rule declared beforehand: in simulation the min over 10 repeats flips 4 to 11 % "
