@@ -7,14 +7,16 @@ from typing import ClassVar, Protocol
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
+from textual.driver import Driver
 from textual.reactive import reactive
 
+from core.config import FleetAsk
 from core.errors import UserError
 from core.records import Answer
 from core.run.view import RunView
 from tui.screens.help import HelpScreen
 from tui.screens.ramp import RampScreen
-from tui.style import THEME, clean
+from tui.style import THEME, THEME_16, clean
 
 POLL_S = 0.25
 LEAVE_S = 2.0
@@ -34,7 +36,7 @@ class Source(Protocol):
 
 class KneescopeApp(App[Answer | None]):
     """Shows a run. With `run` it also carries it, as a task in the same loop; `on_stop` must end its load at once, and
-    `on_rate` multiply the rate that is held.
+    `on_rate` multiply the rate that is held. `recorded`: all that `source` tells is past. `driver_class` None: textual's own.
 
     Returns the answer, or None when there is none yet. An exception of the run is shown, kept in `run_error`, and ends nothing.
     """
@@ -44,7 +46,7 @@ class KneescopeApp(App[Answer | None]):
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "pause", "Pause"),
+        Binding("space", "pause", "Pause view"),
         Binding("space", "resume", "Resume"),
         Binding("x", "stop_load", "Stop load", priority=True),
         Binding("plus", "rate(1)", "Rate", key_display="+ -"),
@@ -54,7 +56,7 @@ class KneescopeApp(App[Answer | None]):
         Binding("f", "screen.fleet", "Fleet"),
         Binding("question_mark", "explain", "Help", key_display="?"),
         Binding("q", "leave", "Quit", priority=True),
-        Binding("ctrl+c", "leave", show=False, priority=True),
+        Binding("ctrl+c", "interrupt", show=False, priority=True),
     ]
 
     frozen: reactive[RunView | None] = reactive(None, bindings=True)
@@ -71,9 +73,12 @@ class KneescopeApp(App[Answer | None]):
         run: Callable[[], Awaitable[Answer]] | None = None,
         on_stop: Callable[[], None] | None = None,
         on_rate: Callable[[float], object] | None = None,
+        recorded: bool = False,
+        driver_class: type[Driver] | None = None,
     ) -> None:
-        super().__init__()
-        self.register_theme(THEME)
+        super().__init__(driver_class=driver_class)
+        for theme in (THEME, THEME_16):
+            self.register_theme(theme)
         self.theme = THEME.name
         if self.no_color:  # textual 8.2.8 then paints its ANSI themes black on black
             for name in [theme.name for theme in self.available_themes.values() if theme.ansi]:
@@ -83,6 +88,7 @@ class KneescopeApp(App[Answer | None]):
         self._run = run
         self._on_stop = on_stop
         self._on_rate = on_rate
+        self._recorded = recorded
         self._ramp = RampScreen()
         self._stop_asked = False
         self._leaving = False
@@ -91,8 +97,15 @@ class KneescopeApp(App[Answer | None]):
         """The ramp screen."""
         return self._ramp
 
+    @property
+    def fleet_ask(self) -> FleetAsk | None:
+        """The fleet that was asked for, as the user left it; None before there was a view with one."""
+        return self._ramp.fleet_ask
+
     def on_mount(self) -> None:
         """Start the run, then look at it four times a second."""
+        if self.console.color_system == "standard" and not self.is_headless:
+            self.theme = THEME_16.name
         if self._run is not None:
             self.running = True
             self.run_worker(self._carry(self._run), exit_on_error=False)
@@ -132,8 +145,8 @@ class KneescopeApp(App[Answer | None]):
         self.look()
 
     def action_stop_load(self) -> None:
-        """End the load at once and stay, with what is finished."""
-        self._stop_asked = True
+        """End the load at once and stay, with what is finished; a view that was held would hide that end."""
+        self._stop_asked, self.frozen = True, None
         if self._on_stop is not None:
             self._on_stop()
         self.look()
@@ -143,6 +156,10 @@ class KneescopeApp(App[Answer | None]):
         if self._on_rate is not None:
             self._on_rate(RATE_STEP**steps)
         self.look()
+
+    def action_interrupt(self) -> None:
+        """Ctrl-C: as `q`, and never refused, whatever is open; it is no character that somebody could be typing."""
+        self.action_leave()
 
     def action_leave(self) -> None:
         """While loading: stop the load, the second time leave. Without load: leave."""
@@ -159,6 +176,7 @@ class KneescopeApp(App[Answer | None]):
         """Keys and panels on one page."""
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen())
+            self.call_after_refresh(self.look)
 
     def _loading(self) -> bool:
         view = self._source.view()
@@ -195,6 +213,10 @@ class KneescopeApp(App[Answer | None]):
     def look(self) -> None:
         """Take the view of this moment and show it."""
         live = self._source.view()
+        if self.frozen is not None and self.frozen.answer is None and live.answer is not None:
+            self.frozen = None
         paused, stopping = self.frozen is not None, self._stop_asked and self.running
-        self._ramp.show(self.frozen or live, live, paused=paused, stopping=stopping)
+        self._ramp.show(self.frozen or live, live, paused=paused, stopping=stopping, recorded=self._recorded)
+        if isinstance(self.screen, HelpScreen):
+            self.screen.show(live, paused=paused, stopping=stopping, recorded=self._recorded)
         self.holding = self.running and live.current is not None and live.current.phase == "hold" and not self._stop_asked

@@ -7,6 +7,9 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable
 
+from textual.drivers.linux_driver import LinuxDriver
+
+from core.config import FleetAsk
 from core.errors import UserError
 from core.records import Answer
 from tui.app import KneescopeApp, Source
@@ -26,12 +29,14 @@ async def show(
     on_stop: Callable[[], None] | None = None,
     on_rate: Callable[[float], object] | None = None,
     end: Callable[[], Awaitable[None]] | None = None,
-) -> None:
+    recorded: bool = False,
+) -> FleetAsk | None:
     """Show `source` until the user leaves, then await `end`. Raises what `end` raises, and UserError when the screen itself failed.
 
+    Returns the fleet that was asked for as it stood on the screen, None when it never did. `recorded`: no run is on.
     SIGINT is the key Ctrl-C. SIGTERM and SIGHUP stop the load and leave. A second signal leaves whatever happens.
     """
-    app = KneescopeApp(source, run=run, on_stop=on_stop, on_rate=on_rate)
+    app = KneescopeApp(source, run=run, on_stop=on_stop, on_rate=on_rate, recorded=recorded, driver_class=StderrDriver)
     with guarded() as guard:
         leaving = _Leaving(lambda: app.request_stop(leave=True), guard)
 
@@ -49,6 +54,18 @@ async def show(
             leaving.done()
     if app.return_code:
         raise UserError("The screen ended by an error of its own; what was measured is kept, and no load is running.", NO_ANSWER)
+    return app.fleet_ask
+
+
+class StderrDriver(LinuxDriver):
+    """Takes the size from the terminal that is drawn to: textual 8.2.8 asks stdout, which may be a pipe or a file."""
+
+    def _get_terminal_size(self) -> tuple[int, int]:
+        try:
+            width, height = os.get_terminal_size(2)
+        except OSError:
+            width = height = 0
+        return (width, height) if width and height else super()._get_terminal_size()
 
 
 def _watch_terminal(signals: TwoStage) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from core import report
-from core.config import ProbeConfig
+from core.config import FleetAsk, ProbeConfig
 from core.records import Answer, Check
 from core.run import log as runs
 from core.run.session import Session
@@ -113,7 +113,7 @@ async def _run(job: Job) -> Ended:
     """The run in one event loop, from the start of a server of its own to its stop; no load is left when it returns."""
     async with _target(job) as config:
         log = runs.RunLog(Path(job.given.out) if job.given.out else runs.default_path(job.name))
-        failure = None
+        failure, ask = None, None
         try:
             session = Session(
                 config,
@@ -124,13 +124,13 @@ async def _run(job: Job) -> Ended:
                 truth_rps=job.truth_rps,
             )
             try:
-                await _watch(session, log.path, job.given)
+                ask = await _watch(session, log.path, job.given)
             except Exception as error:  # raised again by `run`, once what was measured is handed over
                 failure = error
         finally:
             log.close()
             _drop_empty(log.path)
-    view = session.state.view(time.monotonic())
+    view = with_fleet(session.state.view(time.monotonic()), ask)
     return Ended(view=view, path=log.path, failure=failure, between_output=session.between_output)
 
 
@@ -147,8 +147,9 @@ async def _target(job: Job) -> AsyncIterator[ProbeConfig]:
         await server.stop()
 
 
-async def _watch(session: Session, path: Path, given: Given) -> None:
-    """Run the session under the screen where there is a terminal for it, else as lines, or in silence."""
+async def _watch(session: Session, path: Path, given: Given) -> FleetAsk | None:
+    """Run the session under the screen where there is a terminal for it, else as lines, or in silence; returns the fleet that
+    was asked for on the screen."""
     why = None if given.headless or given.quiet else why_no_screen(sys.stdin, sys.stderr)
     if given.headless or given.quiet or why:
         if why:
@@ -156,8 +157,15 @@ async def _watch(session: Session, path: Path, given: Given) -> None:
         if not given.quiet:
             say_if_heard(f"run file  {path}")
         await _lines(session, given.quiet)
-    else:
-        await _screen(session)
+        return None
+    return await _screen(session)
+
+
+def with_fleet(view: RunView, ask: FleetAsk | None) -> RunView:
+    """The view with the fleet that was asked for on the screen in place of the configured one; None: as it is."""
+    if ask is None or view.config is None or view.config.fleet == ask:
+        return view
+    return replace(view, config=replace(view.config, fleet=ask))
 
 
 def code_of(view: RunView) -> int:
@@ -213,11 +221,11 @@ async def _lines(session: Session, quiet: bool) -> None:
             await headless.follow(session.run(), lambda: printer.feed(live.view()), say, session.stop)
 
 
-async def _screen(session: Session) -> None:
+async def _screen(session: Session) -> FleetAsk | None:
     from tui import display  # textual and plotext are loaded only when they are shown
 
     live = Live(session)
-    await display.show(live, run=live.run, on_stop=session.stop, on_rate=session.change_rate, end=live.end)
+    return await display.show(live, run=live.run, on_stop=session.stop, on_rate=session.change_rate, end=live.end)
 
 
 def _drop_empty(path: Path) -> None:

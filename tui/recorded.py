@@ -8,7 +8,7 @@ from core.run import log as runs
 from core.run.events import time_of
 from core.run.state import State
 from core.run.view import RunView
-from tui.live import hand_over
+from tui.live import hand_over, with_fleet
 from tui.results import JsonOut
 
 
@@ -33,11 +33,14 @@ class Recorded:
 
 
 def show(run: str) -> None:
-    """The screen over a recorded run. Needs a terminal."""
+    """The screen over a recorded run, and its verdict when another fleet was set there. Needs a terminal."""
     recorded = Recorded(run)
     from tui import display  # textual and plotext are loaded only when they are shown
 
-    asyncio.run(display.show(recorded))
+    before = recorded.view()
+    view = with_fleet(before, asyncio.run(display.show(recorded, recorded=True)))
+    if view != before:
+        hand_over(view, recorded.path, JsonOut(None), also_say=False)
 
 
 def report(run: str, json_file: str | None) -> None:

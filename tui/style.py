@@ -3,8 +3,10 @@
 Colours are names of roles (`holds`, `breaks`, ...) that `STYLES` maps to theme variables, so that any theme works.
 """
 
+import dataclasses
 import math
 import re
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
@@ -40,12 +42,8 @@ THEME = Theme(
     variables={"footer-key-foreground": "#d7dae0", "footer-description-foreground": "#8b919d"},
 )
 # Terminals of 16 colours show the nearest of theirs, and to the tints that text takes the nearest is a grey.
-THEME_16 = Theme(
-    **{
-        **vars(THEME),
-        "name": "kneescope-16",
-        "variables": {**THEME.variables, "text-success": "#00ff00", "text-error": "#ff0000"},
-    }
+THEME_16 = dataclasses.replace(
+    THEME, name="kneescope-16", variables={**THEME.variables, "text-success": "#00ff00", "text-error": "#ff0000"}
 )
 
 NOT_AVAILABLE = "not available"
@@ -139,10 +137,13 @@ def percent(share: float | None) -> str:
     return f"{text} %"
 
 
-def attained(share: float, target: float | None, bound: Literal["exact", "least", "most"] = "exact") -> str:
+Bound = Literal["exact", "least", "most"]
+_ROUNDED: dict[Bound, Callable[[float], float]] = {"exact": round, "least": math.floor, "most": math.ceil}
+
+
+def attained(share: float, target: float | None, bound: Bound = "exact") -> str:
     """An attainment, which no rounding moves across the target; a bound is rounded so that it stays true."""
-    rounded = {"exact": round, "least": math.floor, "most": math.ceil}[bound]
-    return wording.beside(share, 1.0 if target is None else target, rounded=rounded).replace("100.0", "100")
+    return wording.beside(share, 1.0 if target is None else target, rounded=_ROUNDED[bound]).replace("100.0", "100")
 
 
 def share_limit(share: float) -> str:

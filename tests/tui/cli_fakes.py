@@ -14,7 +14,7 @@ from typing import ClassVar, cast
 from core import report
 from core.config import ProbeConfig
 from core.errors import UserError
-from core.records import Answer, Check, ClientInfo, Outcome
+from core.records import Answer, Check, ClientInfo, Knee, Outcome
 from core.run.events import CheckDone, Event, Note, RunEnded, RunStarted
 from core.run.log import RunLog
 from core.run.state import State
@@ -94,7 +94,8 @@ class FakeSession:
                 await asyncio.sleep(0.05)
         outcome = "interrupted" if self.stopped.is_set() else cast(Outcome, self.how)
         self._emit(Note(t=time.monotonic(), text="and that was all"))
-        answer = Answer(outcome=outcome, message="As told.", required_met=self.required_met)
+        knee = Knee(pass_rps=8.0, pass_repeats=1) if outcome == "bracket" else Knee()
+        answer = Answer(outcome=outcome, message="As told.", knee=knee, required_met=self.required_met)
         self._emit(RunEnded(t=time.monotonic(), answer=answer))
         return answer
 
@@ -112,7 +113,9 @@ class FakeSession:
 
 
 def fake_text(view: RunView, run_log: str | None) -> str:
-    return f"VERDICT {view.answer.outcome if view.answer else 'none'}\nlog {run_log}\n"
+    peak_rps = view.config.fleet.peak_rps if view.config else None
+    peak = f"peak {peak_rps:g}\n" if peak_rps is not None else ""
+    return f"VERDICT {view.answer.outcome if view.answer else 'none'}\nlog {run_log}\n{peak}"
 
 
 def fake_json(view: RunView, run_log: str | None) -> str:

@@ -321,7 +321,7 @@ def refused() -> RunView:
         status="refuse",
         message="A single request misses TPOT 30 ms (it takes 41 ms): no load can meet it; raise --tpot.",
     )
-    answer = Answer(outcome="refused", message="limits: a single request misses TPOT 30 ms; raise --tpot.")
+    answer = Answer(outcome="refused", message=check.message)
     return replace(_base(20, 4.0), checks=(*CHECKS[:-1], check), answer=answer, lines=())
 
 

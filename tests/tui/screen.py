@@ -39,10 +39,11 @@ async def shown(
     run: Callable[[], Awaitable[Answer]] | None = None,
     on_stop: Callable[[], None] | None = None,
     on_rate: Callable[[float], object] | None = None,
+    recorded: bool = False,
 ) -> AsyncIterator[tuple[KneescopeApp, Pilot[Answer | None], Held]]:
     """The app, its pilot and its source, with the first view drawn."""
     held = Held(view)
-    app = KneescopeApp(held, run=run, on_stop=on_stop, on_rate=on_rate)
+    app = KneescopeApp(held, run=run, on_stop=on_stop, on_rate=on_rate, recorded=recorded)
     async with app.run_test(size=size) as pilot:
         await settle(app, pilot)
         yield app, pilot, held

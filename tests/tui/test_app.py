@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 from rich.color import Color
+from textual.command import CommandPalette
 from textual.pilot import Pilot
 
 from core.errors import UserError
@@ -157,6 +158,17 @@ async def test_typing_in_the_palette_stops_nothing() -> None:
         await pilot.press("escape")
 
 
+async def test_ctrl_c_stops_the_load_from_the_palette_too() -> None:
+    fake = FakeRun()
+    async with shown(samples.mid_step(), run=fake.run, on_stop=fake.stop) as (app, pilot, _):
+        await pilot.press("ctrl+p")
+        await pilot.pause()
+        assert isinstance(app.screen, CommandPalette)
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        assert fake.stops == 1
+
+
 @pytest.mark.parametrize(
     ("error", "text"),
     [
@@ -206,6 +218,20 @@ async def test_space_holds_the_panels_and_says_that_the_load_goes_on() -> None:
         assert "Pause" in lines_of(app)[-1]
 
 
+async def test_the_answer_and_a_stop_end_a_pause() -> None:
+    fake = FakeRun()
+    async with shown(samples.mid_step(), run=fake.run, on_stop=fake.stop) as (app, pilot, held):
+        await press(app, pilot, "space")
+        held.now = samples.finished()
+        await settle(app, pilot)
+        assert "HOLDS at 11.3 rps" in text_of(app)
+        assert "PAUSED" not in text_of(app)
+        await press(app, pilot, "space")
+        assert "PAUSED" in text_of(app)
+        await press(app, pilot, "x")
+        assert "PAUSED" not in text_of(app)
+
+
 @pytest.mark.parametrize(
     ("key", "title"),
     [("1", "1 attainment floor"), ("2", "2 steps"), ("3", "3 TTFT"), ("4", "4 TPOT"), ("5", "5 queue"), ("6", "6 KV")],
@@ -233,9 +259,25 @@ async def test_help_lists_keys_and_panels_on_one_page() -> None:
         text = text_of(app)
         for word in ("stop the load at once", "ctrl+c", "space", "1 floor", "6 KV cache", "f fleet", "preemption"):
             assert word in text
-        assert app.screen.query_one("#help").virtual_size.height <= 24
+        assert app.screen.query_one("#help").virtual_size.height <= 22
+        assert "● LOADING" in lines_of(app)[0]
+        assert "esc closes" in text
+        assert "resize for more" not in text
         await press(app, pilot, "escape")
         assert "attainment floor" in text_of(app)
+
+
+async def test_help_that_is_cut_says_so_and_wraps_under_its_words() -> None:
+    async with shown(samples.mid_step(), (60, 16)) as (app, pilot, held):
+        await press(app, pilot, "question_mark")
+        rows = lines_of(app)
+        assert rows[-2].split() == ["…", "resize", "for", "more"]
+        assert rows[-1].strip() == "esc closes"
+        at = next(y for y, row in enumerate(rows) if "q, ctrl+c" in row)
+        assert rows[at + 1].index("without load") == rows[at].index("while loading")
+        held.now = samples.failing()
+        await settle(app, pilot)
+        assert "◑ DRAINING" in lines_of(app)[0]
 
 
 async def test_the_footer_fits_and_has_at_most_seven_keys() -> None:

@@ -23,11 +23,13 @@ LIMIT_S = 30.0
 
 
 class Terminal:
-    """A pseudo terminal of 80x24 with kneescope in it, and everything that was written to it."""
+    """A pseudo terminal with kneescope in it, and everything that was written to it."""
 
-    def __init__(self, folder: Path, how: str, *options: str) -> None:
+    def __init__(
+        self, folder: Path, how: str, *options: str, size: tuple[int, int] = (80, 24), term: str = "xterm-256color"
+    ) -> None:
         self.ours, self.theirs = pty.openpty()
-        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.line_mode: list[Any] = termios.tcgetattr(self.theirs)
         self.written = b""
         self.log = folder / "run.jsonl"
@@ -35,7 +37,7 @@ class Terminal:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.tui.cli_fakes", *command],
             cwd=ROOT,
-            env={**os.environ, "TERM": "xterm-256color", "FAKE_RUN": how, "KNEESCOPE_API_KEY": "sk-TESTSECRET"},
+            env={**os.environ, "TERM": term, "COLORTERM": "", "FAKE_RUN": how, "KNEESCOPE_API_KEY": "sk-TESTSECRET"},
             stdin=self.theirs,
             stderr=self.theirs,
             stdout=subprocess.PIPE,
@@ -50,6 +52,15 @@ class Terminal:
             if select.select([self.ours], [], [], 0.05)[0]:
                 with suppress(OSError):
                     self.written += os.read(self.ours, 65536)
+
+    def open(self) -> None:
+        """Show the run that was recorded."""
+        command = [sys.executable, "-m", "tests.tui.cli_fakes", "open", str(self.log)]
+        self.written = b""
+        env = {**os.environ, "TERM": "xterm-256color"}
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env=env, stdin=self.theirs, stderr=self.theirs, stdout=subprocess.PIPE, start_new_session=True
+        )
 
     def shown(self, text: bytes) -> None:
         self.read_until(lambda: text in self.written)
@@ -86,8 +97,8 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
     """Starts kneescope with a session that ends as told, and waits until its screen shows a line of the run."""
     opened: list[Terminal] = []
 
-    def begin(how: str, *options: str) -> Terminal:
-        opened.append(Terminal(tmp_path, how, *options))
+    def begin(how: str, *options: str, **terminal: Any) -> Terminal:
+        opened.append(Terminal(tmp_path, how, *options, **terminal))
         return opened[-1]
 
     yield begin
@@ -172,18 +183,50 @@ def test_a_terminal_that_goes_away_ends_the_run(start: Callable[..., Terminal]) 
     assert '"interrupted"' in terminal.log.read_text().splitlines()[-1]
 
 
-def test_a_recorded_run_is_shown(start: Callable[..., Terminal], tmp_path: Path) -> None:
+def test_a_recorded_run_is_shown(start: Callable[..., Terminal]) -> None:
     terminal = start("bracket")
     terminal.shown(b"and that was all")
     os.write(terminal.ours, b"q")
     terminal.ended()
-    command = [sys.executable, "-m", "tests.tui.cli_fakes", "open", str(terminal.log)]
-    terminal.written = b""
-    env = {**os.environ, "TERM": "xterm-256color"}
-    terminal.process = subprocess.Popen(
-        command, cwd=ROOT, env=env, stdin=terminal.theirs, stderr=terminal.theirs, stdout=subprocess.PIPE, start_new_session=True
-    )
+    terminal.open()
     terminal.shown(b"and that was all")
     os.write(terminal.ours, b"q")
     assert terminal.ended() == (0, "")
     assert terminal.whole()
+
+
+def test_the_screen_has_the_size_of_the_terminal_and_not_of_stdout(start: Callable[..., Terminal]) -> None:
+    """stdout is a pipe here, which has no size."""
+    terminal = start("hang", size=(120, 36))
+    terminal.shown(b"still loading")
+    terminal.written = b""
+    terminal.shown(b"\x1b[35;")  # the event line, whose clock goes on, is the last row but one
+    os.write(terminal.ours, b"q")
+    assert terminal.ended()[0] == 130
+
+
+def test_a_fleet_that_was_set_on_the_screen_is_in_the_results(start: Callable[..., Terminal]) -> None:
+    terminal = start("bracket")
+    terminal.shown(b"and that was all")
+    os.write(terminal.ours, b"f80")
+    terminal.shown(b"at 80.0 rps")
+    os.write(terminal.ours, b"q")
+    assert terminal.ended() == (0, f"VERDICT bracket\nlog {terminal.log}\npeak 80\n")
+    terminal.open()
+    terminal.shown(b"and that was all")
+    os.write(terminal.ours, b"f90")
+    terminal.shown(b"at 90.0 rps")
+    os.write(terminal.ours, b"q")
+    assert terminal.ended() == (0, f"VERDICT bracket\nlog {terminal.log}\npeak 90\n")
+
+
+@pytest.mark.parametrize(
+    ("term", "green"),
+    [("xterm", rb"\x1b\[[0-9;]*\b92\b[0-9;]*m.{0,20}HOLDS"), ("xterm-256color", rb"38;5;\d+[0-9;]*m.{0,20}HOLDS")],
+)
+def test_what_holds_has_a_colour_on_every_terminal(start: Callable[..., Terminal], term: str, green: bytes) -> None:
+    terminal = start("bracket", term=term)
+    terminal.shown(b"HOLDS")
+    assert re.search(green, terminal.written)
+    os.write(terminal.ours, b"q")
+    assert terminal.ended()[0] == 0

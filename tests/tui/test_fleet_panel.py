@@ -6,8 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from core import fleet
+from core.config import FleetAsk
+from core.run.view import RunView
 from tests.tui import samples
-from tests.tui.screen import settle, shown, text_of
+from tests.tui.screen import rendered, settle, shown, text_of
+from tui.widgets.fleet_panel import PeakInput
 from tui.widgets.slider import Slider
 
 
@@ -37,10 +40,10 @@ async def test_typing_and_sliding_move_both_ends() -> None:
         await pilot.press("f", "5", "0")
         await settle(app, pilot)
         assert sizes(text_of(app)) == [("11.3", "7", "7"), ("13.6", "6", "6")]
-        await pilot.press("enter", "right", "right", "right")
+        await pilot.press("tab", "right", "right", "right")
         await settle(app, pilot)
         assert app.screen.query_one(Slider).value == 0.73
-        assert "headroom 0.73" in text_of(app)
+        assert "use at most 73 % of what holds (27 % spare)" in text_of(app)
         await pilot.press("home")
         assert app.screen.query_one(Slider).value == 0.01
         await pilot.press("left", "end")
@@ -102,3 +105,73 @@ async def test_before_a_rate_held_there_is_nothing_to_size() -> None:
         await settle(app, pilot)
         assert "attainment floor" in text_of(app)
         assert "No rate has held yet" in " ".join(note.message for note in app._notifications)
+
+
+async def test_the_fleet_key_leads_to_the_peak_and_typing_replaces_it() -> None:
+    async with shown(samples.finished(50.0), (120, 36)) as (app, pilot, _):
+        await pilot.press("f", "8", "0")
+        await settle(app, pilot)
+        assert app.screen.query_one(PeakInput).value == "80"
+        assert "\u25c6" not in text_of(app)
+        await pilot.press("tab")
+        await settle(app, pilot)
+        assert "\u25c6" in text_of(app)
+        assert app.fleet_ask == FleetAsk(peak_rps=80.0)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"), [("65", 0.65), ("0.65", 0.65), (".5", 0.5), ("100", 1.0), ("6550", 0.5), ("1.5", 0.05), ("0", 0.7)]
+)
+async def test_a_number_typed_on_the_slider_sets_it(keys: str, value: float) -> None:
+    async with shown(samples.finished(50.0), (120, 36)) as (app, pilot, _):
+        await pilot.press("f", "tab", *("full_stop" if key == "." else key for key in keys))
+        assert app.screen.query_one(Slider).value == value
+        assert app.screen.maximized is None
+
+
+async def test_a_hidden_peak_takes_neither_focus_nor_figures() -> None:
+    async with shown(samples.finished(50.0), (120, 36)) as (app, pilot, _):
+        await pilot.press("f", "tab", "escape", "3", "tab", "4", "f", "f")
+        await settle(app, pilot)
+        assert app.screen.query_one(PeakInput).value == "50"
+        await pilot.press("f")
+        app.screen.action_panel(3)  # type: ignore[attr-defined]
+        await settle(app, pilot)
+        assert app.focused is None
+        await pilot.press("9", "f", "8")
+        await settle(app, pilot)
+        assert app.screen.query_one(PeakInput).value == "8"
+        assert "f fleet" in text_of(app)
+
+
+async def test_the_ends_of_the_slider_say_what_they_mean() -> None:
+    text = await rendered(samples.finished(50.0), (80, 24))
+    assert re.search(r"safer \u251c.*\u2524 0\.70 fewer replicas", text)
+    assert "use at most 70 % of what holds (30 % spare)" in text
+    assert "at most 70 % of what holds \u2502" in re.sub(" +", " ", await fleet_alone(samples.finished(50.0), (60, 16)))
+
+
+async def fleet_alone(view: RunView, size: tuple[int, int]) -> str:
+    async with shown(view, size) as (app, pilot, _):
+        await pilot.press("f")
+        await settle(app, pilot)
+        return text_of(app)
+
+
+async def test_a_load_near_what_holds_is_called_so() -> None:
+    view = samples.finished(900.0)
+    assert view.config is not None
+    text = await rendered(view, (120, 36))
+    assert ": tight" not in text
+    assert ": too much" not in text
+    view = replace(view, config=replace(view.config, fleet=replace(view.config.fleet, headroom=0.9)))
+    text = await rendered(view, (80, 24))
+    assert re.search(r"if the knee is 11\.3 rps .*\u25b2 8\d\.\d % load: tight", text)
+    assert re.search(r"if it is 13\.6 rps .*\u2718 8\d\.\d % load: too much", text)
+
+
+async def test_where_rows_are_few_the_answer_comes_before_the_fleet() -> None:
+    text = await rendered(samples.finished(50.0), (60, 16))
+    assert "HOLDS at 11.3 rps" in text
+    assert "FAILS at 13.6 rps" in text
+    assert "one replica" not in text

@@ -6,11 +6,16 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from core.records import Bounds
-from core.run.view import RunView, SeriesPoint
+from core import report
+from core.judge import caveats
+from core.records import Bounds, Check, Percentiles
+from core.run.view import Line, RunView, SeriesPoint
 from tests.tui import mode_samples, samples
 from tests.tui.screen import lines_of, rendered, settle, shown, text_of
 from tui import plots
+from tui.widgets import answer
+from tui.widgets.floor import trace
+from tui.widgets.status import late_piece
 
 SIZES = [(60, 16), (80, 24), (80, 50), (100, 30), (120, 36), (160, 50), (200, 60)]
 ALL = samples.ALL | mode_samples.ALL
@@ -34,7 +39,8 @@ async def test_the_facts_of_a_running_step_are_at_every_size(size: tuple[int, in
     text = await rendered(samples.mid_step(), size)
     for fact in ("12.4 rps", "measuring 24/40 s", "late p99 0.800 ms", "91.3\u201396.0 %", "target 95 %", "● LOADING"):
         assert fact in text
-    assert "TTFT ≤ 500 ms, TPOT ≤ 30 ms for 95 %" in text
+    assert "127.0.0.1:8000 · tiny" in text
+    assert ("TTFT ≤ 500 ms, TPOT ≤ 30 ms for 95 %" if size[0] >= 80 else "TTFT 500 ms, TPOT 30 ms, 95 %") in text
     for value in ("324 ms", "29.3 ms", "65.3 %"):  # p95 of TTFT and TPOT, KV: titles, or the sparklines' heads
         assert value in text
     assert "… running" in text
@@ -56,9 +62,10 @@ async def test_the_hero_shows_each_repeat_and_what_it_is_made_of() -> None:
     assert re.search(r"r1 ▕█+┃?█*x+▏ +96\.0 %", text)
     assert re.search(r"r2 ▕█+▒+·+┃·*x+▏ 91\.3\u201396\.1 %", text)
     assert "█ good 232  ▒ open 12  · not sent 242  x missed 10  of 496 planned" in text
-    assert "open 4.72 %" in text
-    assert "at most" in text
-    assert "at least" in text
+    assert "open 4.72 %" in await rendered(samples.mid_step(), (200, 60))
+    assert "so far at most" in text
+    assert "so far at least" in text
+    assert "1 attainment floor  so far 91.3\u201396.0 %" in text
 
 
 async def test_a_single_miss_is_seen_in_the_bar() -> None:
@@ -141,7 +148,8 @@ async def test_a_demo_shows_the_knee_of_its_replica_only_at_the_end() -> None:
     text = await rendered(samples.demo_finished(), (80, 24))
     assert "long-run knee of this simulated replica: 12.1 rps, inside the bracket" in text
     assert "simulated" in text.splitlines()[0]
-    assert "default limits" in text.splitlines()[0]
+    assert "127.0.0.1:8000 · tiny · default TTFT 500 ms, TPOT 30 ms, 95 %" in text.splitlines()[0]
+    assert "default limits TTFT ≤" in (await rendered(samples.demo_finished(), (120, 36))).splitlines()[0]
 
 
 @pytest.mark.parametrize(
@@ -152,12 +160,16 @@ async def test_the_truth_may_lie_outside(truth_rps: float, place: str) -> None:
 
 
 async def test_notes_without_room_are_counted() -> None:
-    answer = samples.finished().answer
-    assert answer is not None
-    many = replace(answer, knee=replace(answer.knee, notes=tuple(f"note {n}" for n in range(30))))
+    ended = samples.finished().answer
+    assert ended is not None
+    many = replace(ended, knee=replace(ended.knee, notes=tuple(f"note {n}" for n in range(30))))
     text = await rendered(replace(samples.finished(), answer=many), (80, 24))
-    assert "note 3" in text
-    assert re.search(r"… \d+ more lines: press 1", text)
+    assert "note 2" in text
+    assert "… 27 more: press 1" in text
+    async with shown(replace(samples.finished(), answer=many), (80, 24)) as (app, pilot, _):
+        await pilot.press("1")
+        await settle(app, pilot)
+        assert re.search(r"… \d+ more: in the report", text_of(app))
 
 
 async def test_void_and_refused_say_why() -> None:
@@ -166,7 +178,9 @@ async def test_void_and_refused_say_why() -> None:
     assert "the client sent late (p99 212 ms, allowed 25 ms)" in void
     refused = await rendered(samples.refused(), (80, 24))
     assert "✘ REFUSED, NO LOAD SENT" in refused
-    assert "no load can meet it; raise --tpot." in refused
+    assert refused.count("no load can meet it; raise --tpot.") == 1
+    assert "A single request misses TPOT 30 ms" in refused
+    assert void.count("the client sent late (p99 212 ms, allowed 25 ms)") == 1
     assert "fleet" not in refused.replace("f Fleet", "")
 
 
@@ -181,7 +195,7 @@ async def test_without_metrics_the_panels_say_so() -> None:
 async def test_text_of_a_server_is_shown_as_it_is(size: tuple[int, int]) -> None:
     text = await rendered(samples.hostile(), size)
     assert "boom [/red] [bold]x[/bold] red  end" in text
-    assert "[/evil]model @ 127.0.0.1:8000" in text
+    assert "127.0.0.1:8000 · [/evil]model" in text
     assert "\x1b" not in text
 
 
@@ -223,7 +237,7 @@ async def test_a_panel_is_drawn_again_only_when_its_data_changed(monkeypatch: py
     async with shown(original, (120, 36)) as (app, pilot, held):
         first = len(drawn)
         assert first >= 5
-        held.now = replace(original, version=original.version + 1, now_s=original.now_s + 0.25)
+        held.now = later(original, 0.25)
         await settle(app, pilot)
         assert len(drawn) == first
         held.now = replace(held.now, version=held.now.version + 1, series=(*original.series[:-1], _slower(original)))
@@ -235,6 +249,15 @@ async def test_a_panel_is_drawn_again_only_when_its_data_changed(monkeypatch: py
         assert len(drawn) >= first + 6
 
 
+def later(view: RunView, seconds: float) -> RunView:
+    """The same moment of the same repeat, seen later."""
+    assert view.current is not None
+    assert view.current.live is not None
+    live = replace(view.current.live, elapsed_s=view.current.live.elapsed_s + seconds)
+    current = replace(view.current, live=live)
+    return replace(view, version=view.version + 1, now_s=view.now_s + seconds, current=current)
+
+
 def _slower(view: RunView) -> SeriesPoint:
     return replace(view.series[-1], ttft_p95_s=0.4)
 
@@ -242,9 +265,19 @@ def _slower(view: RunView) -> SeriesPoint:
 async def test_a_long_model_name_keeps_its_last_part() -> None:
     server = replace(samples.SERVER, model="some-organisation/with-a-rather-long-name/Model-70B-Instruct")
     header = (await rendered(replace(samples.mid_step(), server=server), (100, 36))).splitlines()[0]
-    assert "Model-70B-Instruct @ 127.0.0.1:8000" in header
+    assert "127.0.0.1:8000 · Model-70B-Instruct" in header
     assert "organisation" not in header
     assert "TTFT ≤ 500 ms" in header
+
+
+async def test_the_address_stays_whatever_else_has_no_room() -> None:
+    host = "gpu-node-17.a-cluster.example:8000"
+    config = replace(samples.CONFIG, target=replace(samples.CONFIG.target, url=f"http://{host}", model="some/Model-70B-Instruct"))
+    view = replace(samples.mid_step(), server=None, config=config)
+    assert host in (await rendered(view, (60, 16))).splitlines()[0]
+    header = (await rendered(view, (80, 24))).splitlines()[0]
+    assert f"{host} · TTFT 500 ms, TPOT 30 ms, 95 %" in header
+    assert "kneescope" not in header
 
 
 async def test_in_the_ramp_the_bar_stands_for_what_was_sent() -> None:
@@ -259,3 +292,93 @@ async def test_a_target_of_all_requests_has_an_axis() -> None:
     text = await rendered(strict, (120, 36))
     assert "target 100 %" in text
     assert "0 %" in text
+
+
+@pytest.mark.parametrize(
+    ("p99_s", "text", "role"), [(0.039, "late p99 39.0 ms", "plain"), (0.0551, "▲ late p99 55.1 ms, limit 160 ms", "strong")]
+)
+def test_lateness_is_told_and_then_warned_of(p99_s: float, text: str, role: str) -> None:
+    piece = late_piece(p99_s, 0.8)
+    assert (piece.text, piece.role) == (text, role)
+
+
+@pytest.mark.parametrize("ttft_limit_s", [0.8, None])
+def test_lateness_that_makes_a_repeat_void_is_an_alarm(ttft_limit_s: float | None) -> None:
+    piece = late_piece(0.514, ttft_limit_s)
+    assert piece.text == f"✘ late p99 514 ms, limit {160 if ttft_limit_s else 100} ms → void"
+    assert (piece.role, piece.rank) == ("breaks", 0)
+    assert late_piece(None, ttft_limit_s).role == "plain"
+
+
+def with_bounds(bounds: Bounds) -> RunView:
+    step = samples.mid_step().current
+    assert step is not None
+    assert step.live is not None
+    return replace(samples.mid_step(), current=replace(step, finished=(), live=replace(step.live, bounds=bounds)))
+
+
+async def test_below_the_target_is_said_only_when_the_whole_repeat_is() -> None:
+    early = await rendered(with_bounds(Bounds(planned=500, good=40, bad=20, open=0)), (120, 36))
+    assert "✘ below target" not in early
+    assert "… below target so far" in early
+    late = await rendered(with_bounds(Bounds(planned=500, good=40, bad=26, open=0)), (120, 36))
+    assert "✘ below target" in late
+
+
+async def test_an_early_pass_shows_how_near_it_was() -> None:
+    step = samples.judged_step(4, 11.3, "search", "pass", (0.9507, 1.0), "enough are good", ("pass",))
+    text = await rendered(replace(samples.finished(), steps=(*samples.RAMP_STEPS, step, samples.FAILED)), (80, 24))
+    assert re.search(r"✔ HOLDS at 11\.3 rps +floor ≥ 95\.0 %, 0 missed of 480, 1 repeat", text)
+
+
+async def test_the_answer_has_the_notes_of_the_report_the_gravest_first() -> None:
+    step = samples.STEPS[-1]
+    late = caveats.lateness(Percentiles(p99=0.08, max=0.1), 0.5)
+    assert late is not None
+    warned = replace(step, repeats=(replace(step.repeats[0], warnings=("few requests", late)),))
+    cold = Check(check="isolation", status="warn", message="Cold prompts cannot be proven: the counters did not move.")
+    void = Line(t_s=3.0, level="warn", text="A repeat at 12.4 requests/s does not count and is done again: others came")
+    view = replace(samples.finished(), steps=(*samples.RAMP_STEPS, warned), checks=(cold,), lines=(void,))
+    assert view.answer is not None
+    found = answer.notes(view, view.answer)
+    assert found == [
+        void.text,
+        f"11.3 requests/s: {late}",
+        f"isolation: {cold.message}",
+        "11.3 requests/s: few requests",
+        *samples.KNEE.notes,
+    ]
+    assert sorted(found) == sorted(report.notes(view))
+    assert "does not count" in (await rendered(view, (80, 24))).splitlines()[6]
+
+
+async def test_a_repeat_that_is_done_again_leaves_no_curve() -> None:
+    view = samples.mid_step()
+    assert view.current is not None
+    assert view.current.live is not None
+    again = replace(view.current, live=replace(view.current.live, elapsed_s=12.0))
+    body = trace(view, again)
+    assert isinstance(body, plots.Plot)
+    assert min(x for x, _ in body.curves[0].points) == view.now_s - 12.0
+    begun = replace(again, live=replace(view.current.live, elapsed_s=0.5, part="warm-up"))
+    assert trace(view, begun) == "warm-up: requests are sent, but none of them is judged yet"
+
+
+async def test_values_below_the_axis_are_marked_on_it() -> None:
+    view = samples.mid_step()
+    assert "< 80 %" not in await rendered(view, (120, 36))
+    low = replace(view, series=tuple(replace(p, floor_lo=p.floor_lo and p.floor_lo - 0.2) for p in view.series))
+    assert "< 80 %" in await rendered(low, (120, 36))
+
+
+@pytest.mark.parametrize("size", [(60, 16), (120, 36)])
+async def test_a_recorded_run_says_so_and_when(size: tuple[int, int]) -> None:
+    async with shown(samples.mid_step(), size, recorded=True) as (app, _, _):
+        rows = lines_of(app)
+        assert "recorded 2026-03-01 14:28 UTC" in rows[1]
+        assert "■ RECORDED" in rows[1]
+        assert "LOADING" not in rows[1]
+
+
+async def test_the_line_of_rates_tells_the_ramp_from_steps() -> None:
+    assert "✔11.3  …12.4  ramp ✘16.0" in await rendered(samples.mid_step(), (80, 24))

@@ -42,24 +42,36 @@ def test_latency_changes_its_unit_at_a_second(seconds: float | None, text: str) 
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(0, "0 %"), (1, "100 %"), (0.95, "95.0 %"), (0.9496, "94.96 %"), (0.9996, "99.96 %"), (0.412, "41.2 %"), (0.0985, "9.85 %")],
+    [(0, "0 %"), (1, "100 %"), (0.95, "95.0 %"), (0.9996, "99.96 %"), (0.412, "41.2 %"), (0.0985, "9.85 %")],
 )
 def test_percent(share: float, text: str) -> None:
-    assert style.percent(share, against=0.95) == text
+    assert style.percent(share) == text
 
 
 @given(st.integers(min_value=1, max_value=20000), st.data(), st.sampled_from([0.9, 0.95, 0.99, 0.999]))
-def test_percent_stays_on_its_side_of_the_target(planned: int, data: st.DataObject, target: float) -> None:
+def test_an_attainment_stays_on_its_side_of_the_target(planned: int, data: st.DataObject, target: float) -> None:
     good = data.draw(st.integers(min_value=0, max_value=planned))
-    shown = float(style.percent(good / planned, target).removesuffix(" %"))
+    shown = float(style.attained(good / planned, target).removesuffix(" %"))
     assert (shown >= target * 100 - 1e-9) == (good / planned >= target - 1e-11)
     assert (shown == 100) == (good == planned)
-    assert (shown == 0) == (good == 0)
+
+
+@given(st.floats(min_value=0, max_value=1), st.sampled_from([0.9, 0.95, 0.99, 0.999, None]))
+def test_a_bound_stays_true_when_it_is_rounded(share: float, target: float | None) -> None:
+    least, most = (float(style.attained(share, target, end).removesuffix(" %")) for end in ("least", "most"))
+    assert least <= share * 100 + 1e-3
+    assert most >= share * 100 - 1e-3
+
+
+def test_bounds_are_rounded_away_from_each_other() -> None:
+    assert style.attained(0.9519, 0.95, "least") == "95.1 %"
+    assert style.attained(0.8741, 0.95, "most") == "87.5 %"
+    assert style.attained(1, 0.95) == "100 %"
 
 
 def test_span_is_one_number_when_it_is_one() -> None:
-    assert style.span(0.96, 0.96) == "96.0 %"
-    assert style.span(0.931, 0.96) == "93.1\u201396.0 %"
+    assert style.span(0.96, 0.96, 0.95) == "96.0 %"
+    assert style.span(0.9319, 0.9601, 0.95) == "93.1\u201396.1 %"
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (187.9, "3:07"), (3723, "1:02:03")])

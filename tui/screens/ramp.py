@@ -104,7 +104,7 @@ class RampScreen(Screen[None]):
         elif panel.available:
             if not panel.is_on_screen:
                 self.maximize(panel, container=False)
-    panel.take_focus()
+            panel.take_focus()
         else:
             self.notify("No rate has held yet, so there is no fleet to size.", timeout=4, markup=False)
 
@@ -120,4 +120,3 @@ class RampScreen(Screen[None]):
             self.minimize()
         else:
             self.maximize(panel, container=False)
-

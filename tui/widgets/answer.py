@@ -35,7 +35,7 @@ def content(view: RunView, answer: Answer, width: int, height: int, elsewhere: s
 
 def notes(view: RunView, answer: Answer) -> list[str]:
     """The notes of the report: repeats that did not count, a late client and warm prompts first, what is so in every run last."""
-    shown = report.notes(view)
+    shown = [note for note in report.notes(view) if note != answer.message]
     if answer.outcome == "refused":  # its checks have rows of their own
         rows = {f"{check.check}: {check.message}" for check in view.checks}
         shown = [note for note in shown if note not in rows]

@@ -21,6 +21,7 @@ from tui.widgets.slider import Slider
 
 CLOSE_FRAC = 0.85
 """From this share of the rate that holds on, the loss of one replica of six puts the others over it: 0.85 * 6/5 = 1.02."""
+_SPARE_COLUMNS = 74
 _NUMERIC = frozenset("0123456789.")
 
 
@@ -54,7 +55,7 @@ class FleetPanel(Vertical, Titled):
     """Peak and headroom to set; replicas and GPUs at both ends of the bracket."""
 
     ALLOW_MAXIMIZE = True
-    HELP = "replicas for a peak: type it; tab: share of what holds, by figures, ← →, mouse"
+    HELP = "type a peak; tab: share of what holds, by figures, ← →, mouse"
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -123,8 +124,8 @@ class FleetPanel(Vertical, Titled):
     def _redraw(self) -> None:
         plan = fleet.plan(self._knee, self._ask, self._server)
         gpus, known = fleet.gpus_per_endpoint(self._ask, self._server)
-        self._replica.update(_replica(self._knee, gpus, known))
-        self._share.update(Content.assemble(styled(_share(self._ask.headroom), "plain")))
+        self._replica.update(_replica(self._knee, gpus, known, self.size.width))
+        self._share.update(Content.assemble(styled(_share(self._ask.headroom, self.size.width), "plain")))
         self._result.update(_result(plan, self._knee, self.size.width))
         pieces = [Piece("f fleet", "strong")]
         if plan and plan.at_pass:
@@ -138,26 +139,27 @@ def so_far(view: RunView) -> Knee:
     return Bracket.of(view.config.method, view.steps).knee() if view.config else Knee()
 
 
-def _replica(knee: Knee, gpus: int, known: bool) -> Content:
+def _replica(knee: Knee, gpus: int, known: bool, width: int) -> Content:
     if knee.pass_rps is None:
         return Content.assemble(styled("no rate has held yet, so there is nothing to divide a peak by", "muted"))
     fail_rps = _fail_rps(knee)
-    ends = [("one replica  ", "muted"), (f"holds {rate(knee.pass_rps)}", "holds")]
+    pieces = [Piece("one replica", "muted", 3), Piece(f"holds {rate(knee.pass_rps)}", "holds", 0)]
     if fail_rps is not None:
-        ends += [("   ", "muted"), (f"fails {rate(fail_rps)}", "breaks")]
-    layout = f"   {_plural(gpus, 'GPU')} each{'' if known else ' (assumed)'}"
-    return Content.assemble(*(styled(text, role) for text, role in [*ends, (layout, "muted")]))  # type: ignore[arg-type]
+        pieces.append(Piece(f"fails {rate(fail_rps)}", "breaks", 1))
+    pieces.append(Piece(f"{_plural(gpus, 'GPU')} each{'' if known else ' (assumed)'}", "muted", 2))
+    return join(fit(pieces, width))
 
 
 def _fail_rps(knee: Knee) -> float | None:
     return knee.first_fail_rps if knee.clear_fail_rps is None else knee.clear_fail_rps
 
 
-def _share(headroom: float) -> str:
+def _share(headroom: float, width: int) -> str:
     """The headroom in words: a larger one leaves less room."""
     used = round(100 * headroom)
-    spare = f"{100 - used} % spare" if used < 100 else "nothing spare"
-    return f"use at most {used} % of what holds ({spare})"
+    if width < _SPARE_COLUMNS:
+        return f"at most {used} % of what holds"
+    return f"use at most {used} % of what holds ({f'{100 - used} % spare' if used < 100 else 'nothing spare'})"
 
 
 def _result(plan: fleet.Fleet | None, knee: Knee, width: int) -> Content:
@@ -169,9 +171,9 @@ def _result(plan: fleet.Fleet | None, knee: Knee, width: int) -> Content:
     lines = []
     for head, middle, size in rows:
         facts = (
-            Piece(f"{head:<{heads}}", "muted", 1),
+            Piece(f"{head:<{heads}}", "muted", 2),
             Piece(f"{middle:<{middles}}", "strong", 0),
-            Piece(f"{rate(size.per_replica_rps)} each", "plain", 3),
+            Piece(f"{rate(size.per_replica_rps)} each", "plain", 4),
             _load(size, knee),
         )
         lines.append(join(fit(facts, width)))
@@ -184,8 +186,8 @@ def _load(size: fleet.FleetSize, knee: Knee) -> Piece:
     text = f"{percent(size.load_frac)} load"
     of_held = size.per_replica_rps / knee.pass_rps if knee.pass_rps else 0.0
     if of_held > 1:
-        return Piece(f"✘ {text}, more than what holds", "breaks", 2)
-    return Piece(f"▲ {text}, close to the knee", "breaks", 2) if of_held > CLOSE_FRAC else Piece(text, "plain", 2)
+        return Piece(f"✘ {text}: too much", "breaks", 1)
+    return Piece(f"▲ {text}: tight", "breaks", 1) if of_held > CLOSE_FRAC else Piece(text, "plain", 3)
 
 
 def _sizes(size: fleet.FleetSize) -> str:

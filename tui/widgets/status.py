@@ -33,7 +33,8 @@ class HeaderLine(Widget):
 
     def render(self) -> Content:
         """The longest wording that keeps what matters; of that as many facts as fit. The address is cut rather than dropped."""
-        width, gap, kept = self.size.width, len(_SEPARATOR), ()
+        width, gap = self.size.width, len(_SEPARATOR)
+        kept: tuple[Piece, ...] = ()
         for pieces in self._facts:
             kept = fit([pieces[0]._replace(text=shorten(pieces[0].text, width)), *pieces[1:]], width, gap)
             if all(piece in kept for piece in pieces if piece.rank <= _MATTERS):
@@ -55,9 +56,10 @@ def header(view: RunView) -> tuple[tuple[Piece, ...], ...]:
     elif server is not None and server.version:
         rest.insert(0, Piece(f"vLLM {clean(server.version)}", "plain", 5))
     rest.append(Piece("kneescope", "muted", 7))
+    full, short = limits_text(config.slo), limits_text(config.slo, short=True)
     return tuple(
         (address, *([Piece(name, "plain", 3)] if name else []), Piece(limits, "plain", 2), *rest)
-        for name, limits in ((model, limits_text(config.slo)), (brief, limits_text(config.slo)), (brief, limits_text(config.slo, True)))
+        for name, limits in ((model, full), (brief, full), (brief, short))
     )
 
 
