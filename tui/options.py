@@ -176,6 +176,8 @@ class Given:
             raise UserError(
                 f"--start-rps {self.start_rps:g} is above --max-rps {self.max_rps:g}; lower the first or raise the second."
             )
+        if self.out == "":
+            raise UserError("--out: an empty name is no file; leave the option out for a new file in the user's state folder.")
         if self.out == "-":
             raise UserError("--out: the run file cannot go to stdout; give a path, and use --json - for the result.")
         if self.out is not None and self.out == self.json_file:

@@ -1,7 +1,9 @@
 """Commands end to end inside this process, over a session that reaches no server: exit codes, and what goes where."""
 
 import asyncio
+import errno
 import json
+import tempfile
 from pathlib import Path
 
 import click
@@ -162,6 +164,17 @@ def test_key_goes_to_the_session_and_into_no_file(monkeypatch: pytest.MonkeyPatc
     result = kneescope("probe", URL)
     assert FakeSession.made[0].api_key == "sk-TESTSECRET"
     assert "sk-TESTSECRET" not in result.output + "".join(path.read_text() for path in state_files(tmp_path))
+
+
+def test_preflight_without_a_place_for_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(**_: str) -> None:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", nowhere)
+    result = kneescope("preflight", URL)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "TMPDIR" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize(("how", "code", "ok"), [("bracket", 0, True), ("refused", 3, False)])
