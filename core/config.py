@@ -42,10 +42,36 @@ def parse_fraction(text: str, name: str) -> float:
     return value
 
 
+LONGEST_S = 3600.0
+"""Nobody waits longer for an answer; and arrivals are drawn beforehand for as long as one may be waited for."""
+
+RATES_RPS = (0.001, 10_000.0)
+"""Slower, and the 100 requests of a step take more than a day; faster, and no single client sends them."""
+
+HIGHEST_TARGET = 0.9999
+"""A step measures 5/(1 - target) requests, 50,000 here. Only 100 % itself asks for no number."""
+
+WIDEST_SIGMA = 5.0
+SMALLEST_HEADROOM, HIGHEST_PEAK_RPS = 0.01, 1e9
+
+
 def require_positive(value: float, name: str) -> None:
     """Refuse zero, negative and non-finite numbers with a sentence (UserError)."""
     if not (math.isfinite(value) and value > 0):
         raise UserError(f"{name}: {value:g} makes no sense here; give a finite number above zero.")
+
+
+def _require_duration(seconds: float, name: str) -> None:
+    require_positive(seconds, name)
+    if seconds > LONGEST_S:
+        raise UserError(f"{name}: {seconds:g} s is too long; give at most {LONGEST_S / 60:g}m.")
+
+
+def _require_rate(rate_rps: float, name: str) -> None:
+    require_positive(rate_rps, name)
+    lowest, highest = RATES_RPS
+    if not lowest <= rate_rps <= highest:
+        raise UserError(f"{name}: {rate_rps:g} requests/s cannot be measured; give {lowest:g} to {highest:g}.")
 
 
 class Lengths(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,8 +84,8 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         require_positive(self.median, "length")
-        if not (math.isfinite(self.sigma) and self.sigma >= 0):
-            raise UserError(f"length: sigma {self.sigma:g} must be zero or more.")
+        if not 0 <= self.sigma <= WIDEST_SIGMA:
+            raise UserError(f"length: sigma {self.sigma:g} must be from 0 to {WIDEST_SIGMA:g}.")
         if self.sigma == 0 and self.median != int(self.median):
             raise UserError(f"length: {self.median:g} is not a whole number of tokens.")
         if self.sigma > 0 and self.maximum < max(self.minimum, 1):
@@ -104,7 +130,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     metrics_url: str | None = None
 
     def __post_init__(self) -> None:
-        if not re.match(r"https?://[^/\s@]+", self.url):
+        if not re.match(r"(?i:https?)://[^/\s@]+", self.url):
             raise UserError(f"{self.url!r} is not a server address; give one such as http://127.0.0.1:8000, with no user in it.")
 
 
@@ -122,11 +148,13 @@ class Slo(msgspec.Struct, frozen=True, kw_only=True):
         limits = [("--ttft", self.ttft_s), ("--tpot", self.tpot_s), ("--e2e", self.e2e_s)]
         for name, value in limits:
             if value is not None:
-                require_positive(value, name)
+                _require_duration(value, name)
         if all(value is None for _, value in limits):
             raise UserError("No limit is left to judge by; set at least one of --ttft, --tpot and --e2e.")
         if not 0 < self.target <= 1:
             raise UserError(f"--target: {self.target:g} must be above 0 and at most 100%.")
+        if HIGHEST_TARGET < self.target < 1:
+            raise UserError(f"--target: above {100 * HIGHEST_TARGET:g}% a step needs too many requests to end; give that, or 100%.")
         if not 0 <= self.max_error_rate < 1:
             raise UserError(f"--max-error-rate: {self.max_error_rate:g} must be at least 0 and below 100%.")
 
@@ -163,19 +191,15 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 11
 
     def __post_init__(self) -> None:
-        numbers = {
-            "--measure": self.measure_s,
-            "--budget": self.budget_s,
-            "--start-rps": self.start_rps,
-            "--hold": self.hold_rps,
-            "--require-rps": self.require_rps,
-            "--drain": self.drain_s,
-        }
-        for name, value in numbers.items():
-            if value is not None:
-                require_positive(value, name)
-        for rate_rps in self.rates_rps:
-            require_positive(rate_rps, "--rates")
+        for name, seconds in (("--measure", self.measure_s), ("--drain", self.drain_s)):
+            if seconds is not None:
+                _require_duration(seconds, name)
+        if self.budget_s is not None:
+            require_positive(self.budget_s, "--budget")
+        rates = [("--start-rps", self.start_rps), ("--hold", self.hold_rps), ("--require-rps", self.require_rps)]
+        for name, rate_rps in [*rates, *(("--rates", rate_rps) for rate_rps in self.rates_rps)]:
+            if rate_rps is not None:
+                _require_rate(rate_rps, name)
         if len(set(self.rates_rps)) != len(self.rates_rps):
             raise UserError("--rates: a rate stands twice in the list; --repeats judges each rate more than once.")
         if self.repeats is not None and self.repeats < 1:
@@ -197,7 +221,7 @@ class Safety(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.max_rps is not None:
-            require_positive(self.max_rps, "--max-rps")
+            _require_rate(self.max_rps, "--max-rps")
 
 
 class FleetAsk(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,8 +236,10 @@ class FleetAsk(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.peak_rps is not None:
             require_positive(self.peak_rps, "--peak-rps")
-        if not 0 < self.headroom <= 1:
-            raise UserError(f"--headroom: {self.headroom:g} must be above 0 and at most 1 (0.7 keeps 30 % free).")
+            if self.peak_rps > HIGHEST_PEAK_RPS:
+                raise UserError(f"--peak-rps: {self.peak_rps:g} requests/s is no peak; give at most {HIGHEST_PEAK_RPS:g}.")
+        if not SMALLEST_HEADROOM <= self.headroom <= 1:
+            raise UserError(f"--headroom: {self.headroom:g} must be from {SMALLEST_HEADROOM:g} to 1 (0.7 keeps 30 % free).")
         for name, size in (("--tp", self.tp), ("--pp", self.pp), ("--dp", self.dp)):
             if size is not None and size < 1:
                 raise UserError(f"{name}: {size} must be at least 1.")

@@ -118,8 +118,6 @@ def check_line(check: Check) -> str:
     return f"{check.status:6}  {check.check}: {check.message}"
 
 
-
-
 def _name(step: int, phase: str, rate_rps: float) -> str:
     return f"{phase if phase in ('ramp', 'hold') else f'step {step}'} at {rate_text(rate_rps)}"
 

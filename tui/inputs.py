@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from core.config import Lengths, require_positive
 from core.errors import UserError
 
+_KEY_CHARS = 8192
 KEY_VARIABLE = "KNEESCOPE_API_KEY"
 _KEY_WAYS = f"--api-key-file or the variable {KEY_VARIABLE}"
 
@@ -111,7 +112,8 @@ def api_key(file: str | None, environ: Mapping[str, str]) -> str | None:
     if file is None:
         return _key(environ[KEY_VARIABLE], KEY_VARIABLE) if environ.get(KEY_VARIABLE, "").strip() else None
     try:
-        text = Path(file).read_text(encoding="utf-8")
+        with Path(file).open(encoding="utf-8") as source:  # it may be a pipe, and a device may have no end
+            text = source.read(_KEY_CHARS)
     except (OSError, ValueError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or "it is not text"
         raise UserError(f"--api-key-file: the file cannot be read ({why}); give the path of a file that holds the key.") from None

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from core import report
 from core.config import FleetAsk, ProbeConfig
+from core.errors import UserError
 from core.records import Answer, Check
 from core.run import log as runs
 from core.run.session import Session
@@ -179,18 +180,20 @@ def code_of(view: RunView) -> int:
 def hand_over(view: RunView, path: Path, out: JsonOut, *, also_say: bool) -> None:
     """Write the JSON where it was asked for and the verdict on stdout, or on stderr when stdout holds the JSON."""
     text = report.to_text(view, str(path))
-    if not out.to_stdout:
-        emit(text)
-    elif also_say:
-        say_if_heard(text.rstrip("\n"))
-    out.write(report.to_json(view, str(path)))
+    try:
+        if not out.to_stdout:
+            emit(text)
+        elif also_say:
+            say_if_heard(text.rstrip("\n"))
+    finally:
+        out.write(report.to_json(view, str(path)))
 
 
 def preflight(config: ProbeConfig, api_key: str | None, json_file: str | None) -> int:
     """The checks alone, each printed as soon as it is known; 0 when load could start, else 3. Leaves no run file."""
     out = JsonOut(json_file)
     try:
-        with tempfile.TemporaryDirectory(prefix="kneescope-") as folder:
+        with _temporary_folder() as folder:
             log = runs.RunLog(Path(folder) / "preflight.jsonl")
             try:
                 checks, interrupted = asyncio.run(_preflight(Session(config, log, api_key=api_key), quiet=out.to_stdout))
@@ -201,6 +204,13 @@ def preflight(config: ProbeConfig, api_key: str | None, json_file: str | None) -
     finally:
         out.withdraw()
     return INTERRUPTED if interrupted else 0 if ok else NO_ANSWER
+
+
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="kneescope-")
+    except OSError as error:
+        raise UserError(f"No temporary folder can be made: {error.strerror}. Name one that can be written in TMPDIR.") from None
 
 
 async def _preflight(session: Session, *, quiet: bool) -> tuple[list[Check], bool]:

@@ -213,6 +213,8 @@ class Given:
     def __post_init__(self) -> None:
         self._refuse_above_the_most()
         self._refuse_what_has_no_effect()
+        if self.out == "":
+            raise UserError("--out: an empty name is no file; leave the option out for a new file in the user's state folder.")
         if self.out == "-":
             raise UserError("--out: the run file cannot go to stdout; give a path, and use --json - for the result.")
         if self.out is not None and self.out == self.json_file:

@@ -1,5 +1,6 @@
 """Where text goes: results to stdout or the file of `--json FILE` (checked before load), what is meant for people to stderr."""
 
+import errno
 import os
 import sys
 from contextlib import suppress
@@ -11,13 +12,21 @@ from core.errors import UserError
 
 
 def emit(text: str) -> None:
-    """Write to stdout as UTF-8. A reader that has gone away, or a closed stdout, is not an error: the run file has it all."""
+    """Write to stdout as UTF-8. A reader that has gone away, or a closed stdout, is not an error: the run file has it all.
+
+    Raises UserError (exit code 3) when somebody waits for it and it cannot be written, as into a file on a full disk.
+    """
     try:
         click.echo(text.encode(errors="replace"), nl=not text.endswith("\n"))
         if sys.stdout is not None:
             sys.stdout.flush()
-    except OSError:
+    except OSError as error:
         silence(1)
+        if error.errno not in (errno.EPIPE, errno.EBADF):
+            raise UserError(
+                f"The result could not be written to stdout ({error.strerror}); `kneescope report RUN` gives it from the run file.",
+                exit_code=3,
+            ) from None
 
 
 def say(text: str) -> None:

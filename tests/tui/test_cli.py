@@ -1,7 +1,9 @@
 """Commands end to end inside this process, over a session that reaches no server: exit codes, and what goes where."""
 
 import asyncio
+import errno
 import json
+import tempfile
 from pathlib import Path
 
 import click
@@ -195,6 +197,17 @@ def test_a_required_rate_that_does_not_pass_is_exit_code_1(
     monkeypatch.setattr(FakeSession, "how", how)
     monkeypatch.setattr(FakeSession, "required_met", met)
     assert kneescope("probe", URL).exit_code == code
+
+
+def test_preflight_without_a_place_for_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(**_: str) -> None:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", nowhere)
+    result = kneescope("preflight", URL)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "TMPDIR" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize(("how", "code", "ok"), [("bracket", 0, True), ("refused", 3, False)])

@@ -101,17 +101,19 @@ def test_limits(
 NONSENSE = [
     *(
         (name, bad, name)
-        for name in ("--ttft", "--tpot", "--e2e", "--drain", "--measure", "--budget")
-        for bad in ("0ms", "-1s", "nan", "inf", "800", "5h", "")
+        for name in ("--ttft", "--tpot", "--e2e", "--drain", "--measure")
+        for bad in ("0ms", "-1s", "nan", "inf", "800", "5h", "", "61m", "99999999999999999999s")
     ),
     *(
         (name, bad, name)
         for name in ("--target", "--max-error-rate", "--headroom")
         for bad in ("101%", "-1%", "nan", "inf", "95", "x")
     ),
-    *(("--target", bad, "--target") for bad in ("0", "0%")),
+    *(("--target", bad, "--target") for bad in ("0", "0%", "99.991%", "99.9999999999999%")),
     ("--max-error-rate", "100%", "--max-error-rate"),
-    ("--headroom", "0", "--headroom"),
+    *(("--headroom", bad, "--headroom") for bad in ("0", "1e-300")),
+    *((name, bad, name) for name in ("--start-rps", "--max-rps") for bad in ("1e-300", "0.0009", "10001", "1e300")),
+    ("--peak-rps", "1e300", "--peak-rps"),
     *(
         (name, bad, name)
         for name in ("--start-rps", "--max-rps", "--peak-rps", "--hold", "--require-rps", "--rates")
@@ -122,7 +124,17 @@ NONSENSE = [
     *(
         (name, bad, name)
         for name in ("--input-tokens", "--output-tokens")
-        for bad in ("0", "-5", "1.5", "nan", "lognormal:500", "lognormal:nan,1,9", "lognormal:500,inf,900", "lognormal:500,-1,900")
+        for bad in (
+            "0",
+            "-5",
+            "1.5",
+            "nan",
+            "lognormal:500",
+            "lognormal:nan,1,9",
+            "lognormal:500,inf,900",
+            "lognormal:500,-1,900",
+            "lognormal:9,1e300,99",
+        )
     ),
     ("--input-tokens", "lognormal:500,0.5,100", "--input-tokens"),
     ("--mode", "thorough", "--mode"),
@@ -131,6 +143,7 @@ NONSENSE = [
     ("--api", "responses", "--api"),
     ("--metrics-url", "not an address", "--metrics-url"),
     ("--out", "-", "--out"),
+    ("--out", "", "--out"),
 ]
 
 
@@ -225,6 +238,7 @@ def test_what_is_no_address(jobs: list[live.Job], url: str) -> None:
     ("url", "base"),
     [
         ("http://h:8000/", "http://h:8000"),
+        ("HTTP://h:8000/", "HTTP://h:8000"),
         ("http://h:8000/v1", "http://h:8000"),
         ("https://h/models/a/v1/", "https://h/models/a"),
         ("http://[::1]:8000", "http://[::1]:8000"),
@@ -271,6 +285,12 @@ def test_what_is_no_key(jobs: list[live.Job], tmp_path: Path, content: bytes) ->
     assert (code, out, jobs) == (2, "", [])
     assert err.startswith("Error: --api-key-file: ")
     assert "SECRET" not in err
+
+
+def test_a_file_without_an_end_is_no_key(jobs: list[live.Job]) -> None:
+    code, out, err = probe("--api-key-file", "/dev/zero")
+    assert (code, out, jobs) == (2, "", [])
+    assert "is no API key" in err
 
 
 def test_empty_environment_is_no_key(jobs: list[live.Job], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,6 +140,18 @@ def test_a_reader_of_the_verdict_that_left_changes_nothing(env: dict[str, str]) 
         assert into_broken_pipe([*PROBE, "--quiet", *options], env) == (0, "")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_verdict_that_a_full_disk_does_not_take_is_an_error_and_the_json_is_written(env: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    for options in (["--json", str(path)], ["--json", "-"]):
+        with open("/dev/full", "wb") as full:
+            command = [*PROBE, "--quiet", *options]
+            done = subprocess.run(command, cwd=ROOT, env=env, stdout=full, stderr=subprocess.PIPE, timeout=LIMIT_S, check=False)
+        assert done.returncode == 3
+        assert done.stderr.decode().startswith("Error: The result could not be written to stdout (No space left on device)")
+    assert json.loads(path.read_text()) == {"outcome": "bracket"}
+
+
 def into_broken_pipe(command: list[str], env: dict[str, str]) -> tuple[int, str]:
     read_end, write_end = os.pipe()
     os.close(read_end)

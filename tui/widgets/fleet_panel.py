@@ -11,7 +11,7 @@ from textual.widgets import Input, Label, Static
 
 from core import fleet
 from core.config import FleetAsk
-from core.judge.bracket import knee_so_far
+from core.judge.bracket import Bracket
 from core.records import Knee, ServerInfo
 from core.run.view import RunView
 from tui.style import count, percent, rate
@@ -85,7 +85,7 @@ class FleetPanel(Vertical, Titled):
             self._headroom.value = self._ask.headroom
             if self._ask.peak_rps is not None:
                 self._peak.value = f"{self._ask.peak_rps:g}"
-        knee = view.answer.knee if view.answer else knee_so_far(view.steps)
+        knee = view.answer.knee if view.answer else so_far(view)
         if (knee, view.server) != (self._knee, self._server) or not self._title:
             self._knee, self._server = knee, view.server
             self._redraw()

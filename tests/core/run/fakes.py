@@ -84,7 +84,7 @@ class FakeServer:
 
 
 class FakeGenerator:
-    """Sends on schedule to a FakeServer. `late_s` of an order makes all its sends late; from `mute[0]` to `mute[1]` it is mute."""
+    """Sends on schedule. `late_s` of an order makes all its sends late; between the times of `mute` it says nothing."""
 
     def __init__(self, server: FakeServer) -> None:
         self.server = server
