@@ -189,14 +189,15 @@ def clean(text: str) -> str:
 def shorten(text: str, width: int) -> str:
     """Cut between words and end with an ellipsis when the text is wider than `width` cells.
 
-    The last word kept is never a number, which the ellipsis would make look cut; a first word that is too long is cut anyhow.
+    The last word kept is no number if that can be, for the ellipsis would make it look cut; a first word that is too long is cut.
     """
     if cell_len(text) <= width:
         return text
-    kept = ""
+    whole, kept = "", ""
     for match in re.finditer(r"\s+", text):
         if cell_len(text[: match.start()]) > width - 1:
             break
-        if match.start() and not text[match.start() - 1].isdigit():
-            kept = text[: match.start()]
-    return f"{kept or set_cell_size(text, max(0, width - 1)).rstrip()}…" if width > 0 else ""
+        whole = text[: match.start()]
+        if whole and not whole[-1].isdigit():
+            kept = whole
+    return f"{kept or whole or set_cell_size(text, max(0, width - 1)).rstrip()}…" if width > 0 else ""

@@ -205,24 +205,31 @@ def test_the_screen_has_the_size_of_the_terminal_and_not_of_stdout(start: Callab
     assert terminal.ended()[0] == 130
 
 
+def set_peak(terminal: Terminal, peak: bytes) -> None:
+    """Types it once the field has the focus, as people do."""
+    terminal.written = b""
+    os.write(terminal.ours, b"f")
+    terminal.shown(b"ype the peak")
+    os.write(terminal.ours, peak)
+    terminal.shown(b"at " + peak + b".0 rps")
+
+
 def test_a_fleet_that_was_set_on_the_screen_is_in_the_results(start: Callable[..., Terminal]) -> None:
     terminal = start("bracket")
     terminal.shown(b"and that was all")
-    os.write(terminal.ours, b"f80")
-    terminal.shown(b"at 80.0 rps")
+    set_peak(terminal, b"80")
     os.write(terminal.ours, b"q")
     assert terminal.ended() == (0, f"VERDICT bracket\nlog {terminal.log}\npeak 80\n")
     terminal.open()
     terminal.shown(b"and that was all")
-    os.write(terminal.ours, b"f90")
-    terminal.shown(b"at 90.0 rps")
+    set_peak(terminal, b"90")
     os.write(terminal.ours, b"q")
     assert terminal.ended() == (0, f"VERDICT bracket\nlog {terminal.log}\npeak 90\n")
 
 
 @pytest.mark.parametrize(
     ("term", "green"),
-    [("xterm", rb"\x1b\[[0-9;]*\b92\b[0-9;]*m.{0,20}HOLDS"), ("xterm-256color", rb"38;5;\d+[0-9;]*m.{0,20}HOLDS")],
+    [("xterm", rb"\x1b\[1;[39]2;[0-9;]*m.{0,20}HOLDS"), ("xterm-256color", rb"38;5;\d+[0-9;]*m.{0,20}HOLDS")],
 )
 def test_what_holds_has_a_colour_on_every_terminal(start: Callable[..., Terminal], term: str, green: bytes) -> None:
     terminal = start("bracket", term=term)

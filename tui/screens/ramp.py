@@ -65,7 +65,7 @@ class RampScreen(Screen[None]):
         self._view = view
         self._fleet.show(view)
         self._make_room(view)
-        self.set_class(view.current is None and not view.steps, "-checking")
+        self.set_class(view.current is None and not view.steps and not self._fleet.available, "-checking")
         self._floor.show(view)
         self._ladder.show(view)
         self._sparks.show(view)

@@ -182,12 +182,11 @@ def _result(plan: fleet.Fleet | None, knee: Knee, width: int) -> Content:
 
 
 def _load(size: fleet.FleetSize, knee: Knee) -> Piece:
-    """How much of its rate each replica gets; with a word of warning near the rate that holds, whatever end is assumed."""
-    text = f"{percent(size.load_frac)} load"
+    """How much of its rate each replica gets; near or over the rate that was seen to hold, the share of that one instead."""
     of_held = size.per_replica_rps / knee.pass_rps if knee.pass_rps else 0.0
-    if of_held > 1:
-        return Piece(f"✘ {text}: too much", "breaks", 1)
-    return Piece(f"▲ {text}: tight", "breaks", 1) if of_held > CLOSE_FRAC else Piece(text, "plain", 3)
+    if of_held <= CLOSE_FRAC:
+        return Piece(f"{percent(size.load_frac)} load", "plain", 3)
+    return Piece(f"{'✘ over' if of_held > 1 else '▲ tight'}: {100 * of_held:.0f} % of what holds", "breaks", 1)
 
 
 def _sizes(size: fleet.FleetSize) -> str:
