@@ -16,12 +16,17 @@ from core.records import Bounds, Percentiles, RepeatOrder, RequestEnded, Request
 CLOSING_S = 0.25
 """How long the end of an answer's body may lag behind its last token, at least. Only the end of the body tells when the
 last token came, so an open request counts as late in E2E or TPOT only this long after its limit; twice the longest lag
-seen in the repeat, if that is more (a proxy that closes slowly)."""
+seen in the run so far, if that is more (a proxy that closes slowly)."""
 
 _DUST_S = 1e-6
 """t_sched + limit and t_first - t_sched round differently; a microsecond keeps them from contradicting each other."""
 
 _NEVER = float("inf")
+
+
+def closing_s(event: RequestEnded) -> float:
+    """How long an open request is to be waited for past its limit, by this one's lag between its last token and its end."""
+    return 2 * (event.t_end - event.t_last) if event.ending == "ok" and event.t_last is not None else 0.0
 
 
 class Tally:
@@ -39,8 +44,10 @@ class Tally:
         output_tokens: NDArray[np.int64],
         slo: Slo,
         input_tokens: NDArray[np.int64] | None = None,
+        closing: float = CLOSING_S,
     ) -> None:
         """Arrays of the drawn plan, one entry per request: offset after `start_at` in seconds, segment, tokens asked for.
+        `closing`: the longest `closing_s` of the requests before these.
 
         `input_tokens` None: not known, and the result has no length classes.
         Raises ValueError for arrays that do not fit together or are not in the order of time.
@@ -58,7 +65,7 @@ class Tally:
         # When an open request surely misses, by what is known of it: each has at most one of the two.
         self._first_by = np.full(offsets_s.size, _NEVER)
         self._last_by = np.full(offsets_s.size, _NEVER)
-        self._closing_s = CLOSING_S
+        self._closing_s = max(closing, CLOSING_S)
         segments = len(self.layout.segments)
         self._sent, self._good, self._bad, self._open = ([0] * segments for _ in range(4))
         self._stopped_at: float | None = None
@@ -98,8 +105,7 @@ class Tally:
         self._has_ended[i] = True
         self._keep(event)
         self._traffic.ended(event)
-        if event.ending == "ok" and event.t_last is not None:
-            self._closing_s = max(self._closing_s, 2 * (event.t_end - event.t_last))
+        self._closing_s = max(self._closing_s, closing_s(event))
         decided = event.ending != "aborted" or self._sure_misses(i, i + 1, event.t_end) > 0
         self._first_by[i] = self._last_by[i] = _NEVER
         if decided:

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from core.judge.bracket import rate_text
-from core.judge.tally import Tally
+from core.judge.tally import Tally, closing_s
 from core.load.arrivals import draw
 from core.records import LoadReady, LoadState, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerSample, StepResult
 from core.run.events import (
@@ -46,6 +46,7 @@ class State:
         self._steps: list[StepResult] = []
         self._lines: deque[Line] = deque(maxlen=LINES_KEPT)
         self._sample: ServerSample | None = None
+        self._closing_s = 0.0
 
     def apply(self, event: Event) -> None:
         """Take in one event. An event before RunStarted or of an unknown order changes nothing but the version."""
@@ -117,7 +118,9 @@ class State:
                 series.floor(end, self._live.bounds(end))
 
     def _request(self, series: Series, event: RequestSent | RequestFirst | RequestEnded) -> None:
-        """Requests of preflight belong to no repeat and leave no trace in plots and counts."""
+        """Requests of preflight belong to no repeat and leave no trace in plots and counts; how slowly answers close is kept."""
+        if isinstance(event, RequestEnded):
+            self._closing_s = max(self._closing_s, closing_s(event))
         live = self._live
         if live is None or event.order != live.order.order:
             return
@@ -158,7 +161,8 @@ class State:
         if config is None or order.phase in ("preflight", "single"):
             return None
         plan = draw(order, config.workload)
-        tally = Tally(order, plan.offsets_s, plan.segment, plan.output_tokens, config.slo, plan.input_tokens)
+        arrays = (plan.offsets_s, plan.segment, plan.output_tokens)
+        tally = Tally(order, *arrays, config.slo, plan.input_tokens, self._closing_s)
         return LiveRepeat(order, tally, config.method.drain_s)
 
     def _fact(self, event: Event) -> None:

@@ -155,6 +155,9 @@ def _first_was_slow(first: RequestRecord, judged: Sequence[RequestRecord]) -> st
 
 
 def _failure(record: RequestRecord) -> str:
+    if record.ending == "aborted":
+        so_far = "without a token" if record.t_first is None else "without an end"
+        return f"it was given up after {seconds(record.t_end - record.t_sched)} {so_far}"
     status = f" with status {record.status}" if record.status is not None and record.status != 200 else ""
     return f"{record.ending}{status}" + (f", {record.error.rstrip('.')}" if record.error else "")
 

@@ -3,6 +3,7 @@
 import random
 
 import msgspec
+import numpy as np
 import pytest
 
 from core.config import Method, Slo
@@ -334,3 +335,17 @@ def test_only_what_passed_or_failed_is_in_the_floor_of_a_step() -> None:
     current = state.view(START + 21).current
     assert current is not None
     assert current.finished == ((0.9, 0.9),)
+
+
+def test_how_slowly_answers_close_is_known_from_the_requests_before() -> None:
+    """A single request's body ended 3 s after its last token: only twice that after its limit is an open one late."""
+    single = msgspec.structs.replace(ended(0, START + 0.1, START + 0.2, number=0), t_end=START + 3.2)
+    plan = order()
+    index = int(np.searchsorted(due(plan), plan.start_at + 4.0))
+    t = float(due(plan)[index])
+    tally = applied(started(), single, *opening(plan)[1:], sent(index, t), first(index, t + 0.1)).tally
+
+    assert tally is not None
+    limit_s = 0.1 + 10 * 0.05
+    assert tally.bounds(t + limit_s + 5.9).bad == 0
+    assert tally.bounds(t + limit_s + 6.1).bad == 1

@@ -34,6 +34,8 @@ def test_request_that_ended_in_order_says_its_latencies_from_the_schedule() -> N
         ({"ending": "http", "status": 404, "error": "The model `x` does not exist."}, "404, The model `x` does not exist"),
         ({"ending": "stream", "status": 200, "error": "boom"}, "stream, boom"),
         ({"ending": "truncated", "status": 200, "error": None}, "truncated"),
+        ({"ending": "aborted", "t_first": None, "t_end": 220.0}, "failed: it was given up after 120 s without a token."),
+        ({"ending": "aborted", "t_end": 220.0}, "failed: it was given up after 120 s without an end."),
         ({"ending": "connection", "status": None, "error": "Connection reset"}, "Connection reset"),
     ],
 )
