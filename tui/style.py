@@ -43,7 +43,7 @@ THEME = Theme(
 )
 # Terminals of 16 colours show the nearest of theirs, and to the tints that text takes the nearest is a grey.
 THEME_16 = dataclasses.replace(
-    THEME, name="kneescope-16", variables={**THEME.variables, "text-success": "#00ff00", "text-error": "#ff0000"}
+    THEME, name="kneescope-16", variables={**THEME.variables, "text-success": "#55ff55", "text-error": "#ff5555"}
 )
 
 NOT_AVAILABLE = "not available"

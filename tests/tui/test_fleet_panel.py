@@ -167,6 +167,7 @@ async def test_a_load_near_what_holds_is_called_so() -> None:
     text = await rendered(view, (80, 24))
     assert re.search(r"if the knee is 11\.3 rps .*\u25b2 tight: 89 % of what holds", text)
     assert re.search(r"if it is 13\.6 rps .*\u2718 over: 108 % of what holds", text)
+    assert re.search(r"at 13\.6 rps .*\u2718 over: 108 % ", await fleet_alone(view, (60, 16)))
 
 
 async def test_where_rows_are_few_the_answer_comes_before_the_fleet() -> None:

@@ -329,6 +329,8 @@ async def test_an_early_pass_shows_how_near_it_was() -> None:
     step = samples.judged_step(4, 11.3, "search", "pass", (0.9507, 1.0), "enough are good", ("pass",))
     text = await rendered(replace(samples.finished(), steps=(*samples.RAMP_STEPS, step, samples.FAILED)), (80, 24))
     assert re.search(r"✔ HOLDS at 11\.3 rps +floor ≥ 95\.0 %, 0 missed of 480, 1 repeat", text)
+    narrow = await rendered(replace(samples.finished(), steps=(*samples.RAMP_STEPS, step, samples.FAILED)), (60, 16))
+    assert re.search(r"✔ HOLDS at 11\.3 rps +floor ≥ 95\.0 %, 1 repeat +│", narrow)
 
 
 async def test_the_answer_has_the_notes_of_the_report_the_gravest_first() -> None:

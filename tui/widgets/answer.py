@@ -11,7 +11,7 @@ from core.run.view import RunView
 from tui.style import OUTCOMES, STYLES, Mark, Role, clean, count, rate
 from tui.widgets import checks
 from tui.widgets.ladder import floor_text
-from tui.widgets.pieces import mark_part, styled
+from tui.widgets.pieces import Piece, fit, join, mark_part, styled
 
 _SAID_BY_HEADLINE: tuple[Outcome, ...] = ("bracket", "at_least", "below")
 _INFEASIBLE = "infeasible at any rate: "
@@ -21,7 +21,7 @@ _IMPORTANT = (re.compile("does not count"), re.compile(r"sends were late|[Tt]he 
 def content(view: RunView, answer: Answer, width: int, height: int, elsewhere: str = "press 1") -> Content:
     """Both ends with their evidence, then what to know beside them, the most important first; for a simulated replica its
     own long-run knee. What has no room is counted, with the word `elsewhere` for where it is to be found."""
-    blocks = [[line] for line in _headlines(view, answer)]
+    blocks = [[line] for line in _headlines(view, answer, width)]
     if answer.outcome == "refused":
         blocks += [[line] for line in checks.important(view.checks, width)]
     if (sentence := _sentence(view, answer)) is not None:
@@ -74,7 +74,7 @@ def clip(blocks: list[list[Content]], height: int, elsewhere: str) -> Content:
     return Content("\n").join(lines)
 
 
-def _headlines(view: RunView, answer: Answer) -> list[Content]:
+def _headlines(view: RunView, answer: Answer, width: int) -> list[Content]:
     """One line for each zone, as far as it is known: what holds, what is mixed, what fails."""
     knee = answer.knee
     clear = knee.clear_fail_rps is not None
@@ -82,13 +82,13 @@ def _headlines(view: RunView, answer: Answer) -> list[Content]:
     lines = [] if answer.outcome == "bracket" else [Content.assemble(mark_part(_outcome(view, answer))).stylize("bold")]
     lines += _required(view, answer)
     if knee.pass_rps is not None:
-        lines.append(_end(view, f"✔ HOLDS at {rate(knee.pass_rps)}", "holds", knee.pass_rps, _repeats(knee.pass_repeats)))
+        lines.append(_end(view, f"✔ HOLDS at {rate(knee.pass_rps)}", "holds", knee.pass_rps, _repeats(knee.pass_repeats), width))
     if clear and knee.first_fail_rps is not None and fail_rps is not None and knee.first_fail_rps < fail_rps:
         failed = _counted(knee.first_fail)
-        lines.append(_end(view, f"◐ MIXED from {rate(knee.first_fail_rps)}", "strong", knee.first_fail_rps, failed))
+        lines.append(_end(view, f"◐ MIXED from {rate(knee.first_fail_rps)}", "strong", knee.first_fail_rps, failed, width))
     if fail_rps is not None:
         word = "CLEARLY FAILS" if clear else "FAILS"
-        lines.append(_end(view, f"✘ {word} at {rate(fail_rps)}", "breaks", fail_rps, _counted(fails)))
+        lines.append(_end(view, f"✘ {word} at {rate(fail_rps)}", "breaks", fail_rps, _counted(fails), width))
     return lines
 
 
@@ -106,16 +106,17 @@ def _required(view: RunView, answer: Answer) -> list[Content]:
     return [Content.assemble(mark_part(mark), styled(f" {rate(required_rps)}", "plain")).stylize("bold")]
 
 
-def _end(view: RunView, text: str, role: Role, rate_rps: float, repeats: str) -> Content:
+def _end(view: RunView, text: str, role: Role, rate_rps: float, repeats: str, width: int) -> Content:
     target = view.config.slo.target if view.config else None
     step = next((step for step in reversed(view.steps) if step.rate_rps == rate_rps and step.floor is not None), None)
-    facts = (
-        f"floor {floor_text(step, target)}{_margin(step)}" if step else "",
-        "in the ramp" if step and step.phase == "ramp" else repeats,
-    )
-    return Content.assemble(styled(f"{text:<27} ", role), styled(", ".join(fact for fact in facts if fact), "plain")).stylize(
-        "bold", 0, len(text)
-    )
+    facts = [
+        Piece(f"floor {floor_text(step, target)}" if step else "", "plain", 0),
+        Piece(_margin(step) if step else "", "plain", 2),
+        Piece("in the ramp" if step and step.phase == "ramp" else repeats, "plain", 1),
+    ]
+    head = f"{text:<27} "
+    shown = fit([fact for fact in facts if fact.text], width - len(head))
+    return Content.assemble(styled(head, role), join(shown, ", ")).stylize("bold", 0, len(text))
 
 
 def _margin(step: StepResult) -> str:
@@ -124,7 +125,7 @@ def _margin(step: StepResult) -> str:
     if step.verdict != "pass" or not early:
         return ""
     worst = max(early, key=lambda repeat: repeat.misses / max(repeat.planned, 1))
-    return f", {count(worst.misses)} missed of {count(worst.planned)}"
+    return f"{count(worst.misses)} missed of {count(worst.planned)}"
 
 
 def _repeats(n: int) -> str:

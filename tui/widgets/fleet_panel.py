@@ -21,7 +21,7 @@ from tui.widgets.slider import Slider
 
 CLOSE_FRAC = 0.85
 """From this share of the rate that holds on, the loss of one replica of six puts the others over it: 0.85 * 6/5 = 1.02."""
-_SPARE_COLUMNS = 74
+_ROOMY_COLUMNS = 74
 _NUMERIC = frozenset("0123456789.")
 
 
@@ -157,7 +157,7 @@ def _fail_rps(knee: Knee) -> float | None:
 def _share(headroom: float, width: int) -> str:
     """The headroom in words: a larger one leaves less room."""
     used = round(100 * headroom)
-    if width < _SPARE_COLUMNS:
+    if width < _ROOMY_COLUMNS:
         return f"at most {used} % of what holds"
     return f"use at most {used} % of what holds ({f'{100 - used} % spare' if used < 100 else 'nothing spare'})"
 
@@ -165,7 +165,8 @@ def _share(headroom: float, width: int) -> str:
 def _result(plan: fleet.Fleet | None, knee: Knee, width: int) -> Content:
     if plan is None:
         return Content.assemble(styled("type the peak of all users together, in requests per second", "strong"))
-    ends = [(name, size) for name, size in (("if the knee is", plan.at_pass), ("if it is", plan.at_fail)) if size is not None]
+    names = ("if the knee is", "if it is") if width >= _ROOMY_COLUMNS else ("at", "at")
+    ends = [(name, size) for name, size in zip(names, (plan.at_pass, plan.at_fail), strict=True) if size is not None]
     rows = [(f"{name} {rate(size.replica_rps)}", _sizes(size), size) for name, size in ends]
     heads, middles = max((len(row[0]) for row in rows), default=0), max((len(row[1]) for row in rows), default=0)
     lines = []
@@ -174,19 +175,20 @@ def _result(plan: fleet.Fleet | None, knee: Knee, width: int) -> Content:
             Piece(f"{head:<{heads}}", "muted", 2),
             Piece(f"{middle:<{middles}}", "strong", 0),
             Piece(f"{rate(size.per_replica_rps)} each", "plain", 4),
-            _load(size, knee),
+            _load(size, knee, width),
         )
         lines.append(join(fit(facts, width)))
     lines.append(Content.assemble(styled("assumes Poisson arrivals, an even split and this mix of lengths", "muted")))
     return Content("\n").join(lines)
 
 
-def _load(size: fleet.FleetSize, knee: Knee) -> Piece:
+def _load(size: fleet.FleetSize, knee: Knee, width: int) -> Piece:
     """How much of its rate each replica gets; near or over the rate that was seen to hold, the share of that one instead."""
     of_held = size.per_replica_rps / knee.pass_rps if knee.pass_rps else 0.0
     if of_held <= CLOSE_FRAC:
         return Piece(f"{percent(size.load_frac)} load", "plain", 3)
-    return Piece(f"{'✘ over' if of_held > 1 else '▲ tight'}: {100 * of_held:.0f} % of what holds", "breaks", 1)
+    of_what = " of what holds" if width >= _ROOMY_COLUMNS else ""
+    return Piece(f"{'✘ over' if of_held > 1 else '▲ tight'}: {100 * of_held:.0f} %{of_what}", "breaks", 1)
 
 
 def _sizes(size: fleet.FleetSize) -> str:
