@@ -33,7 +33,8 @@ def free_port() -> int:
 async def serve(model: str, *options: str) -> AsyncIterator[str]:
     """The URL of a ready vLLM server with that model and options; it is gone afterwards. Raises RuntimeError with its log's end."""
     port = free_port()
-    command = [str(install.python().with_name("vllm")), "serve", str(install.model_dir(model))]
+    # Nicer than the client, which shares its cores: a send that is late for want of CPU would say nothing of the server.
+    command = ["nice", "-n", "5", str(install.python().with_name("vllm")), "serve", str(install.model_dir(model))]
     command += ["--served-model-name", model, "--host", "127.0.0.1", "--port", str(port)]
     command += ["--max-model-len", "2048", "--dtype", "bfloat16", "--enforce-eager", *options]
     with tempfile.TemporaryDirectory() as folder:

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -28,29 +29,23 @@ from tests.real_vllm.server import serve
 
 pytestmark = pytest.mark.vllm
 
+ATTEMPTS = 3
+STARVED = ("the client, not the server", "in clumps")
+"""What void says when this machine, not the server, was the limit: late sends, or an API process that lagged behind its engine."""
+
 SHORT = Workload(input_tokens=Lengths(median=64), output_tokens=Lengths(median=32))
 
 
 async def test_quick_probe_brackets_the_knee_within_a_factor_of_two(tmp_path: Path) -> None:
     """TTFT 500 ms and TPOT 30 ms, which suit a model that decodes in 10 ms; on a machine where one request alone takes more
     than half of a limit, twice its own figure instead: there those limits rightly end in "infeasible"."""
-    log = tmp_path / "run.jsonl"
     async with serve("small", "--max-num-seqs", "16") as url:
         async with _Loader.of(url, "small", SHORT) as loader:
             ttft_ms = max(500, _twice_idle_ms(ttft_s, loader.idle_records))
             tpot_ms = max(30, _twice_idle_ms(tpot_s, loader.idle_records))
         options = ["--input-tokens", "64", "--output-tokens", "32", "--peak-rps", "100"]
         options += ["--ttft", f"{ttft_ms}ms", "--tpot", f"{tpot_ms}ms"]
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tui.cli", "probe", url, *options, "--headless", "--json", "-", "--out", str(log)),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        stdout, stderr = await process.communicate()
-    print(stderr.decode())
-    assert process.returncode == 0, stderr.decode()
-    result = json.loads(stdout)
+        result = await _probe_on_two_cores([url, *options], tmp_path)
     knee = result["knee"]
     print(json.dumps(knee), f"{result['duration_s']:.0f} s")
     assert result["outcome"] == "bracket"
@@ -89,6 +84,25 @@ async def test_few_blocks_make_preemptions_and_a_full_kv_cache_visible() -> None
     assert _delta(before.preemptions_total, after.preemptions_total) > 0
     assert max(sample.kv_usage_max_frac or 0 for sample in loader.samples) > 0.9
     assert max(sample.waiting or 0 for sample in loader.samples) > 0
+
+
+async def _probe_on_two_cores(arguments: list[str], folder: Path) -> dict[str, Any]:
+    """The result of `kneescope probe`. Server and client share the machine with whatever else runs there: where that takes the
+    client's CPU, void is the right answer, and the probe is run again; one that stays too busy is no machine for this test."""
+    result: dict[str, Any] = {}
+    for attempt in range(ATTEMPTS):
+        command = ["-m", "tui.cli", "probe", *arguments, "--headless", "--json", "-", "--out", str(folder / f"run-{attempt}.jsonl")]
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
+        )
+        stdout, stderr = await process.communicate()
+        print(stderr.decode())
+        result = json.loads(stdout)
+        if result["outcome"] != "void" or not any(words in result["message"] for words in STARVED):
+            assert process.returncode == 0, stderr.decode()
+            return result
+    pytest.skip(f"this machine is too busy to measure on, {ATTEMPTS} times in a row: {result['message']}")
 
 
 def _twice_idle_ms(latency: Callable[[RequestEnded], float | None], records: list[RequestEnded]) -> int:
