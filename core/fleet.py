@@ -5,7 +5,8 @@ import math
 import msgspec
 
 from core.config import FleetAsk
-from core.records import Knee, ServerInfo
+from core.records import ServerInfo
+from core.results import Knee
 
 _DUST = 1e-9
 """Relative size of what binary fractions add to an exact quotient: 560/(0.7*80) must give 10 replicas, not 11."""

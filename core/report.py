@@ -12,7 +12,7 @@ from core import fleet
 from core.config import Lengths, ProbeConfig
 from core.judge.bracket import Bracket, rate_number, rate_text
 from core.judge.wording import at_most, beside, count, duration, limits
-from core.records import Answer, FailCount, RepeatResult, StepResult
+from core.results import Answer, FailCount, RepeatResult, StepResult
 from core.run.state import step_line
 from core.run.view import RunView
 

@@ -7,7 +7,8 @@ Bin b holds values in (GAMMA^(b-1), GAMMA^b] microseconds; any quantile is withi
 import math
 from collections.abc import Iterable
 
-from core.records import GapSummary, Percentiles
+from core.records import GapSummary
+from core.results import Percentiles
 
 ACCURACY = 0.01
 GAMMA = (1 + ACCURACY) / (1 - ACCURACY)

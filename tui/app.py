@@ -12,7 +12,7 @@ from textual.reactive import reactive
 
 from core.config import FleetAsk
 from core.errors import UserError
-from core.records import Answer
+from core.results import Answer
 from core.run.view import RunView
 from tui.screens.help import HelpScreen
 from tui.screens.ramp import RampScreen

@@ -11,7 +11,7 @@ from textual.drivers.linux_driver import LinuxDriver
 
 from core.config import FleetAsk
 from core.errors import UserError
-from core.records import Answer
+from core.results import Answer
 from tui.app import KneescopeApp, Source
 from tui.signals import NO_ANSWER, TwoStage, leave_now, timer
 from tui.terminal import Guard, guarded

@@ -8,7 +8,8 @@ from typing import TypeVar
 from core.config import ProbeConfig
 from core.judge import wording
 from core.judge.bracket import rate_text
-from core.records import Check, RepeatResult, StepResult
+from core.records import Check
+from core.results import RepeatResult, StepResult
 from core.run.state import step_line
 from core.run.view import Line, RepeatView, RunView, StepView
 from tui.phrases import duration_text, method_text

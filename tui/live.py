@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from core import report
 from core.config import FleetAsk, ProbeConfig
 from core.errors import UserError
-from core.records import Answer, Check
+from core.records import Check
+from core.results import Answer
 from core.run import log as runs
 from core.run.session import Session
 from core.run.view import RunView

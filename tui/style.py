@@ -14,7 +14,8 @@ from textual.theme import Theme
 
 from core.judge import wording
 from core.judge.wording import limit as limit
-from core.records import CheckStatus, LoadState, Outcome
+from core.records import CheckStatus, LoadState
+from core.results import Outcome
 
 Role = Literal["plain", "strong", "muted", "holds", "breaks"]
 

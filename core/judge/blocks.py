@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from core.judge.slo import good
 from core.judge.tally import Tally
-from core.records import WorstBlock
+from core.results import WorstBlock
 
 BLOCK_E2E = 4
 """Requests that are in flight together share their fate: a stretch shorter than four mean durations shows one moment's luck."""

@@ -6,7 +6,8 @@ from typing import Self
 
 from core.config import Method
 from core.judge.modes import rules_of
-from core.records import Answer, FailCount, Knee, Outcome, Phase, StepResult
+from core.records import Phase
+from core.results import Answer, FailCount, Knee, Outcome, StepResult
 
 ONE_REPEAT = (
     "lower end rests on one repeat, which is no evidence by itself: in simulated quick searches it was above the true knee "

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from core.judge.percentiles import percentiles
 from core.judge.slo import good, tpot_s, ttft_s
 from core.judge.tally import Tally
-from core.records import Bucket, RequestRecord
+from core.records import RequestRecord
+from core.results import Bucket
 
 GROUPS = 4
 """Quartiles of the input by quartiles of the output: up to 16 classes, each with a sixteenth of the requests where the two

@@ -8,7 +8,8 @@ from core.config import Slo
 from core.judge.slo import needed_good, tpot_s
 from core.judge.validity import lateness_limit_s, lateness_status
 from core.judge.wording import count, duration, plain
-from core.records import Percentiles, QueueVerdict, RequestRecord
+from core.records import RequestRecord
+from core.results import Percentiles, QueueVerdict
 
 _DUST = 1e-9
 

@@ -9,7 +9,7 @@ import numpy as np
 from core.judge.slo import e2e_s
 from core.judge.stability import queue_verdict
 from core.judge.tally import Tally
-from core.records import QueueVerdict
+from core.results import QueueVerdict
 
 LENGTHEN_SHARE = 0.5
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from core.records import Percentiles
+from core.results import Percentiles
 
 _DUST = 1e-9
 """0.95 * 20 may come out a hair above 19 in binary; a rank must not move for that."""

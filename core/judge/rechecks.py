@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from core.judge.caveats import WARM_E2E
 from core.judge.modes import WARMUP_S
 from core.judge.wording import count
-from core.records import RepeatResult
+from core.results import RepeatResult
 
 WARMUP_TOLERANCE = 0.05
 """The warm-up's own effect changes little from 1.9 to 2.0 mean durations; a step costs minutes."""

@@ -15,7 +15,8 @@ from core.judge import confirm, expect, modes, tighten
 from core.judge.bracket import Bracket, conclude, rate_text
 from core.judge.narrow import Ends
 from core.judge.singles import idle_e2e_s, why_infeasible
-from core.records import Answer, Outcome, Phase, RequestRecord, Segment, StepResult
+from core.records import Phase, RequestRecord, Segment
+from core.results import Answer, Outcome, StepResult
 
 FLOOR_FRAC = 1 / 16
 """Below this share of the ramp's first rate nothing is looked for: the server hardly carries a single user."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.records import QueueVerdict
+from core.results import QueueVerdict
 
 BLOCKS = 10
 """Block means are nearly independent where single readings are not; ten give Mann-Kendall enough pairs (45)."""

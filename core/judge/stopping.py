@@ -9,7 +9,7 @@ from core.judge.lengthening import extension_s, window_queue
 from core.judge.slo import allowed_misses, needed_good, too_many_errors
 from core.judge.tally import Tally
 from core.judge.wording import at_most, beside, classes, count, duration, plain
-from core.records import Bounds, JudgeRules
+from core.results import Bounds, JudgeRules
 
 REPORT_DELAY_S = 0.25
 """How long the report of an event may be under way. Decisions look at requests as they were this long ago, so that a first

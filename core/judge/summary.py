@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from core.judge.percentiles import percentiles
 from core.judge.slo import e2e_s, tpot_s, ttft_s
 from core.judge.tally import Tally
-from core.records import Percentiles, RequestRecord
+from core.records import RequestRecord
+from core.results import Percentiles
 from core.sketch import percentiles as gap_percentiles
 
 

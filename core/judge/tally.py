@@ -11,7 +11,8 @@ from core.config import Slo
 from core.judge.layout import Layout
 from core.judge.slo import good, sure_miss_at
 from core.judge.traffic import Traffic
-from core.records import Bounds, Percentiles, RepeatOrder, RequestEnded, RequestFirst, RequestRecord, RequestSent, Role
+from core.records import RepeatOrder, RequestEnded, RequestFirst, RequestRecord, RequestSent, Role
+from core.results import Bounds, Percentiles
 
 CLOSING_S = 0.25
 """How long the end of an answer's body may lag behind its last token, at least. Only the end of the body tells when the

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.judge.percentiles import percentiles
-from core.records import Percentiles, RequestEnded, RequestFirst, RequestSent
+from core.records import RequestEnded, RequestFirst, RequestSent
+from core.results import Percentiles
 
 
 class Traffic:

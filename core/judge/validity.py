@@ -10,7 +10,8 @@ from typing import Literal
 from core.config import Slo
 from core.judge.slo import tpot_s
 from core.judge.wording import classes, count, duration, plain
-from core.records import Percentiles, RequestRecord
+from core.records import RequestRecord
+from core.results import Percentiles
 
 _DUST = 1e-9
 LATE_OK_S, LATE_OK_SHARE = 0.010, 0.05

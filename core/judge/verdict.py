@@ -15,18 +15,8 @@ from core.judge.stopping import REPORT_DELAY_S, Decision, decide_ramp, decide_st
 from core.judge.summary import Latencies, Rates
 from core.judge.tally import Tally
 from core.judge.wording import beside, plain
-from core.records import (
-    Bounds,
-    JudgeRules,
-    LoadDone,
-    LoadTick,
-    QueueVerdict,
-    RepeatResult,
-    RepeatVerdict,
-    RequestRecord,
-    ServerInfo,
-    ServerSample,
-)
+from core.records import LoadDone, LoadTick, RequestRecord, ServerInfo, ServerSample
+from core.results import Bounds, JudgeRules, QueueVerdict, RepeatResult, RepeatVerdict
 
 __all__ = ["Decision", "decide_ramp", "decide_step", "judge_repeat"]
 

@@ -7,7 +7,7 @@ import platform
 import httpx
 
 from core import __version__
-from core.records import ClientInfo
+from core.results import ClientInfo
 
 
 def client_info() -> ClientInfo:

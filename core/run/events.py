@@ -11,23 +11,20 @@ import msgspec
 
 from core.config import ProbeConfig
 from core.records import (
-    Answer,
     Check,
-    ClientInfo,
     LoadDone,
     LoadReady,
     LoadState,
     LoadTick,
     Phase,
     RepeatOrder,
-    RepeatResult,
     RequestEnded,
     RequestFirst,
     RequestSent,
     ServerInfo,
     ServerSample,
-    StepResult,
 )
+from core.results import Answer, ClientInfo, RepeatResult, StepResult
 
 SCHEMA = 1
 

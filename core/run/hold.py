@@ -12,18 +12,8 @@ from core.judge.tally import Tally
 from core.judge.verdict import Decision, judge_repeat
 from core.judge.wording import count, duration
 from core.load.arrivals import draw
-from core.records import (
-    ChildMessage,
-    JudgeRules,
-    RepeatOrder,
-    RepeatResult,
-    RequestEnded,
-    RequestFirst,
-    RequestSent,
-    Segment,
-    ServerInfo,
-    ServerSample,
-)
+from core.records import ChildMessage, RepeatOrder, RequestEnded, RequestFirst, RequestSent, Segment, ServerInfo, ServerSample
+from core.results import JudgeRules, RepeatResult
 from core.run.conductor import OrderRun
 
 Message = RequestSent | RequestFirst | RequestEnded

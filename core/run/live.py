@@ -5,7 +5,8 @@ import math
 
 from core.judge.stopping import REPORT_DELAY_S, drain_left_s
 from core.judge.tally import Tally
-from core.records import Bounds, RepeatOrder, RequestEnded, RequestFirst, RequestSent
+from core.records import RepeatOrder, RequestEnded, RequestFirst, RequestSent
+from core.results import Bounds
 from core.run.view import Part, RepeatView
 
 

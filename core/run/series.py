@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from core.judge.percentiles import percentiles
 from core.judge.slo import tpot_s
-from core.records import Bounds, RequestEnded, RequestFirst, RequestSent, ServerSample
+from core.records import RequestEnded, RequestFirst, RequestSent, ServerSample
+from core.results import Bounds
 from core.run.view import SeriesPoint
 
 MAX_BINS = 600

@@ -16,7 +16,8 @@ from core.errors import UserError
 from core.judge.search import Done, Hold, Ramp, Search
 from core.judge.singles import idle_e2e_s
 from core.load.generator import Generator
-from core.records import Answer, Check, Hello, Outcome, Phase, RequestRecord, ServerInfo
+from core.records import Check, Hello, Phase, RequestRecord, ServerInfo
+from core.results import Answer, Outcome
 from core.run.between import Between
 from core.run.client import client_info, http_client
 from core.run.conductor import Conductor, Load

@@ -8,7 +8,8 @@ import msgspec
 from core.judge.bracket import rate_text
 from core.judge.tally import Tally, closing_s
 from core.load.arrivals import draw
-from core.records import LoadReady, LoadState, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerSample, StepResult
+from core.records import LoadReady, LoadState, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerSample
+from core.results import StepResult
 from core.run.events import (
     CheckDone,
     Event,

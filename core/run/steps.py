@@ -15,7 +15,8 @@ from core.judge.slo import allowed_misses
 from core.judge.stopping import REPORT_DELAY_S, out_of_reach
 from core.judge.tally import Tally
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
-from core.records import JudgeRules, Phase, RepeatOrder, RepeatResult, Segment, ServerInfo, StepResult, StepVerdict
+from core.records import Phase, RepeatOrder, Segment, ServerInfo
+from core.results import JudgeRules, RepeatResult, StepResult, StepVerdict
 from core.run.between import Between
 from core.run.conductor import Conductor, OrderRun
 from core.run.events import Event, Note, RepeatJudged, StepJudged, StepStarted

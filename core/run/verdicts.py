@@ -9,7 +9,7 @@ from core.judge.bracket import rate_text
 from core.judge.rechecks import too_short_warmup
 from core.judge.slo import floor
 from core.judge.wording import count, duration, plain
-from core.records import RepeatResult, StepVerdict
+from core.results import RepeatResult, StepVerdict
 from core.run.conductor import OrderRun
 
 Interval = tuple[float, float]

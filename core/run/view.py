@@ -6,17 +6,8 @@ import msgspec
 
 from core.config import ProbeConfig
 from core.judge.slo import floor
-from core.records import (
-    Answer,
-    Bounds,
-    Check,
-    ClientInfo,
-    LoadState,
-    Phase,
-    ServerInfo,
-    ServerSample,
-    StepResult,
-)
+from core.records import Check, LoadState, Phase, ServerInfo, ServerSample
+from core.results import Answer, Bounds, ClientInfo, StepResult
 
 Part = Literal["warm-up", "measuring", "waiting", "decided"]
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from core.config import FleetAsk
 from core.fleet import gpus_per_endpoint, plan, size
-from core.records import FailCount, Knee, ServerInfo
+from core.records import ServerInfo
+from core.results import FailCount, Knee
 
 
 def server(*, engines: int = 1, tp: int | None = None, pp: int | None = None, dp: int | None = None) -> ServerInfo:

@@ -9,20 +9,8 @@ import pytest
 
 from core import report
 from core.config import FleetAsk, Method, ProbeConfig, Slo, Target
-from core.records import (
-    Answer,
-    Check,
-    ClientInfo,
-    FailCount,
-    Knee,
-    Percentiles,
-    Phase,
-    RepeatResult,
-    RepeatVerdict,
-    ServerInfo,
-    StepResult,
-    StepVerdict,
-)
+from core.records import Check, Phase, ServerInfo
+from core.results import Answer, ClientInfo, FailCount, Knee, Percentiles, RepeatResult, RepeatVerdict, StepResult, StepVerdict
 from core.run.state import step_line
 from core.run.view import Line, RunView
 

@@ -5,7 +5,7 @@ import pytest
 
 from core import report
 from core.config import Method, ProbeConfig, Target
-from core.records import Answer, Bucket, FailCount, Knee, Percentiles, StepResult, WorstBlock
+from core.results import Answer, Bucket, FailCount, Knee, Percentiles, StepResult, WorstBlock
 from tests.core.test_report import ANSWER, STEPS, VIEW, step, strict, view
 
 STANDARD = ProbeConfig(target=Target(url="http://x"), method=Method(mode="standard", reset_cache=True, between=True))

@@ -14,7 +14,8 @@ from typing import ClassVar, cast
 from core import report
 from core.config import ProbeConfig
 from core.errors import UserError
-from core.records import Answer, Check, ClientInfo, Knee, Outcome
+from core.records import Check
+from core.results import Answer, ClientInfo, Knee, Outcome
 from core.run.events import CheckDone, Event, Note, RunEnded, RunStarted
 from core.run.log import RunLog
 from core.run.state import State

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from core.config import Method
-from core.records import Answer, Bounds, FailCount, Knee
+from core.results import Answer, Bounds, FailCount, Knee
 from core.run.view import Line, RepeatView, RunView, StepView
 from tests.tui import samples
 from tests.tui.samples import CONFIG, RAMP_STEPS, judged_step

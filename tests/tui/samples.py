@@ -6,21 +6,8 @@ from msgspec.structs import replace
 
 from core.config import Lengths, ProbeConfig, Slo, Target, Workload
 from core.judge.bracket import ONE_FAILING_STEP, ONE_REPEAT
-from core.records import (
-    Answer,
-    Bounds,
-    Check,
-    FailCount,
-    Knee,
-    Percentiles,
-    Phase,
-    RepeatResult,
-    RepeatVerdict,
-    ServerInfo,
-    ServerSample,
-    StepResult,
-    StepVerdict,
-)
+from core.records import Check, Phase, ServerInfo, ServerSample
+from core.results import Answer, Bounds, FailCount, Knee, Percentiles, RepeatResult, RepeatVerdict, StepResult, StepVerdict
 from core.run.view import Line, Part, RepeatView, RunView, SeriesPoint, StepView
 
 CONFIG = ProbeConfig(

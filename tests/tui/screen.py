@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from textual.pilot import Pilot
 
-from core.records import Answer
+from core.results import Answer
 from core.run.view import RunView
 from tui.app import KneescopeApp
 

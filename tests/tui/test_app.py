@@ -9,7 +9,7 @@ from textual.command import CommandPalette
 from textual.pilot import Pilot
 
 from core.errors import UserError
-from core.records import Answer
+from core.results import Answer
 from tests.tui import samples
 from tests.tui.screen import Held, lines_of, settle, shown, text_of
 from tui.app import KneescopeApp

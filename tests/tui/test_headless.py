@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
-from core.records import Answer, Bounds, Check, Percentiles, Phase, RepeatResult, RepeatVerdict, StepResult
+from core.records import Check, Phase
+from core.results import Answer, Bounds, Percentiles, RepeatResult, RepeatVerdict, StepResult
 from core.run.state import step_line
 from core.run.view import Line, RepeatView, RunView, StepView
 from tui.headless import PROGRESS_S, CheckPrinter, Printer, follow

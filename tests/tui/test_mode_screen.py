@@ -5,7 +5,7 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from core.records import Answer, RepeatVerdict
+from core.results import Answer, RepeatVerdict
 from tests.tui import mode_samples, samples
 from tests.tui.screen import lines_of, rendered, shown
 from tests.tui.test_app import FakeRun, press

@@ -8,7 +8,8 @@ from rich.cells import cell_len
 
 from core import report
 from core.judge import caveats
-from core.records import Bounds, Check, Percentiles
+from core.records import Check
+from core.results import Bounds, Percentiles
 from core.run.view import Line, RunView, SeriesPoint
 from tests.tui import mode_samples, samples
 from tests.tui.screen import lines_of, rendered, settle, shown, text_of

@@ -6,7 +6,7 @@ import textwrap
 from textual.content import Content
 
 from core import report
-from core.records import Answer, FailCount, Knee, Outcome, StepResult
+from core.results import Answer, FailCount, Knee, Outcome, StepResult
 from core.run.view import RunView
 from tui.style import OUTCOMES, STYLES, Mark, Role, clean, count, rate
 from tui.widgets import checks

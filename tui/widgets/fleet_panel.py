@@ -12,7 +12,8 @@ from textual.widgets import Input, Label, Static
 from core import fleet
 from core.config import FleetAsk
 from core.judge.bracket import Bracket
-from core.records import Knee, ServerInfo
+from core.records import ServerInfo
+from core.results import Knee
 from core.run.view import RunView
 from tui.style import count, percent, rate
 from tui.widgets.pieces import Piece, fit, join, styled

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from textual.content import Content
 
-from core.records import StepResult
+from core.results import StepResult
 from core.run.view import RunView, StepView
 from tui.style import DASH, VERDICTS, Mark, Role, attained, clean, number, shorten, span
 from tui.widgets.pieces import Part, Piece, fit, join, styled

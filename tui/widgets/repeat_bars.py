@@ -4,7 +4,7 @@ from rich.cells import cell_len
 from textual.content import Content
 from textual.widget import Widget
 
-from core.records import Bounds
+from core.results import Bounds
 from core.run.view import RepeatView, StepView
 from tui.style import Role, clean, count, shorten, span
 from tui.widgets.pieces import Part, Piece, fit, join, styled

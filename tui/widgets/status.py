@@ -8,7 +8,7 @@ from textual.widget import Widget
 
 from core.config import Slo
 from core.judge.validity import lateness_limit_s, lateness_status
-from core.records import Percentiles
+from core.results import Percentiles
 from core.run.view import RepeatView, RunView, StepView
 from tui.phrases import mode_name
 from tui.style import LEVELS, LOADS, about, clean, clock, count, latency, limit, rate, share_limit, shorten

@@ -6,18 +6,8 @@ import msgspec
 
 from core.config import Method, ProbeConfig, Safety, Slo, Target
 from core.judge.search import Done, Hold, Ramp, Search, Step
-from core.records import (
-    Answer,
-    Ending,
-    Percentiles,
-    Phase,
-    RepeatResult,
-    RepeatVerdict,
-    RequestRecord,
-    Segment,
-    StepResult,
-    StepVerdict,
-)
+from core.records import Ending, Phase, RequestRecord, Segment
+from core.results import Answer, Percentiles, RepeatResult, RepeatVerdict, StepResult, StepVerdict
 from core.run.verdicts import step_over, step_verdict
 
 

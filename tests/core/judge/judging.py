@@ -8,7 +8,8 @@ import msgspec
 from core.config import Slo
 from core.judge.tally import Tally
 from core.judge.verdict import Decision, judge_repeat
-from core.records import LoadDone, LoadTick, RepeatResult, ServerInfo, ServerSample
+from core.records import LoadDone, LoadTick, ServerInfo, ServerSample
+from core.results import RepeatResult
 from tests.core.judge.play import SERVER, SLO, START, rules
 
 COMPLETE = Decision(kind="complete", reason="every measured request is decided")

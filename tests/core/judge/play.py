@@ -7,18 +7,8 @@ import numpy as np
 
 from core.config import Slo
 from core.judge.tally import Tally
-from core.records import (
-    Ending,
-    GapSummary,
-    JudgeRules,
-    Phase,
-    RepeatOrder,
-    RequestEnded,
-    RequestFirst,
-    RequestSent,
-    Segment,
-    ServerInfo,
-)
+from core.records import Ending, GapSummary, Phase, RepeatOrder, RequestEnded, RequestFirst, RequestSent, Segment, ServerInfo
+from core.results import JudgeRules
 
 START = 1000.0
 SERVER = ServerInfo(url="http://127.0.0.1:8000")

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.judge.blocks import MOST_BLOCKS, worst_block
-from core.records import WorstBlock
+from core.results import WorstBlock
 from tests.core.judge.play import GOOD, HANGS, SLOW, Play, Request, measured, ramp, step
 
 WINDOW_S = 40.0

@@ -4,7 +4,7 @@ import pytest
 
 from core.config import Slo
 from core.judge import caveats, wording
-from core.records import Percentiles
+from core.results import Percentiles
 from tests.core.judge.play import SLO, Request, record
 
 

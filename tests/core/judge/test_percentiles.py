@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.judge.percentiles import nearest_rank, percentiles
-from core.records import Percentiles
+from core.results import Percentiles
 
 
 def test_none_of_nothing() -> None:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from core.judge.rechecks import spread_note, too_short_warmup
-from core.records import Percentiles, RepeatResult, RepeatVerdict
+from core.results import Percentiles, RepeatResult, RepeatVerdict
 from tests.core.judge.feed import repeat
 
 

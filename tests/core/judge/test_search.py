@@ -7,7 +7,7 @@ import pytest
 from core.config import Slo
 from core.judge.bracket import FROM_RAMP, ONE_FAILING_STEP, ONE_REPEAT, TWO_REPEATS, rate_text
 from core.judge.search import Search, Step
-from core.records import FailCount, StepVerdict
+from core.results import FailCount, StepVerdict
 from tests.core.judge.feed import answer_of, config, ramp_of, run, single, started, step_of, step_result
 
 

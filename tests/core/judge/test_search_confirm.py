@@ -9,7 +9,7 @@ from core.judge import tighten
 from core.judge.bracket import FROM_RAMP, ONE_FAILING_STEP, Bracket
 from core.judge.confirm import next_rate
 from core.judge.search import Search
-from core.records import FailCount, RepeatVerdict
+from core.results import FailCount, RepeatVerdict
 from tests.core.judge.feed import answer_of, config, judged, ramp_of, started, step_of, step_result
 
 P: RepeatVerdict = "pass"

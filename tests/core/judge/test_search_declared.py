@@ -9,7 +9,7 @@ from core.judge.bracket import FROM_RAMP
 from core.judge.expect import long_duration
 from core.judge.modes import HOLD_S
 from core.judge.search import Hold, Search
-from core.records import RepeatVerdict
+from core.results import RepeatVerdict
 from tests.core.judge.feed import answer_of, config, judged, ramp_of, single, started, step_of
 
 P: RepeatVerdict = "pass"

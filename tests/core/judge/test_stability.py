@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from core.judge.stability import queue_verdict, trends
-from core.records import QueueVerdict
+from core.results import QueueVerdict
 
 SERVICES_PER_S, WINDOW_S, SEEDS = 200.0, 120.0, range(20)
 

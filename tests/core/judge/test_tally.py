@@ -5,7 +5,8 @@ import pytest
 
 from core.config import Slo
 from core.judge.tally import Tally
-from core.records import Bounds, RepeatOrder, RequestEnded
+from core.records import RepeatOrder, RequestEnded
+from core.results import Bounds
 from tests.core.judge.play import (
     GOOD,
     HANGS,

@@ -5,7 +5,8 @@ import pytest
 
 from core.config import Slo
 from core.judge import validity
-from core.records import GapSummary, Percentiles
+from core.records import GapSummary
+from core.results import Percentiles
 from tests.core.judge.play import SLO, Request, record
 
 

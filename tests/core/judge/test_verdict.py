@@ -6,7 +6,8 @@ import pytest
 
 from core.config import Slo
 from core.judge.verdict import Decision, decide_step, judge_repeat
-from core.records import Bounds, GapSummary, LoadTick, ServerInfo
+from core.records import GapSummary, LoadTick, ServerInfo
+from core.results import Bounds
 from tests.core.judge.judging import COMPLETE, OVER, judge, lagging
 from tests.core.judge.play import (
     GOOD,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from core.judge.verdict import Decision, judge_repeat
-from core.records import WorstBlock
+from core.results import WorstBlock
 from tests.core.judge.judging import COMPLETE, OVER, judge, lagging
 from tests.core.judge.play import GOOD, SERVER, SLOW, Request, aborted, ramp, rules, step
 

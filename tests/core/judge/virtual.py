@@ -17,22 +17,19 @@ from core.judge.tally import Tally
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
 from core.load.arrivals import Plan, draw
 from core.records import (
-    Answer,
     Ending,
-    JudgeRules,
     LoadDone,
     Phase,
     RepeatOrder,
-    RepeatResult,
     RequestEnded,
     RequestFirst,
     RequestRecord,
     RequestSent,
     Segment,
     ServerInfo,
-    StepResult,
 )
 from core.replica.catalog import Replica, TokenLengths
+from core.results import Answer, JudgeRules, RepeatResult, StepResult
 from core.run.verdicts import step_over, step_verdict
 from tests.core.judge.fast_engine import Emitted, fast_engine
 

@@ -10,7 +10,7 @@ import httpx
 
 from core.config import ProbeConfig
 from core.judge.search import Action, Done, Search
-from core.records import Answer, StepResult
+from core.results import Answer, StepResult
 from core.run import log as runs
 from core.run.events import Event, RunEnded, time_of
 from core.run.log import RunLog

@@ -5,17 +5,8 @@ from numpy.typing import NDArray
 
 from core.config import Lengths, ProbeConfig, Slo, Target, Workload
 from core.load.arrivals import draw
-from core.records import (
-    ClientInfo,
-    Ending,
-    Phase,
-    RepeatOrder,
-    RequestEnded,
-    RequestFirst,
-    RequestSent,
-    Segment,
-    ServerSample,
-)
+from core.records import Ending, Phase, RepeatOrder, RequestEnded, RequestFirst, RequestSent, Segment, ServerSample
+from core.results import ClientInfo
 from core.run.events import Event, RepeatStarted, RunStarted, StepStarted
 
 START = 500.0

@@ -15,19 +15,8 @@ import msgspec
 from core.config import ProbeConfig
 from core.judge.bracket import Bracket
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
-from core.records import (
-    JudgeRules,
-    LoadDone,
-    LoadTick,
-    RepeatOrder,
-    RepeatResult,
-    RequestEnded,
-    RequestFirst,
-    RequestSent,
-    ServerInfo,
-    ServerSample,
-    StepResult,
-)
+from core.records import LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerInfo, ServerSample
+from core.results import JudgeRules, RepeatResult, StepResult
 from core.run import log as runs
 from core.run.conductor import CHECK_S, OrderRun
 from core.run.events import (

@@ -11,7 +11,8 @@ import pytest
 from core.config import Safety
 from core.judge.slo import good
 from core.load.arrivals import draw
-from core.records import Answer, LoadDone, RepeatOrder, RequestEnded, RequestSent, StepResult
+from core.records import LoadDone, RepeatOrder, RequestEnded, RequestSent
+from core.results import Answer, StepResult
 from core.run import log as runs
 from core.run.events import LoadStateChanged, Note, RepeatJudged, RepeatStarted, RunEnded, StepJudged, StepStarted
 from core.run.hold import HeldRate

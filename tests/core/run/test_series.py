@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.records import Bounds
+from core.results import Bounds
 from core.run.series import KEPT_VALUES, MAX_BINS, Series
 from core.run.view import SeriesPoint
 from tests.core.run.events import START, ended, first, sample, sent

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from core.judge.search import Search
-from core.records import Answer, StepResult
+from core.results import Answer, StepResult
 from core.run import log as runs
 from core.run.events import Event, LoadStateChanged, RepeatJudged, RunEnded, StepJudged, StepStarted
 from core.run.log import RunLog

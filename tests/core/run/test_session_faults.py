@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from core.config import Slo
-from core.records import Answer
+from core.results import Answer
 from core.run import log as runs
 from core.run.events import Note, RepeatJudged, RepeatStarted, RunEnded, StepJudged
 from core.run.readings import FRESH_S

@@ -8,7 +8,8 @@ import pytest
 
 from core.config import Method, Slo
 from core.judge.stopping import REPORT_DELAY_S
-from core.records import Answer, Check, Knee, LoadTick, Percentiles, RepeatResult, Segment, ServerInfo, StepResult
+from core.records import Check, LoadTick, Segment, ServerInfo
+from core.results import Answer, Knee, Percentiles, RepeatResult, StepResult
 from core.run.events import (
     CheckDone,
     Event,

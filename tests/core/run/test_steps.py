@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.judge.verdict import Decision
-from core.records import RepeatResult, RepeatVerdict, Segment
+from core.records import Segment
+from core.results import RepeatResult, RepeatVerdict
 from core.run.conductor import OrderRun
 from core.run.liveness import Liveness
 from core.run.verdicts import failed_segment, floor_of, held_text, step_over, step_verdict

@@ -1,0 +1,188 @@
+"""What a run's measurements mean: the judged repeats, steps and the answer, as frozen records without behaviour.
+
+They are fields of the result file. None means "not known" or "not available", never zero.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from core.config import Slo
+from core.records import Phase
+
+RepeatVerdict = Literal["pass", "fail", "void", "unjudged"]
+StepVerdict = Literal["pass", "fail", "mixed", "void", "unjudged"]
+QueueVerdict = Literal["flat", "rising", "undecided"]
+Outcome = Literal["bracket", "at_least", "below", "infeasible", "held", "void", "refused", "interrupted"]
+
+
+class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
+    """Nearest rank over n values; all None when n is 0."""
+
+    p50: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    mean: float | None = None
+    max: float | None = None
+    n: int = 0
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """Running attainment of one repeat while requests are open; both ends are exact, because the denominator is the plan.
+
+    Of `planned` measured requests `good` met every limit, `bad` surely cannot, `open` are in flight, the rest is not sent yet.
+    So far: [lo, hi] over what was sent; whole repeat: [end_lo, end_hi] over the plan.
+    """
+
+    planned: int
+    good: int
+    bad: int
+    open: int
+
+    @property
+    def sent(self) -> int:
+        return self.good + self.bad + self.open
+
+    @property
+    def so_far(self) -> tuple[float, float] | None:
+        """Attainment of what was sent so far, as [lowest, highest]; None before the first."""
+        return (self.good / self.sent, (self.good + self.open) / self.sent) if self.sent else None
+
+    @property
+    def end(self) -> tuple[float, float]:
+        """Attainment that the whole repeat can still reach, as [lowest, highest]."""
+        return (self.good / self.planned, (self.planned - self.bad) / self.planned) if self.planned else (0.0, 1.0)
+
+
+class WorstBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """The stretch of a repeat's window (at least 4 mean E2E long) with the lowest attainment; seconds since the window began.
+    It shows bad moments inside a repeat. It is not an independent sample: neighbouring requests share their fate."""
+
+    from_s: float
+    to_s: float
+    attainment: float
+
+
+class Bucket(msgspec.Struct, frozen=True, kw_only=True):
+    """The requests of one length class: `input` and `output` are the (lowest, highest) token counts asked for in it.
+    `n` were planned, `decided` of them have an ending that counts; where these differ, `attainment` is None."""
+
+    input: tuple[int, int]
+    output: tuple[int, int]
+    n: int
+    decided: int = 0
+    attainment: float | None
+    ttft_p95_s: float | None
+    tpot_p95_s: float | None
+
+
+class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One judged repeat; the fields are those of the result file (README.md, "Result").
+
+    `attainment_interval` is (good/planned, 1 - misses/planned): one number when every ending was decided.
+    """
+
+    index: int
+    order: int
+    verdict: RepeatVerdict
+    reason: str
+    attainment: float | None
+    attainment_interval: tuple[float, float]
+    planned: int
+    sent: int
+    succeeded: int
+    good: int
+    misses: int
+    errors: int
+    error_rate: float
+    endings: dict[str, int]
+    lateness_s: Percentiles
+    queue: QueueVerdict | None
+    offered_rps: float
+    served_rps: float
+    goodput_rps: float
+    output_tps: float
+    total_tps: float
+    ttft_s: Percentiles
+    tpot_s: Percentiles
+    e2e_s: Percentiles
+    itl_s: Percentiles
+    kv_usage_max: float | None = None
+    preemptions: float | None = None
+    waiting_max: float | None = None
+    running_max: float | None = None
+    prefix_hit_frac: float | None = None
+    worst_block: WorstBlock | None = None
+    buckets: tuple[Bucket, ...] = ()
+    loop_lag_max_s: float | None = None
+    warmup_s: float = 0.0
+    measure_s: float = 0.0
+    curtailed: bool = False
+    duration_s: float = 0.0
+    warnings: tuple[str, ...] = ()
+
+
+class StepResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One rate with its repeats. `floor` is the minimum attainment over the valid repeats, as an interval when curtailed."""
+
+    step: int
+    rate_rps: float
+    phase: Phase
+    verdict: StepVerdict
+    reason: str
+    floor: tuple[float, float] | None
+    repeats: tuple[RepeatResult, ...]
+    duration_s: float = 0.0
+
+
+class FailCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of the repeats run at a rate failed."""
+
+    failed: int
+    run: int
+
+
+class Knee(msgspec.Struct, frozen=True, kw_only=True):
+    """The bracket: highest passing rate, first failing rate, clear fail (None in quick mode)."""
+
+    pass_rps: float | None = None
+    pass_repeats: int = 0
+    first_fail_rps: float | None = None
+    first_fail: FailCount | None = None
+    clear_fail_rps: float | None = None
+    clear_fail: FailCount | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a run in one value: which kind of answer, in one sentence, and the knee as far as it is known.
+    `required_met`: whether the required rate passed; None when none was required or it was not judged."""
+
+    outcome: Outcome
+    message: str
+    knee: Knee = Knee()
+    required_met: bool | None = None
+
+
+class ClientInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine and software that offered the load; the host name only as a hash."""
+
+    version: str
+    python: str
+    platform: str
+    hostname_hash: str
+    cores: int
+    transport: str
+
+
+# what `judge` needs to know of an order before it runs --------------------------------------------------------------
+
+
+class JudgeRules(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules by which a repeat is judged: its limits, whether prompts must have been cold, whether a pass may be cut short.
+    `strict`: a window so small that its target allows no miss is void instead of a warning (acceptance)."""
+
+    slo: Slo
+    cold: bool = True
+    curtail_pass: bool = True
+    strict: bool = False
