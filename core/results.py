@@ -142,6 +142,17 @@ class FailCount(msgspec.Struct, frozen=True, kw_only=True):
     run: int
 
 
+class KneeEstimate(msgspec.Struct, frozen=True, kw_only=True):
+    """An interval for the long-run knee, from one curve fitted over all repeats, each seed as one observation.
+
+    `nominal`: the share of searches in which such an interval is meant to hold the knee. It changes no verdict.
+    """
+
+    low_rps: float
+    high_rps: float
+    nominal: float
+
+
 class Knee(msgspec.Struct, frozen=True, kw_only=True):
     """The bracket: highest passing rate, first failing rate, clear fail (None in quick mode)."""
 
@@ -151,6 +162,7 @@ class Knee(msgspec.Struct, frozen=True, kw_only=True):
     first_fail: FailCount | None = None
     clear_fail_rps: float | None = None
     clear_fail: FailCount | None = None
+    estimate: KneeEstimate | None = None
     notes: tuple[str, ...] = ()
 
 

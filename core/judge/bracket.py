@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Self
 
 from core.config import Method
+from core.judge.fit import Fit, fit_of
 from core.judge.modes import rules_of
 from core.records import Phase
 from core.results import Answer, FailCount, Knee, Outcome, StepResult
@@ -100,6 +101,18 @@ class Bracket:
         tightened = [step.rate_rps for step in self._tightened() if not _mostly_failed(step)]
         return _highest_below(tightened, self.clear_fail_rps)
 
+    @property
+    def ceiling_rps(self) -> float | None:
+        """The lowest rate that failed in the ramp, the search, a list or clearly, above those where most repeats passed."""
+        ramp = [] if self._ramp_failed_rps is None else [self._ramp_failed_rps]
+        clear = [] if self.clear_fail_rps is None else [self.clear_fail_rps]
+        floor_rps = self.majority_passed_rps or 0.0
+        return min((rate for rate in [*ramp, *clear, *self._failed(_LOOKING)] if rate > floor_rps), default=None)
+
+    def fit(self) -> Fit | None:
+        """The curve fitted over all repeats; None before a full step has passed and something failed."""
+        return fit_of(self._steps, self._ramp_failed_rps)
+
     # --- the answer ---
 
     @property
@@ -115,15 +128,11 @@ class Bracket:
 
     @property
     def clear_fail_rps(self) -> float | None:
-        """The lowest rate that most repeats failed; as long as there is none, what failed before the confirmation.
-
-        None in quick mode and where only a list was judged.
-        """
-        if not self._confirms or not self._searched:
+        """The lowest rate above the passing one that most repeats failed, at least two of them, run for that; None in quick
+        mode, where only a list was judged, and as long as there is none."""
+        if not self._confirms:
             return None
-        majority = [step.rate_rps for step in self._tightened() if _mostly_failed(step)]
-        coarse_rps = self.coarse_failed_rps
-        return min([*majority, *([] if coarse_rps is None else [coarse_rps])], default=None)
+        return min((step.rate_rps for step in self._tightened() if _mostly_failed(step)), default=None)
 
     @property
     def failed_steps(self) -> int:
@@ -141,8 +150,9 @@ class Bracket:
         verdicts = [step.verdict for step in self._steps if step.phase == "list" and step.rate_rps == self._required_rps]
         return None if not verdicts else verdicts[-1] == "pass"
 
-    def knee(self, notes: tuple[str, ...] = ()) -> Knee:
-        """The knee as far as it is known, with its notes and then those given."""
+    def knee(self, notes: tuple[str, ...] = (), *, estimated: bool = False) -> Knee:
+        """The knee as far as it is known, with its notes and then those given; `estimated`: with the fitted interval, too."""
+        fit = self.fit() if estimated else None
         passed_rps, failed_rps, clear_rps = self.passed_rps, self.failed_rps, self.clear_fail_rps
         pass_repeats = sum(
             repeat.verdict == "pass" for step in self._at(passed_rps) if step.phase in self._holding for repeat in step.repeats
@@ -153,7 +163,8 @@ class Bracket:
             first_fail_rps=failed_rps,
             first_fail=_at_least_one(_fail_count(self._at(failed_rps)), failed_rps),
             clear_fail_rps=clear_rps,
-            clear_fail=_at_least_one(self._clear_count(clear_rps), clear_rps),
+            clear_fail=None if clear_rps is None else self._clear_count(clear_rps),
+            estimate=None if fit is None else fit.estimate(),
             notes=(*self._notes(pass_repeats), *notes),
         )
 
@@ -175,19 +186,15 @@ class Bracket:
         return notes
 
     def _upper_note(self) -> str | None:
-        """What to know about the evidence behind the upper end."""
-        clear_rps = self.clear_fail_rps
-        upper_rps = self.failed_rps if clear_rps is None else clear_rps
-        count = _fail_count(self._at(upper_rps)) if clear_rps is None else self._clear_count(clear_rps)
-        if upper_rps is not None and count.failed == 0:
+        """What to know about the evidence behind the upper end, which without a clear fail is the first fail."""
+        if self.clear_fail_rps is not None:
+            return None
+        count = _fail_count(self._at(self.failed_rps))
+        if self.failed_rps is not None and count.failed == 0:
             return FROM_RAMP
         return ONE_FAILING_STEP if count.run == 1 else None
 
     # --- pieces ---
-
-    @property
-    def _searched(self) -> bool:
-        return self._ramp_failed_rps is not None or any(step.phase != "list" for step in self._steps)
 
     def _clear_count(self, rate_rps: float | None) -> FailCount:
         steps = self._at(rate_rps)

@@ -6,9 +6,9 @@ from core.judge.modes import STEPS_EXPECTED, ModeRules
 from core.judge.wording import duration
 
 
-def search_step_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) -> float:
+def search_step_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warm_e2e_s: float | None = None) -> float:
     """One full step of the search, all its repeats passing."""
-    one_s = modes.repeat_cost_s(rules.search.measure_s, slo, rate_rps, e2e_s, curtail_pass=True)
+    one_s = modes.repeat_cost_s(rules.search.measure_s, slo, rate_rps, e2e_s, warm_e2e_s, curtail_pass=True)
     return rules.search.repeats * one_s
 
 

@@ -1,8 +1,8 @@
 """The way to the knee as a state machine without I/O: what to run next, given what was seen.
 
 A fail is cheap and can be trusted, a pass is neither: a short ramp finds a failing rate fast, then full steps come down
-from it, and only a full step may set the rate that holds. Standard and acceptance then judge the rates around it by all
-their repeats, and spend the time left over on the rate that clearly fails.
+from it, and only a full step may set the rate that holds. Standard and acceptance then look for a rate that clearly fails and
+for one that holds by all repeats, and spend the time left over where it narrows the bracket most.
 """
 
 from collections.abc import Sequence
@@ -11,14 +11,15 @@ from typing import Literal
 import msgspec
 
 from core.config import ProbeConfig
-from core.judge import confirm, expect, modes, tighten
-from core.judge.bracket import Bracket, conclude, rate_text
+from core.judge import aim, expect, modes
+from core.judge.bracket import Bracket, conclude
+from core.judge.fit import Fit
 from core.judge.narrow import Ends
 from core.judge.singles import idle_e2e_s, why_infeasible
 from core.records import Phase, RequestRecord, Segment
 from core.results import Answer, Outcome, StepResult
 
-FLOOR_FRAC = 1 / 16
+FLOOR_FRAC = 1 / 64
 """Below this share of the ramp's first rate nothing is looked for: the server hardly carries a single user."""
 GIVE_UP_AFTER = 3
 """So many full steps must have failed before the lack of time can end a search that has no pass yet."""
@@ -30,6 +31,7 @@ CONFIRM_SHARE = 0.5
 """The same for a candidate of the confirmation while none has passed. With a pass in hand, all its repeats must fit."""
 E2E_GROWTH = 1.5
 """Mean E2E grows from idle to the knee (2 to 4 times in simulation); this is assumed until a step has passed."""
+NOTHING_BETWEEN = "no rate between the ends is likely enough to pass all repeats or to fail clearly, so none was tried"
 HELD = "the rate was held for a day"
 _DUST = 1e-9
 
@@ -87,11 +89,13 @@ class Search:
         self._budget_s = self._rules.budget_s
         self._answer: Answer | None = None
         self._running: Action | None = None
-        self._began_s = 0.0
+        self._began_s = self._confirm_began_s = 0.0
 
     def next(self, elapsed_s: float) -> Action:
         """What to do now; `elapsed_s` is the time since load began, for the budget. Raises RuntimeError before the singles."""
         action = self._decide(elapsed_s)
+        if isinstance(action, Step) and action.phase in ("search", "list"):
+            self._confirm_began_s = elapsed_s + self._now_s(action)
         self._running, self._began_s = action, elapsed_s
         if isinstance(action, Done):
             self._answer = action.answer
@@ -167,7 +171,7 @@ class Search:
 
     def answer_so_far(self, outcome: Outcome, message: str) -> Answer:
         """What is known when the run has to end now (interrupted, held, void, server lost)."""
-        return Answer(outcome=outcome, message=message, knee=self._bracket.knee())
+        return Answer(outcome=outcome, message=message, knee=self._bracket.knee(estimated=True))
 
     # --- what to do next ---
 
@@ -207,21 +211,62 @@ class Search:
         return self._step("search", rate_rps)
 
     def _confirm(self, elapsed_s: float) -> Step | Done:
-        """All repeats of the mode at the rates around the one that was found, until two neighbours differ."""
+        """All repeats of the mode where they are likely to pass, and a majority of three where most are likely to fail."""
         stage, bracket, start_rps = self._rules.confirm, self._bracket, self._bracket.coarse_passed_rps
         if stage is None or start_rps is None:
             return self._finish()
-        failed_rps = bracket.confirm_failed_rps
-        rate_rps = confirm.next_rate(start_rps, stage.grid, bracket.passed_rps, failed_rps, bracket.coarse_failed_rps)
-        if rate_rps is None:
-            return self._tighten(elapsed_s)
-        if bracket.passed_rps is None and self._too_low(rate_rps):
+        fit = bracket.fit()
+        if fit is None:
+            return self._finish() if bracket.passed_rps == start_rps else self._step("confirm", start_rps)
+        up, down = self._aims(fit, stage)
+        if bracket.passed_rps is not None:
+            return self._narrow_more([each for each in (up, down) if each is not None], elapsed_s)
+        rate_rps = start_rps if up is None else up.rate_rps
+        if self._too_low(rate_rps):
             return self._done("below")
+        if down is not None and self._fails_first(down, rate_rps, elapsed_s):
+            return self._step("tighten", down.rate_rps)
         if self._may_confirm(rate_rps, elapsed_s):
             return self._step("confirm", rate_rps)
-        if bracket.passed_rps is None:
-            return self._done("below", f"the time was used up before a rate passed {_all(stage.repeats)}")
-        return self._finish(f"the time was used up before {rate_text(rate_rps)} was judged")
+        return self._done("below", f"the time was used up before a rate passed {_all(stage.repeats)}")
+
+    def _aims(self, fit: Fit, stage: modes.Stage) -> tuple[aim.Aim | None, aim.Aim | None]:
+        """The next candidates for the passing rate and for the clear fail."""
+        bracket, middle_rps = self._bracket, fit.knee_rps(0.5)
+        measure_s = modes.measured_s(stage.measure_s, self._config.slo, middle_rps, self._e2e_s)
+        known = aim.Known(
+            passed_rps=bracket.passed_rps,
+            failed_rps=bracket.failed_rps,
+            confirmed_fail_rps=bracket.confirm_failed_rps,
+            floor_rps=bracket.majority_passed_rps,
+            clear_rps=bracket.clear_fail_rps,
+            ceiling_rps=bracket.ceiling_rps,
+        )
+        return aim.passing(fit, known, stage, measure_s), aim.failing(fit, known, measure_s, self._ramp[-1].rate_rps)
+
+    def _fails_first(self, down: aim.Aim, rate_rps: float, elapsed_s: float) -> bool:
+        """Whether to look for the clear fail before the passing rate `rate_rps`: it is far off, and there is time for both."""
+        clear_rps, one_s = self._bracket.clear_fail_rps, self._repeat_s(rate_rps)
+        if clear_rps is not None and clear_rps <= aim.NEAR * rate_rps:
+            return False
+        return elapsed_s + (aim.RESERVED * self._rules.final.repeats + down.repeats) * one_s <= self._budget_s
+
+    def _narrow_more(self, aims: list[aim.Aim], elapsed_s: float) -> Step | Done:
+        """The time left goes where it narrows most, until the ends are within the width of the mode."""
+        passed_rps, clear_rps = self._bracket.passed_rps, self._bracket.clear_fail_rps
+        if passed_rps is not None and clear_rps is not None and clear_rps <= self._rules.clear_width * passed_rps * (1 + _DUST):
+            return self._finish()
+        fitting = [each for each in aims if elapsed_s + each.repeats * self._repeat_s(each.rate_rps) <= self._budget_s]
+        if not fitting:
+            return self._finish(self._out_of_time() if aims else NOTHING_BETWEEN)
+        best = max(fitting, key=lambda each: each.narrows)
+        return self._step(best.phase, best.rate_rps)
+
+    def _out_of_time(self) -> str:
+        knee, width = self._bracket.knee(), self._rules.clear_width
+        if knee.pass_rps is None or knee.clear_fail_rps is None:
+            return "the time was used up before any rate was seen to fail clearly"
+        return f"the time was used up: the ends are a factor {knee.clear_fail_rps / knee.pass_rps:.3g} apart, not {width:g}"
 
     def _may_confirm(self, rate_rps: float, elapsed_s: float) -> bool:
         """Whether there is time for a candidate. The first is always judged."""
@@ -231,26 +276,6 @@ class Search:
         if self._bracket.passed_rps is None:
             return elapsed_s + CONFIRM_SHARE * all_s <= OVERTIME * self._budget_s
         return elapsed_s + all_s <= self._budget_s
-
-    def _tighten(self, elapsed_s: float) -> Step | Done:
-        """The time left over brings the clear fail down."""
-        rate_rps = self._tighten_rate()
-        if rate_rps is None:
-            return self._finish()
-        if elapsed_s + tighten.START_REPEATS * self._repeat_s(rate_rps) > self._budget_s:
-            return self._finish()
-        return self._step("tighten", rate_rps)
-
-    def _tighten_rate(self) -> float | None:
-        ends = self._tighten_ends()
-        return None if ends is None else tighten.next_rate(*ends, self._rules.clear_width)
-
-    def _tighten_ends(self) -> tuple[float, float, float] | None:
-        """The passing rate, the highest rate that does not clearly fail, the clear fail; None if there is none of them."""
-        bracket = self._bracket
-        if bracket.passed_rps is None or bracket.failed_rps is None or bracket.clear_fail_rps is None:
-            return None
-        return bracket.passed_rps, max(bracket.failed_rps, bracket.majority_passed_rps or 0.0), bracket.clear_fail_rps
 
     def _ends(self) -> Ends:
         return Ends(
@@ -269,7 +294,7 @@ class Search:
         return Step(
             phase=phase,
             rate_rps=rate_rps,
-            repeats=tighten.REPEATS if phase == "tighten" else stage.repeats,
+            repeats=aim.REPEATS if phase == "tighten" else stage.repeats,
             segments=modes.step_segments(
                 stage.measure_s,
                 config.slo,
@@ -287,18 +312,12 @@ class Search:
 
     def _finish(self, *notes: str) -> Done:
         """The end of a search that has a passing rate."""
-        knee = self._bracket.knee()
-        upper_rps = knee.first_fail_rps if knee.clear_fail_rps is None else knee.clear_fail_rps
-        width = self._rules.search.grid if self._rules.confirm is None else self._rules.clear_width
-        if not notes and knee.pass_rps is not None and upper_rps is not None:
-            apart = upper_rps / knee.pass_rps
-            if apart > width * (1 + _DUST) and not self._tightened_out():
-                notes = (f"the time was used up: the ends are a factor {apart:.3g} apart, not {width:g}",)
+        knee, grid = self._bracket.knee(), self._rules.search.grid
+        if not notes and self._rules.confirm is None and knee.pass_rps is not None and knee.first_fail_rps is not None:
+            apart = knee.first_fail_rps / knee.pass_rps
+            if apart > grid * (1 + _DUST):
+                notes = (f"the time was used up: the ends are a factor {apart:.3g} apart, not {grid:g}",)
         return self._done(self._seen(), *notes)
-
-    def _tightened_out(self) -> bool:
-        """Whether the clear fail is as low as repeats can tell, although it is not within the width of the mode."""
-        return self._rules.confirm is not None and self._tighten_rate() is None
 
     def _seen(self) -> Outcome:
         """The outcome by what passed and what failed."""
@@ -307,7 +326,9 @@ class Search:
         return "at_least" if self._bracket.failed_rps is None else "bracket"
 
     def _done(self, outcome: Outcome, *notes: str) -> Done:
-        return Done(answer=conclude(outcome, self._bracket.knee(notes), unconfirmed_rps=self._bracket.unconfirmed_rps))
+        return Done(
+            answer=conclude(outcome, self._bracket.knee(notes, estimated=True), unconfirmed_rps=self._bracket.unconfirmed_rps)
+        )
 
     # --- how long it takes ---
 
@@ -325,6 +346,11 @@ class Search:
     def _search_s(self, rate_rps: float) -> float:
         return expect.search_step_s(self._rules, self._config.slo, rate_rps, self._e2e_s)
 
+    def _likely_s(self, rate_rps: float) -> float:
+        """The same with the warm-up that it will have, which is planned for a longer E than was seen."""
+        warm_e2e_s = modes.planned_e2e_s(self._e2e_s, rate_rps, self._e2e_at_rps)
+        return expect.search_step_s(self._rules, self._config.slo, rate_rps, self._e2e_s, warm_e2e_s)
+
     def _repeat_s(self, rate_rps: float) -> float:
         return expect.final_repeat_s(self._rules, self._config.slo, rate_rps, self._e2e_s)
 
@@ -333,9 +359,9 @@ class Search:
             case Ramp(segments=segments):
                 return sum(segment.duration_s for segment in segments[: modes.RAMP_SEGMENTS_EXPECTED])
             case Step(phase="search", rate_rps=rate_rps):
-                return self._search_s(rate_rps)
+                return self._likely_s(rate_rps)
             case Step(phase="tighten", rate_rps=rate_rps):
-                return tighten.REPEATS_EXPECTED * self._repeat_s(rate_rps)
+                return aim.REPEATS_EXPECTED * self._repeat_s(rate_rps)
             case Step(rate_rps=rate_rps, repeats=repeats):
                 return repeats * self._repeat_s(rate_rps)
         return 0.0
@@ -353,17 +379,13 @@ class Search:
         rate_rps = self._usual_rps()
         confirm_s = expect.confirmation_s(self._rules, self._config.slo, rate_rps, self._e2e_s)
         if isinstance(action, Ramp):
-            return modes.STEPS_EXPECTED * self._search_s(rate_rps) + confirm_s
+            return modes.STEPS_EXPECTED * self._likely_s(rate_rps) + confirm_s
         phase = action.phase if isinstance(action, Step) else "hold"
         if phase in ("search", "list"):
             steps = self._ends().steps_expected() - (phase == "search")
-            return max(steps, 0.0) * self._search_s(rate_rps) + confirm_s
-        if phase == "confirm":
-            later_s = confirm_s - self._now_s(action)
-        else:
-            ends = self._tighten_ends()
-            steps = 0 if ends is None else tighten.steps_expected(*ends, self._rules.clear_width) - 1
-            later_s = steps * self._now_s(action)
+            return max(steps, 0.0) * self._likely_s(rate_rps) + confirm_s
+        began_s = elapsed_s if self._running is None else self._began_s
+        later_s = self._confirm_began_s + confirm_s - began_s - self._now_s(action)
         return max(0.0, min(later_s, self._budget_s - elapsed_s))
 
 

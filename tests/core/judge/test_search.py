@@ -181,17 +181,17 @@ def test_a_pass_above_a_failing_rate_is_said_and_the_lower_one_counts() -> None:
 # --- the ends of patience ---
 
 
-def test_the_search_stops_at_a_sixteenth_of_the_first_rate() -> None:
+def test_the_search_stops_at_a_64th_of_the_first_rate() -> None:
     search = after_ramp(None, 2.0)
     rates_rps = []
     while isinstance(action := search.next(0.0), Step):
         rates_rps.append(action.rate_rps)
         fed(search, (action.rate_rps, "fail"))
-    assert rates_rps == [1.0, 0.5, 0.25, 0.125]
+    assert rates_rps == [1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125]
     answer = answer_of(search)
     assert answer.outcome == "below"
-    assert answer.message == "fails at 0.125 requests/s, the lowest rate tried"
-    assert (answer.knee.pass_rps, answer.knee.first_fail_rps) == (None, 0.125)
+    assert answer.message == "fails at 0.0312 requests/s, the lowest rate tried"
+    assert (answer.knee.pass_rps, answer.knee.first_fail_rps) == (None, 0.03125)
 
 
 def test_no_step_is_begun_that_does_not_fit_the_budget_once_something_passed() -> None:
@@ -256,12 +256,12 @@ def test_left_counts_down_while_a_step_runs_and_never_below_zero() -> None:
     search = after_ramp(8.0, 16.0)
     before = search.left_s(20.0)
     step_of(search, 20.0)
-    # W 3 + M 40 + E 1.5, twice: the middle, and half the time the ramp's pass
-    assert search.left_s(20.0) == before == pytest.approx(89.0)
-    assert search.left_s(50.0) == pytest.approx(59.0)
-    assert search.left_s(500.0) == pytest.approx(44.5)
+    # W 6 + M 40 + E 1.5, twice: the middle, and half the time the ramp's pass
+    assert search.left_s(20.0) == before == pytest.approx(95.0)
+    assert search.left_s(50.0) == pytest.approx(65.0)
+    assert search.left_s(500.0) == pytest.approx(47.5)
     fed(search, (math.sqrt(128.0), "fail"))
-    assert search.left_s(60.0) == pytest.approx(44.5)
+    assert search.left_s(60.0) == pytest.approx(47.5)
     fed(search, (8.0, "pass"))
     assert search.left_s(60.0) == 0.0
     answer_of(search, 60.0)
@@ -271,9 +271,9 @@ def test_left_counts_down_while_a_step_runs_and_never_below_zero() -> None:
 def test_left_before_the_ramp_is_five_segments_and_two_and_a_half_steps() -> None:
     search = started()
     ramp = ramp_of(search)
-    # at 32/s M is 40 s; E is 1 s as yet: 43 s a step
-    assert search.left_s(0.0) == pytest.approx(sum(s.duration_s for s in ramp[:5]) + 2.5 * 43)
-    assert search.left_s(10.0) == pytest.approx(sum(s.duration_s for s in ramp[:5]) - 10 + 2.5 * 43)
+    # at 32/s M is 40 s; E is 1 s as yet, W is planned for twice that: 45 s a step
+    assert search.left_s(0.0) == pytest.approx(sum(s.duration_s for s in ramp[:5]) + 2.5 * 45)
+    assert search.left_s(10.0) == pytest.approx(sum(s.duration_s for s in ramp[:5]) - 10 + 2.5 * 45)
 
 
 # --- what is known in the middle ---

@@ -109,9 +109,9 @@ def test_the_boosted_warm_up_stays_under_the_highest_allowed_rate() -> None:
     ("rate_rps", "passed_rps", "expected_s"),
     [
         (8.0, None, 6.0),  # only the idle server was seen
-        (8.8, 8.0, 3.0 * 1.21),
+        (8.8, 8.0, 3.0 * 1.2 * 1.21),
         (16.0, 8.0, 6.0),  # no more than twofold
-        (6.0, 8.0, 3.0),  # never less than what was seen
+        (6.0, 8.0, 3.0 * 1.2),  # never less than what was seen, with its margin
     ],
 )
 def test_a_warm_up_is_planned_for_what_the_rate_may_bring(rate_rps: float, passed_rps: float | None, expected_s: float) -> None:
@@ -119,15 +119,17 @@ def test_a_warm_up_is_planned_for_what_the_rate_may_bring(rate_rps: float, passe
 
 
 def test_the_next_rate_up_is_warmed_up_for_longer() -> None:
-    search = started(config(method=Method(mode="standard")))
+    search = started(config(method=Method()))
     ramp_of(search)
-    search.observe_ramp(8.0, 16.0)
-    warmups_s = []
-    for _ in range(3):
+    search.observe_ramp(4.0, 16.0)
+    warmups_s, rates_rps = [], []
+    for _ in range(2):
         step = step_of(search)
+        rates_rps.append(step.rate_rps)
         warmups_s.append(sum(s.duration_s for s in step.segments if s.role == "warmup"))
         search.observe_step(step_result(step.rate_rps, "pass", phase=step.phase), 4.0)
-    assert warmups_s == pytest.approx([2 * 1.5 * 2, 2 * 4.0, 2 * 4.0 * 1.1**2])
+    assert rates_rps == pytest.approx([8.0, 8.0 * 2**0.5])
+    assert warmups_s == pytest.approx([2 * 1.5 * 2, 2 * 4.0 * 2])
 
 
 STEP = step_segments(40.0, SLO, Safety(), 120.0, 8.0, 2.0)

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
-from core.load.arrivals import Plan
+from core.load.arrivals import Plan, draw
+from core.records import RepeatOrder, Segment
 from core.replica.catalog import CATALOG
 from tests.core.judge.fast_engine import Emitted
-from tests.core.judge.virtual import VirtualRun, batching, probe_of
+from tests.core.judge.virtual import QUEUE_LENGTHS, VirtualRun, batching, lengths_of, one_at_a_time, probe_of
 
 
 @pytest.mark.parametrize("name", ["chat", "rag", "kvlim", "slot"])
@@ -48,6 +50,22 @@ def test_a_pass_on_a_short_warm_up_is_run_once_more() -> None:
         run.answer()
     assert sum(run.redone for run in runs if run.redo) > 0
     assert sum(run.redone for run in runs if not run.redo) == 0
+
+
+def test_the_queue_with_one_server_waits_as_long_as_it_should() -> None:
+    """Pollaczek-Khinchine: at 10 requests/s the mean wait is rate * E[s^2] / (2 * (1 - load)) = 70.8 ms."""
+    order = RepeatOrder(
+        order=1,
+        phase="search",
+        step=1,
+        repeat=0,
+        seed=3,
+        segments=(Segment(rate_rps=10.0, duration_s=5000.0, role="measured"),),
+        start_at=0.0,
+    )
+    plan = draw(order, Workload(input_tokens=Lengths(median=8), output_tokens=lengths_of(QUEUE_LENGTHS)))
+    starts = [event.t for event in one_at_a_time(plan) if event.first]
+    assert float(np.mean(np.array(starts) - plan.offsets_s)) == pytest.approx(0.0708, rel=0.1)
 
 
 def test_one_seed_gives_one_answer() -> None:

@@ -4,8 +4,10 @@ The client is perfect here: every request leaves on time. How many repeats a ste
 warm-up is run once more, follows what the run does.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import msgspec
 
@@ -32,11 +34,16 @@ from core.replica.catalog import Replica, TokenLengths
 from core.results import Answer, JudgeRules, RepeatResult, StepResult
 from core.run.verdicts import step_over, step_verdict
 from tests.core.judge.fast_engine import Emitted, fast_engine
+from tests.core.judge.queue_model import LONG_S, SHORT_S, SHORT_SHARE
 
 POLL_S = 0.25
 """How often the judge is asked whether the repeat is decided."""
 SETTLE_S = 1.0
 """Lost between two repeats: cancelling, reconnecting, reading the server."""
+
+QUEUE_LENGTHS = TokenLengths(median=1000, sigma=1.0, maximum=100_000)
+QUEUE_LENGTHS_SPLIT = 1000 * math.exp(NormalDist().inv_cdf(SHORT_SHARE))
+"""Answers for `one_at_a_time`: a fifth of them is longer than this."""
 
 Serve = Callable[[Plan], Iterator[Emitted]]
 """A server: for a plan, in order of time, who gets a first and who a last token."""
@@ -47,24 +54,38 @@ def batching(replica: Replica) -> Serve:
     return lambda plan: fast_engine(replica.engine, plan)
 
 
+def one_at_a_time(plan: Plan) -> Iterator[Emitted]:
+    """The queue of `queue_model`: one request at a time, whose first token comes when it starts. The longest answers of the plan
+    are the long ones, so that a seed has the same service times at every rate."""
+    asked = plan.output_tokens.tolist()
+    free_s = 0.0
+    for index, due_s in enumerate(plan.offsets_s.tolist()):
+        start_s = max(free_s, due_s)
+        free_s = start_s + (LONG_S if asked[index] > QUEUE_LENGTHS_SPLIT else SHORT_S)
+        yield Emitted(start_s, [index], [])
+        yield Emitted(free_s, [], [index])
+
+
 def probe_of(replica: Replica, seed: int, method: Method | None = None) -> ProbeConfig:
     """What `demo NAME` would ask: the replica's own lengths and limits, quick mode unless another method is given."""
     return ProbeConfig(
         target=Target(url="http://127.0.0.1:8000"),
         slo=Slo(ttft_s=replica.ttft_s, tpot_s=replica.tpot_s, e2e_s=replica.e2e_s, target=replica.target),
-        workload=Workload(input_tokens=_lengths(replica.input_tokens), output_tokens=_lengths(replica.output_tokens)),
+        workload=Workload(input_tokens=lengths_of(replica.input_tokens), output_tokens=lengths_of(replica.output_tokens)),
         method=msgspec.structs.replace(method or Method(), seed=seed),
         safety=Safety(),
     )
 
 
-def _lengths(lengths: TokenLengths) -> Lengths:
+def lengths_of(lengths: TokenLengths) -> Lengths:
+    """The same lengths as what is asked for."""
     return Lengths(median=lengths.median, sigma=lengths.sigma, maximum=lengths.maximum, minimum=lengths.minimum)
 
 
 @dataclass
 class VirtualRun:
-    """One search from its single requests to its answer; `elapsed_s` is the virtual time since the load began."""
+    """One search from its single requests to its answer; `elapsed_s` is the virtual time since the load began, `expected_s`
+    what was expected before it."""
 
     config: ProbeConfig
     serve: Serve
@@ -73,10 +94,12 @@ class VirtualRun:
     orders: int = 0
     steps: int = 0
     redone: int = 0
+    expected_s: float | None = None
 
     def answer(self) -> Answer:
         search = Search(self.config)
         search.observe_singles(self._singles())
+        self.expected_s = search.expected_s()
         while True:
             match search.next(self.elapsed_s):
                 case Done(answer=answer):
