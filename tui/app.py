@@ -1,8 +1,9 @@
-"""The screen as a program: wiring only. It polls views, hands them to the screen, and passes keys and signals on."""
+"""The screen as a program: wiring only. It polls views, hands frames to the screens, and passes keys and signals on."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import ClassVar, Protocol
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol
 
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -14,9 +15,15 @@ from core.config import FleetAsk
 from core.errors import UserError
 from core.results import Answer
 from core.run.view import RunView
+from tui import keys
+from tui.frame import Frame, Playback
+from tui.screens.fleet import FleetScreen
 from tui.screens.help import HelpScreen
+from tui.screens.knee import KneeScreen
 from tui.screens.ramp import RampScreen
+from tui.screens.run_screen import RunScreen
 from tui.style import THEME, THEME_16, clean
+from tui.widgets.fleet_panel import FleetPanel
 
 POLL_S = 0.25
 LEAVE_S = 2.0
@@ -26,6 +33,10 @@ RATE_STEP = 1.1
 WIDTHS: list[tuple[int, str]] = [(0, "-cramped"), (60, "-narrow"), (100, "-broad"), (160, "-wide")]
 HEIGHTS: list[tuple[int, str]] = [(0, "-squat"), (16, "-short"), (28, "-middle"), (44, "-tall")]
 """Classes that app.tcss lays the panels out by: from these columns and rows on."""
+Name = Literal["ramp", "knee", "fleet"]
+SEEK_STEPS = 20
+MODES: dict[Name, str] = {"ramp": "_default", "knee": "knee", "fleet": "fleet"}
+SCREENS: dict[Name, Callable[[], RunScreen]] = {"ramp": RampScreen, "knee": KneeScreen, "fleet": FleetScreen}
 
 
 class Source(Protocol):
@@ -34,9 +45,38 @@ class Source(Protocol):
     def view(self) -> RunView: ...
 
 
+class Player(Source, Protocol):
+    """A recorded run: a source whose moment the user chooses."""
+
+    @property
+    def playback(self) -> Playback: ...
+
+    def play(self) -> None:
+        """Play on, or from the beginning when it stands at the end."""
+
+    def hold(self) -> None:
+        """Stand still."""
+
+    def seek(self, at_s: float) -> None:
+        """Go to a moment, in seconds since the run began; beyond its ends is at them."""
+
+    def faster(self, factor: float) -> None:
+        """Multiply the speed, within limits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hands:
+    """What a user can do to a live run: `stop` ends its load at once, `rate` multiplies the rate that is held, `end_step` ends the
+    step that runs, unjudged."""
+
+    stop: Callable[[], None] | None = None
+    rate: Callable[[float], object] | None = None
+    end_step: Callable[[], object] | None = None
+
+
 class KneescopeApp(App[Answer | None]):
-    """Shows a run. With `run` it also carries it, as a task in the same loop; `on_stop` must end its load at once, and
-    `on_rate` multiply the rate that is held. `recorded`: all that `source` tells is past. `driver_class` None: textual's own.
+    """Shows a run. With `run` it also carries it, as a task in the same loop, and `hands` act on it; `player`: it is recorded.
+    `driver_class` None: textual's own.
 
     Returns the answer, or None when there is none yet. An exception of the run is shown, kept in `run_error`, and ends nothing.
     """
@@ -46,16 +86,7 @@ class KneescopeApp(App[Answer | None]):
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "pause", "Pause view"),
-        Binding("space", "resume", "Resume"),
-        Binding("x", "stop_load", "Stop load", priority=True),
-        Binding("plus", "rate(1)", "Rate", key_display="+ -"),
-        Binding("minus", "rate(-1)", show=False),
-        Binding("1", "screen.panel(1)", "Zoom", key_display="1-6"),
-        *(Binding(str(n), f"screen.panel({n})", show=False) for n in range(2, 7)),
-        Binding("f", "screen.fleet", "Fleet"),
-        Binding("question_mark", "explain", "Help", key_display="?"),
-        Binding("q", "leave", "Quit", priority=True),
+        *keys.bindings(),
         Binding("ctrl+c", "interrupt", show=False, priority=True),
     ]
 
@@ -63,17 +94,16 @@ class KneescopeApp(App[Answer | None]):
     """The view that is held still, or None while the panels are live."""
     running: reactive[bool] = reactive(False, bindings=True)
     """Whether the run's task is alive."""
-    holding: reactive[bool] = reactive(False, bindings=True)
-    """Whether a rate is held now, which the user may change."""
+    phase: reactive[str | None] = reactive(None, bindings=True)
+    """What the step that runs is for; None between steps and when the load is to stop."""
 
     def __init__(
         self,
         source: Source,
         *,
         run: Callable[[], Awaitable[Answer]] | None = None,
-        on_stop: Callable[[], None] | None = None,
-        on_rate: Callable[[float], object] | None = None,
-        recorded: bool = False,
+        hands: Hands | None = None,
+        player: Player | None = None,
         driver_class: type[Driver] | None = None,
     ) -> None:
         super().__init__(driver_class=driver_class)
@@ -84,23 +114,23 @@ class KneescopeApp(App[Answer | None]):
             for name in [theme.name for theme in self.available_themes.values() if theme.ansi]:
                 self.unregister_theme(name)
         self.run_error: Exception | None = None
+        self.fleet_ask: FleetAsk | None = None
         self._source = source
         self._run = run
-        self._on_stop = on_stop
-        self._on_rate = on_rate
-        self._recorded = recorded
-        self._ramp = RampScreen()
+        self._hands = hands or Hands()
+        self._player = player
+        self._shown: Name = "ramp"
+        self._run_screens: dict[Name, RunScreen] = {name: make() for name, make in SCREENS.items()}
+        for name, screen in self._run_screens.items():
+            if name != "ramp":
+                self.add_mode(name, lambda screen=screen: screen)  # type: ignore[misc]
+        self._answered = False
         self._stop_asked = False
         self._leaving = False
 
-    def get_default_screen(self) -> RampScreen:
-        """The ramp screen."""
-        return self._ramp
-
-    @property
-    def fleet_ask(self) -> FleetAsk | None:
-        """The fleet that was asked for, as the user left it; None before there was a view with one."""
-        return self._ramp.fleet_ask
+    def get_default_screen(self) -> RunScreen:
+        """The ramp screen; the others are modes beside it."""
+        return self._run_screens["ramp"]
 
     def on_mount(self) -> None:
         """Start the run, then look at it four times a second."""
@@ -116,6 +146,11 @@ class KneescopeApp(App[Answer | None]):
         """Text that depends on the size follows it at once."""
         self.call_after_refresh(self.look)
 
+    def on_fleet_panel_asked(self, event: FleetPanel.Asked) -> None:
+        """The user has set another fleet: every screen sizes by it from now on."""
+        self.fleet_ask = event.ask
+        self.look()
+
     def request_stop(self, leave: bool) -> None:
         """For signal handlers in this loop: end the load at once, and leave when the run has ended."""
         self.action_stop_load()
@@ -123,16 +158,28 @@ class KneescopeApp(App[Answer | None]):
             self._leave()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Typed text in the palette is no command; pause or resume, whichever applies."""
-        if action in ("stop_load", "leave", "pause", "resume", "explain", "rate") and isinstance(self.screen, CommandPalette):
+        """Typed text in the palette is no command; of the others those that mean something now."""
+        if action in keys.ACTIONS and isinstance(self.screen, CommandPalette):
             return False
-        if action == "rate":
-            return self.holding and self._on_rate is not None
-        if action == "pause":
-            return self.running and self.frozen is None
-        if action == "resume":
-            return self.frozen is not None
-        return self.running if action == "stop_load" else True
+        match action:
+            case "rate":
+                return self.phase == "hold" and self._hands.rate is not None
+            case "end_step":
+                return self.phase not in (None, "hold") and self._hands.end_step is not None
+            case "pause":
+                return self.running and self.frozen is None
+            case "resume":
+                return self.frozen is not None
+            case "play" | "seek" | "speed":
+                return self._player is not None
+            case "stop_load":
+                return self.running
+            case "look_at":
+                return parameters[0] != self._shown
+            case "panel":
+                return len(self._run_screens[self._shown].PANELS) >= int(str(parameters[0]))
+            case _:
+                return True
 
     def action_pause(self) -> None:
         """Hold the panels still; the load goes on."""
@@ -147,15 +194,52 @@ class KneescopeApp(App[Answer | None]):
     def action_stop_load(self) -> None:
         """End the load at once and stay, with what is finished; a view that was held would hide that end."""
         self._stop_asked, self.frozen = True, None
-        if self._on_stop is not None:
-            self._on_stop()
+        if self._hands.stop is not None:
+            self._hands.stop()
+        self.look()
+
+    def action_end_step(self) -> None:
+        """End the step that runs, unjudged."""
+        if self._hands.end_step is not None:
+            self._hands.end_step()
         self.look()
 
     def action_rate(self, steps: int) -> None:
         """Raise the rate that is held by 10 %, or take that back."""
-        if self._on_rate is not None:
-            self._on_rate(RATE_STEP**steps)
+        if self._hands.rate is not None:
+            self._hands.rate(RATE_STEP**steps)
         self.look()
+
+    def action_play(self) -> None:
+        """Play a recorded run, or hold it."""
+        if self._player is not None:
+            (self._player.hold if self._player.playback.playing else self._player.play)()
+        self.look()
+
+    def action_seek(self, steps: int) -> None:
+        """Through a recorded run by twentieths of it."""
+        if self._player is not None:
+            at = self._player.playback
+            self._player.seek(at.at_s + steps * at.length_s / SEEK_STEPS)
+        self.look()
+
+    def action_speed(self, steps: int) -> None:
+        """Double or halve the speed of a recorded run."""
+        if self._player is not None:
+            self._player.faster(2.0**steps)
+        self.look()
+
+    def action_look_at(self, name: Name) -> None:
+        """Another screen of the same run."""
+        if not isinstance(self.screen, HelpScreen | CommandPalette):
+            self._shown = name
+            self.switch_mode(MODES[name])
+            self.refresh_bindings()
+            self.call_after_refresh(self.look)
+
+    def action_panel(self, number: int) -> None:
+        """One panel of this screen alone, and back."""
+        self._run_screens[self._shown].panel(number)
 
     def action_interrupt(self) -> None:
         """Ctrl-C: as `q`, and never refused, whatever is open; it is no character that somebody could be typing."""
@@ -200,10 +284,11 @@ class KneescopeApp(App[Answer | None]):
             raise
         except Exception as error:  # of whatever kind: the results so far stay on the screen, and the load must end
             self.run_error = error
-            if self._on_stop is not None:
-                self._on_stop()
+            if self._hands.stop is not None:
+                self._hands.stop()
             text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-            self._ramp.say(f"✘ The run broke off: {clean(text)} What is finished is kept.")
+            for screen in self._run_screens.values():
+                screen.say(f"✘ The run broke off: {clean(text)} What is finished is kept.")
         finally:
             self.running = False
         self.look()
@@ -215,8 +300,23 @@ class KneescopeApp(App[Answer | None]):
         live = self._source.view()
         if self.frozen is not None and self.frozen.answer is None and live.answer is not None:
             self.frozen = None
-        paused, stopping = self.frozen is not None, self._stop_asked and self.running
-        self._ramp.show(self.frozen or live, live, paused=paused, stopping=stopping, recorded=self._recorded)
+        frame = Frame(
+            view=self.frozen or live,
+            live=live,
+            paused=self.frozen is not None,
+            stopping=self._stop_asked and self.running,
+            playback=self._player.playback if self._player is not None else None,
+            ask=self.fleet_ask,
+        )
+        self._run_screens[self._shown].show(frame)
         if isinstance(self.screen, HelpScreen):
-            self.screen.show(live, paused=paused, stopping=stopping, recorded=self._recorded)
-        self.holding = self.running and live.current is not None and live.current.phase == "hold" and not self._stop_asked
+            self.screen.show(frame)
+        self.phase = live.current.phase if live.current is not None and self.running and not self._stop_asked else None
+        self._show_answer(live)
+
+    def _show_answer(self, live: RunView) -> None:
+        """The moment a knee is known, the screen about it comes up, unless the user is busy elsewhere."""
+        found = live.answer is not None and live.answer.knee.pass_rps is not None
+        if found and not self._answered and self._shown == "ramp" and self.screen.maximized is None:
+            self.action_look_at("knee")
+        self._answered = live.answer is not None

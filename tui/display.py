@@ -12,7 +12,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from core.config import FleetAsk
 from core.errors import UserError
 from core.results import Answer
-from tui.app import KneescopeApp, Source
+from tui.app import Hands, KneescopeApp, Player, Source
 from tui.signals import NO_ANSWER, TwoStage, leave_now, timer
 from tui.terminal import Guard, guarded
 
@@ -26,17 +26,16 @@ async def show(
     source: Source,
     *,
     run: Callable[[], Awaitable[Answer]] | None = None,
-    on_stop: Callable[[], None] | None = None,
-    on_rate: Callable[[float], object] | None = None,
+    hands: Hands | None = None,
     end: Callable[[], Awaitable[None]] | None = None,
-    recorded: bool = False,
+    player: Player | None = None,
 ) -> FleetAsk | None:
     """Show `source` until the user leaves, then await `end`. Raises what `end` raises, and UserError when the screen itself failed.
 
-    Returns the fleet that was asked for as it stood on the screen, None when it never did. `recorded`: no run is on.
+    Returns the fleet that was asked for as it stood on the screen, None when it never did. `player`: the run is recorded.
     SIGINT is the key Ctrl-C. SIGTERM and SIGHUP stop the load and leave. A second signal leaves whatever happens.
     """
-    app = KneescopeApp(source, run=run, on_stop=on_stop, on_rate=on_rate, recorded=recorded, driver_class=StderrDriver)
+    app = KneescopeApp(source, run=run, hands=hands, player=player, driver_class=StderrDriver)
     with guarded() as guard:
         leaving = _Leaving(lambda: app.request_stop(leave=True), guard)
 

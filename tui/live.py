@@ -234,9 +234,11 @@ async def _lines(session: Session, quiet: bool) -> None:
 
 async def _screen(session: Session) -> FleetAsk | None:
     from tui import display  # textual and plotext are loaded only when they are shown
+    from tui.app import Hands
 
     live = Live(session)
-    return await display.show(live, run=live.run, on_stop=session.stop, on_rate=session.change_rate, end=live.end)
+    hands = Hands(stop=session.stop, rate=session.change_rate)
+    return await display.show(live, run=live.run, hands=hands, end=live.end)
 
 
 def _drop_empty(path: Path) -> None:

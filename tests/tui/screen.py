@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 
 from core.results import Answer
 from core.run.view import RunView
-from tui.app import KneescopeApp
+from tui.app import Hands, KneescopeApp, Player
 
 
 class Held:
@@ -37,13 +37,12 @@ async def shown(
     size: tuple[int, int] = (120, 36),
     *,
     run: Callable[[], Awaitable[Answer]] | None = None,
-    on_stop: Callable[[], None] | None = None,
-    on_rate: Callable[[float], object] | None = None,
-    recorded: bool = False,
+    hands: Hands | None = None,
+    player: Player | None = None,
 ) -> AsyncIterator[tuple[KneescopeApp, Pilot[Answer | None], Held]]:
     """The app, its pilot and its source, with the first view drawn."""
     held = Held(view)
-    app = KneescopeApp(held, run=run, on_stop=on_stop, on_rate=on_rate, recorded=recorded)
+    app = KneescopeApp(held, run=run, hands=hands, player=player)
     async with app.run_test(size=size) as pilot:
         await settle(app, pilot)
         yield app, pilot, held

@@ -10,21 +10,14 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from core.run.view import RunView
+from tui.frame import Frame
+from tui.keys import KEYS
 from tui.widgets.fleet_panel import FleetPanel
 from tui.widgets.floor import FloorPanel
 from tui.widgets.ladder import Ladder
 from tui.widgets.pieces import styled
 from tui.widgets.status import StatusStrip
 
-KEYS = (
-    ("x", "stop the load at once; what is finished is kept"),
-    ("q, ctrl+c", "while loading the same, again: leave; without load: leave"),
-    ("space", "hold the panels still; the load goes on, its state is live"),
-    ("1-6", "one panel alone, and back; esc shows all again"),
-    ("+ -", "with --hold: the rate up by 10 %, and down again"),
-    ("f", "set the peak and what share of a replica to use, and back"),
-)
 _PANELS = (
     ("top line", StatusStrip.HELP),
     ("1 floor", FloorPanel.HELP),
@@ -52,9 +45,9 @@ class HelpScreen(ModalScreen[None]):
         with self._box:
             yield self._page
 
-    def show(self, live: RunView, *, paused: bool, stopping: bool, recorded: bool) -> None:
-        """Take a new view for the top line, and the room there is for the page."""
-        self._status.show(live, paused=paused, stopping=stopping, recorded=recorded)
+    def show(self, frame: Frame) -> None:
+        """Take a new frame for the top line, and the room there is for the page."""
+        self._status.show(frame)
         text = page(self._box.size.width, self.size.height - self._status.size.height)
         if str(self._page.content) != str(text):
             self._page.update(text)
@@ -62,7 +55,7 @@ class HelpScreen(ModalScreen[None]):
 
 def page(width: int, height: int) -> Content:
     """Keys and panels, as far as there is room, and always how to close it."""
-    lines = [*_rows("Keys", KEYS, width), Content(), *_rows("Panels", _PANELS, width)]
+    lines = [*_rows("Keys", tuple((key.shown_as, key.help) for key in KEYS), width), Content(), *_rows("Panels", _PANELS, width)]
     if len(lines) + 1 > height > 0:
         lines = [*lines[: height - 2], Content.assemble(styled("… resize for more", "strong"))]
     return Content("\n").join([*lines, Content.assemble(styled("esc closes", "strong"))])

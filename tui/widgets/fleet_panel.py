@@ -1,12 +1,14 @@
 """How many replicas a peak needs, moving with what the user sets; the arithmetic is `core.fleet`'s."""
 
 import math
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.message import Message
 from textual.widgets import Input, Label, Static
 
 from core import fleet
@@ -58,6 +60,12 @@ class FleetPanel(Vertical, Titled):
     ALLOW_MAXIMIZE = True
     HELP = "type a peak; tab: share of what holds, by figures, ← →, mouse"
 
+    @dataclass
+    class Asked(Message):
+        """The user has set another fleet."""
+
+        ask: FleetAsk
+
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._knee = Knee()
@@ -99,8 +107,7 @@ class FleetPanel(Vertical, Titled):
     def on_input_changed(self, event: Input.Changed) -> None:
         """Another peak: every number moves at once."""
         event.stop()
-        self._ask = replace(self._ask, peak_rps=self._peak.rps)
-        self._redraw()
+        self._set(replace(self._ask, peak_rps=self._peak.rps))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Enter: on to the headroom."""
@@ -110,17 +117,17 @@ class FleetPanel(Vertical, Titled):
     def on_slider_changed(self, event: Slider.Changed) -> None:
         """Another headroom: every number moves at once."""
         event.stop()
-        self._ask = replace(self._ask, headroom=event.value)
-        self._redraw()
+        self._set(replace(self._ask, headroom=event.value))
 
     def take_focus(self) -> None:
         """To the peak, which is selected so that typing replaces it; tab goes on to the slider."""
         self._peak.focus()
 
-    @property
-    def ask(self) -> FleetAsk | None:
-        """What the fleet must carry, as the user left it; None before it is known what was configured."""
-        return self._ask if self._filled else None
+    def _set(self, ask: FleetAsk) -> None:
+        if ask != self._ask:
+            self._ask = ask
+            self.post_message(self.Asked(ask))
+            self._redraw()
 
     def _redraw(self) -> None:
         plan = fleet.plan(self._knee, self._ask, self._server)
