@@ -1,28 +1,34 @@
 """The screen as a program: wiring only. It polls views, hands frames to the screens, and passes keys and signals on."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path, PurePath
 from typing import ClassVar, Literal, Protocol
 
-from textual.app import App
-from textual.binding import Binding, BindingType
+from textual import actions
+from textual.app import App, SystemCommand
+from textual.binding import BindingType
 from textual.command import CommandPalette
 from textual.driver import Driver
 from textual.reactive import reactive
+from textual.screen import Screen
 
 from core.config import FleetAsk
 from core.errors import UserError
+from core.markdown import to_markdown
 from core.results import Answer
 from core.run.view import RunView
 from tui import keys
-from tui.frame import Frame, Playback
+from tui.frame import Frame, Playback, with_fleet
 from tui.screens.fleet import FleetScreen
 from tui.screens.help import HelpScreen
 from tui.screens.knee import KneeScreen
 from tui.screens.ramp import RampScreen
 from tui.screens.run_screen import RunScreen
-from tui.style import THEME, THEME_16, clean
+from tui.style import THEME, THEME_16, THEME_BLUE, clean
 from tui.widgets.fleet_panel import FleetPanel
 
 POLL_S = 0.25
@@ -35,7 +41,6 @@ HEIGHTS: list[tuple[int, str]] = [(0, "-squat"), (16, "-short"), (28, "-middle")
 """Classes that app.tcss lays the panels out by: from these columns and rows on."""
 Name = Literal["ramp", "knee", "fleet"]
 SEEK_STEPS = 20
-MODES: dict[Name, str] = {"ramp": "_default", "knee": "knee", "fleet": "fleet"}
 SCREENS: dict[Name, Callable[[], RunScreen]] = {"ramp": RampScreen, "knee": KneeScreen, "fleet": FleetScreen}
 
 
@@ -76,19 +81,17 @@ class Hands:
 
 class KneescopeApp(App[Answer | None]):
     """Shows a run. With `run` it also carries it, as a task in the same loop, and `hands` act on it; `player`: it is recorded.
-    `driver_class` None: textual's own.
+    `path`: of the run file, for the summary. `driver_class` None: textual's own.
 
     Returns the answer, or None when there is none yet. An exception of the run is shown, kept in `run_error`, and ends nothing.
     """
 
     TITLE = "kneescope"
-    CSS_PATH = "app.tcss"
+    DEFAULT_MODE = "ramp"
+    CSS_PATH: ClassVar[list[str | PurePath]] = ["app.tcss", "knee_fleet.tcss"]
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *keys.bindings(),
-        Binding("ctrl+c", "interrupt", show=False, priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings()]
 
     frozen: reactive[RunView | None] = reactive(None, bindings=True)
     """The view that is held still, or None while the panels are live."""
@@ -104,10 +107,11 @@ class KneescopeApp(App[Answer | None]):
         run: Callable[[], Awaitable[Answer]] | None = None,
         hands: Hands | None = None,
         player: Player | None = None,
+        path: str = "",
         driver_class: type[Driver] | None = None,
     ) -> None:
         super().__init__(driver_class=driver_class)
-        for theme in (THEME, THEME_16):
+        for theme in (THEME, THEME_BLUE, THEME_16):
             self.register_theme(theme)
         self.theme = THEME.name
         if self.no_color:  # textual 8.2.8 then paints its ANSI themes black on black
@@ -119,18 +123,14 @@ class KneescopeApp(App[Answer | None]):
         self._run = run
         self._hands = hands or Hands()
         self._player = player
+        self._path = path
         self._shown: Name = "ramp"
         self._run_screens: dict[Name, RunScreen] = {name: make() for name, make in SCREENS.items()}
-        for name, screen in self._run_screens.items():
-            if name != "ramp":
-                self.add_mode(name, lambda screen=screen: screen)  # type: ignore[misc]
+        for name in SCREENS:
+            self.add_mode(name, partial(self._run_screens.__getitem__, name))
         self._answered = False
         self._stop_asked = False
         self._leaving = False
-
-    def get_default_screen(self) -> RunScreen:
-        """The ramp screen; the others are modes beside it."""
-        return self._run_screens["ramp"]
 
     def on_mount(self) -> None:
         """Start the run, then look at it four times a second."""
@@ -159,13 +159,16 @@ class KneescopeApp(App[Answer | None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Typed text in the palette is no command; of the others those that mean something now."""
-        if action in keys.ACTIONS and isinstance(self.screen, CommandPalette):
+        if action in keys.TYPED and isinstance(self.screen, CommandPalette):
             return False
+        return self._means_something(action, parameters)
+
+    def _means_something(self, action: str, parameters: tuple[object, ...]) -> bool:
         match action:
             case "rate":
                 return self.phase == "hold" and self._hands.rate is not None
             case "end_step":
-                return self.phase not in (None, "hold") and self._hands.end_step is not None
+                return self.phase not in (None, "ramp", "hold") and self._hands.end_step is not None
             case "pause":
                 return self.running and self.frozen is None
             case "resume":
@@ -233,17 +236,13 @@ class KneescopeApp(App[Answer | None]):
         """Another screen of the same run."""
         if not isinstance(self.screen, HelpScreen | CommandPalette):
             self._shown = name
-            self.switch_mode(MODES[name])
+            self.switch_mode(name)
             self.refresh_bindings()
             self.call_after_refresh(self.look)
 
     def action_panel(self, number: int) -> None:
         """One panel of this screen alone, and back."""
         self._run_screens[self._shown].panel(number)
-
-    def action_interrupt(self) -> None:
-        """Ctrl-C: as `q`, and never refused, whatever is open; it is no character that somebody could be typing."""
-        self.action_leave()
 
     def action_leave(self) -> None:
         """While loading: stop the load, the second time leave. Without load: leave."""
@@ -252,15 +251,47 @@ class KneescopeApp(App[Answer | None]):
         else:
             self._leave()
 
+    def action_interrupt(self) -> None:
+        """Ctrl-C: as `q`, and never refused, whatever is open; it is no character that somebody could be typing."""
+        self.action_leave()
+
     async def action_quit(self) -> None:
         """Textual's own ways to quit (ctrl+q, palette) mean the same as `q`."""
         self.action_leave()
 
     def action_explain(self) -> None:
-        """Keys and panels on one page."""
+        """The panel that is looked at, and all keys."""
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen())
+            self.push_screen(HelpScreen(self._run_screens[self._shown].looked_at))
             self.call_after_refresh(self.look)
+
+    def action_copy(self) -> None:
+        """Put the summary of the run on the clipboard."""
+        self.copy_to_clipboard(to_markdown(with_fleet(self._source.view(), self.fleet_ask), self._path))
+        self.notify(
+            "The summary is copied, if the terminal lets programs do that; kneescope report RUN --format md prints it.",
+            markup=False,
+        )
+
+    def action_picture(self) -> None:
+        """Save this screen as a picture."""
+        name = f"kneescope-{self._shown}-{datetime.now():%Y%m%d-%H%M%S-%f}.svg"
+        try:
+            path = self.save_screenshot(name, str(Path.cwd()))
+        except OSError as error:
+            self.notify(f"No picture can be written into the current folder: {error.strerror}.", severity="error", markup=False)
+        else:
+            self.notify(f"This screen is saved as {path}.", markup=False)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: every command that means something now, and the themes."""
+        for key in keys.KEYS:
+            name, parameters = actions.parse(key.action)[1:]
+            if key.action != "interrupt" and self._means_something(name, parameters):
+                yield SystemCommand(
+                    key.short if name != "panel" else f"Zoom {parameters[0]}", key.help, partial(self.run_action, key.action)
+                )
+        yield SystemCommand("Theme", "other colours", self.action_change_theme)
 
     def _loading(self) -> bool:
         view = self._source.view()
@@ -297,6 +328,8 @@ class KneescopeApp(App[Answer | None]):
 
     def look(self) -> None:
         """Take the view of this moment and show it."""
+        if not self.screen_stack:  # the timer's last call, when the screens are being closed already
+            return
         live = self._source.view()
         if self.frozen is not None and self.frozen.answer is None and live.answer is not None:
             self.frozen = None
@@ -317,6 +350,8 @@ class KneescopeApp(App[Answer | None]):
     def _show_answer(self, live: RunView) -> None:
         """The moment a knee is known, the screen about it comes up, unless the user is busy elsewhere."""
         found = live.answer is not None and live.answer.knee.pass_rps is not None
+        if live.answer is not None and not self._answered and self._player is None:
+            self.bell()
         if found and not self._answered and self._shown == "ramp" and self.screen.maximized is None:
             self.action_look_at("knee")
         self._answered = live.answer is not None

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from core.config import FleetAsk
 from core.run.view import RunView
 
@@ -47,3 +49,10 @@ class Frame:
         if self.ask is not None:
             return self.ask
         return self.view.config.fleet if self.view.config else FleetAsk()
+
+
+def with_fleet(view: RunView, ask: FleetAsk | None) -> RunView:
+    """The view with the fleet that was asked for on the screen in place of the configured one; None: as it is."""
+    if ask is None or view.config is None or view.config.fleet == ask:
+        return view
+    return replace(view, config=replace(view.config, fleet=ask))

@@ -154,6 +154,13 @@ def _table() -> list[Option]:
         Option(FLEET, "--tp", "Tensor parallel size [default: as the server tells, else 1].", type=_COUNT),
         Option(FLEET, "--pp", "Pipeline parallel size, likewise.", type=_COUNT),
         Option(FLEET, "--dp", "Data parallel size, likewise.", type=_COUNT),
+        Option(
+            OUTPUT,
+            "--profile",
+            "File (TOML) with options, as the screen of `kneescope` alone saves it; what is given here wins. demo takes all but the"
+            " server's.",
+            metavar="FILE",
+        ),
         Option(OUTPUT, "--headless", "Lines instead of the screen, as without a terminal.", is_flag=True),
         Option(OUTPUT, "--json", "Write the result as JSON; - for stdout.", to="json_file", metavar="FILE|-"),
         Option(OUTPUT, "--out", "Run file to write [default: a new one in the user's state folder].", metavar="FILE"),

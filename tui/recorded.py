@@ -9,8 +9,8 @@ from core.errors import UserError
 from core.run import log as runs
 from core.run.replay import Replay
 from core.run.view import RunView
-from tui.frame import Playback
-from tui.live import hand_over, with_fleet
+from tui.frame import Playback, with_fleet
+from tui.live import hand_over
 from tui.results import JsonOut
 
 SPEEDS = (0.25, 64.0)
@@ -79,7 +79,7 @@ def show(run: str) -> None:
     from tui import display  # textual and plotext are loaded only when they are shown
 
     before = recorded.view()
-    view = with_fleet(before, asyncio.run(display.show(recorded, player=recorded)))
+    view = with_fleet(before, asyncio.run(display.show(recorded, player=recorded, path=str(recorded.path))))
     if view != before:
         hand_over(view, recorded.path, JsonOut(None), also_say=False)
 

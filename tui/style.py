@@ -42,6 +42,8 @@ THEME = Theme(
     panel="#22262e",
     variables={"footer-key-foreground": "#d7dae0", "footer-description-foreground": "#8b919d"},
 )
+THEME_BLUE = dataclasses.replace(THEME, name="kneescope-blue-orange", success="#56b4e9", error="#e69f00")
+"""Blue holds and orange breaks: the pair of Okabe and Ito's palette that every kind of colour blindness keeps apart."""
 # Terminals of 16 colours show the nearest of theirs, and to the tints that text takes the nearest is a grey.
 THEME_16 = dataclasses.replace(
     THEME, name="kneescope-16", variables={**THEME.variables, "text-success": "#55ff55", "text-error": "#ff5555"}

@@ -13,6 +13,7 @@ from core.results import Answer
 from tests.tui import samples
 from tests.tui.screen import Held, lines_of, settle, shown, text_of
 from tui.app import Hands, KneescopeApp
+from tui.keys import MOST_IN_FOOTER
 from tui.screens.help import HelpScreen
 
 
@@ -257,37 +258,47 @@ async def test_help_lists_keys_and_panels_on_one_page() -> None:
         await press(app, pilot, "question_mark")
         assert isinstance(app.screen, HelpScreen)
         text = text_of(app)
-        for word in ("stop the load at once", "ctrl+c", "space", "1 floor", "6 KV cache", "f fleet", "preemption"):
+        for word in ("stop the load at once", "ctrl+c", "space", "hold the panels still"):
             assert word in text
-        assert app.screen.query_one("#help").virtual_size.height <= 22
         assert "● LOADING" in lines_of(app)[0]
-        assert "esc closes" in text
-        assert "resize for more" not in text
+        assert "esc closes  ↑ ↓ for more" in text
+        await press(app, pilot, "end")
+        for word in ("1 attainment floor", "6 KV cache", "explains each number"):
+            assert word in text_of(app)
         await press(app, pilot, "escape")
         assert "attainment floor" in text_of(app)
 
 
-async def test_help_that_is_cut_says_so_and_wraps_under_its_words() -> None:
+@pytest.mark.parametrize("way", [("5",), ("tab", "tab", "tab", "tab", "tab")])
+async def test_a_panel_that_is_looked_at_is_explained_first(way: tuple[str, ...]) -> None:
+    async with shown(samples.mid_step(), (120, 36)) as (app, pilot, _):
+        await press(app, pilot, *way, "question_mark")
+        rows = lines_of(app)
+        assert rows[1].strip().startswith(("5 queue: does work pile up?", "7 rate", "4 TPOT"))
+        assert "what" not in rows[0]
+
+
+async def test_help_wraps_under_its_words_and_follows_the_load() -> None:
     async with shown(samples.mid_step(), (60, 16)) as (app, pilot, held):
         await press(app, pilot, "question_mark")
         rows = lines_of(app)
-        assert rows[-2].split() == ["…", "resize", "for", "more"]
-        assert rows[-1].strip() == "esc closes"
+        assert rows[-1].strip() == "esc closes  ↑ ↓ for more"
         at = next(y for y, row in enumerate(rows) if "q, ctrl+c" in row)
-        assert rows[at + 1].index("without load") == rows[at].index("while loading")
+        assert rows[at + 1].index("leave; without") == rows[at].index("while loading")
         held.now = samples.failing()
         await settle(app, pilot)
         assert "◑ DRAINING" in lines_of(app)[0]
 
 
-async def test_the_footer_fits_and_has_at_most_seven_keys() -> None:
+@pytest.mark.parametrize("width", [60, 80, 120])
+async def test_the_footer_fits_and_has_at_most_seven_keys(width: int) -> None:
     fake = FakeRun()
-    for width in (60, 80, 120):
-        async with shown(samples.mid_step(), (width, 36), run=fake.run, hands=Hands(stop=fake.stop)) as (app, _, _):
-            footer = lines_of(app)[-1]
-            for key in ("space Pause", "x Stop load", "1-6 Zoom", "f Fleet", "? Help", "q Quit"):
-                assert key in footer
-            assert len(app.screen.query("FooterKey")) <= 7
+    hands = Hands(stop=fake.stop, end_step=lambda: None)
+    async with shown(samples.mid_step(), (width, 36), run=fake.run, hands=hands) as (app, _, _):
+        footer = lines_of(app)[-1]
+        for key in ("space Pause", "n End step", "x Stop load", "1-7 Zoom", "? Explain", "q Quit"):
+            assert key in footer
+        assert len(app.screen.query("FooterKey")) <= MOST_IN_FOOTER
 
 
 @pytest.mark.parametrize("no_color", [False, True])

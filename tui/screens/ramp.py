@@ -14,7 +14,9 @@ from tui.widgets.ladder import Ladder
 from tui.widgets.plot_view import PlotPanel
 from tui.widgets.sparks import Sparks
 
-_PLOTS = {"ttft": faces.ttft, "tpot": faces.tpot, "queue": faces.queue, "kv": faces.kv}
+_PLOTS = {"ttft": faces.ttft, "tpot": faces.tpot, "queue": faces.queue, "kv": faces.kv, "rate": faces.rate}
+_PLACES = ("ttft", "tpot", "rate", "queue", "kv")
+_OF_THE_SERVER = ("queue", "kv")
 
 
 class RampScreen(RunScreen):
@@ -30,7 +32,8 @@ class RampScreen(RunScreen):
 
     def body(self) -> Iterable[Widget]:
         """One grid, laid out by size."""
-        yield Container(self._floor, self._ladder, *self._plots.values(), self._sparks, id="panels")
+        plots = [self._plots[name] for name in _PLACES]
+        yield Container(self._floor, self._ladder, *plots, self._sparks, id="panels")
 
     def draw(self, frame: Frame) -> None:
         """Show the view in every panel."""
@@ -41,3 +44,5 @@ class RampScreen(RunScreen):
         self._sparks.show(view)
         for name, face in _PLOTS.items():
             self._plots[name].show_face(face(view))
+        for name in _OF_THE_SERVER:
+            self._plots[name].set_class(faces.stale(view), "-stale")

@@ -9,10 +9,12 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from tui.frame import Frame
 from tui.style import STYLES
+from tui.widgets.key_footer import KeyFooter
+from tui.widgets.plot_view import Titled
 from tui.widgets.status import EventLine, HeaderLine, StatusStrip, too_small
 
 
@@ -41,11 +43,13 @@ class RunScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield Vertical(self._header, self._status, self._banner, id="top")
         yield from self.body()
-        yield Vertical(self._event, Footer(compact=True), id="bottom")
+        yield Vertical(self._event, KeyFooter(compact=True), id="bottom")
         yield self._too_small
 
     def show(self, frame: Frame) -> None:
         """Take a frame; the lines at the top and the bottom follow the live view, the body only what has changed."""
+        if not self.is_mounted:  # the first time that it is looked at; the next frame is there in a moment
+            return
         self._header.show(frame.live)
         self._status.show(frame)
         self._event.show(frame.live)
@@ -61,6 +65,15 @@ class RunScreen(Screen[None]):
         """Put a sentence above the panels, to stay there; literal text."""
         self._banner.update(Content.styled(text, STYLES["breaks"]))
         self._banner.display = True
+
+    @property
+    def looked_at(self) -> Titled | None:
+        """The panel that is maximised or has the focus."""
+        if isinstance(self.maximized, Titled):
+            return self.maximized
+        focused = self.focused
+        within = [] if focused is None else [focused, *focused.ancestors]
+        return next((widget for widget in within if isinstance(widget, Titled)), None)
 
     def panel(self, number: int) -> None:
         """Maximise a panel, or restore when it is the one that is maximised."""
