@@ -28,7 +28,7 @@ from tui.screens.help import HelpScreen
 from tui.screens.knee import KneeScreen
 from tui.screens.ramp import RampScreen
 from tui.screens.run_screen import RunScreen
-from tui.style import THEME, THEME_16, THEME_BLUE, clean
+from tui.style import THEME_16, clean, set_up_themes
 from tui.widgets.fleet_panel import FleetPanel
 
 POLL_S = 0.25
@@ -111,12 +111,7 @@ class KneescopeApp(App[Answer | None]):
         driver_class: type[Driver] | None = None,
     ) -> None:
         super().__init__(driver_class=driver_class)
-        for theme in (THEME, THEME_BLUE, THEME_16):
-            self.register_theme(theme)
-        self.theme = THEME.name
-        if self.no_color:  # textual 8.2.8 then paints its ANSI themes black on black
-            for name in [theme.name for theme in self.available_themes.values() if theme.ansi]:
-                self.unregister_theme(name)
+        set_up_themes(self)
         self.run_error: Exception | None = None
         self.fleet_ask: FleetAsk | None = None
         self._source = source

@@ -14,7 +14,7 @@ from core import __version__
 from core.errors import UserError
 from tui import profiles
 from tui.inputs import api_key, read_port, read_server
-from tui.options import Given, Reads, SectionedCommand, build, preflight_options, run_options
+from tui.options import Given, Reads, SectionedCommand, build, preflight_options, run_options, symbols_option
 from tui.results import say, say_if_heard, silence
 from tui.signals import INTERRUPTED, NO_ANSWER, SIGNALS, interrupt_on_terminate
 from tui.terminal import plain, plug_closed_streams, why_no_screen
@@ -83,7 +83,7 @@ def _refuse(what: str | click.ClickException, code: int) -> int:
     return code
 
 
-@click.group(cls=Kneescope, invoke_without_command=True, context_settings=_SETTINGS)
+@click.group(cls=Kneescope, invoke_without_command=True, context_settings=_SETTINGS, params=[symbols_option()])
 @click.version_option(__version__, prog_name="kneescope", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(context: click.Context) -> int:
@@ -194,7 +194,7 @@ def preflight(url: str, **options: Any) -> int:
     return live.preflight(config, key, given.json_file)
 
 
-@cli.command("open")
+@cli.command("open", params=[symbols_option()])
 @click.argument("run")
 def open_(run: str) -> int:
     """Show a recorded run on the screen. RUN is the path of a run file, or last."""
@@ -210,11 +210,19 @@ def open_(run: str) -> int:
 @cli.command()
 @click.argument("run")
 @click.option("--json", "json_file", metavar="FILE|-", help="Write the result as JSON; - for stdout.")
-def report(run: str, json_file: str | None) -> int:
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["text", "md"]),
+    default="text",
+    show_default=True,
+    help="What is printed: the verdict as text, or a summary in Markdown, to be pasted into an incident.",
+)
+def report(run: str, json_file: str | None, kind: str) -> int:
     """Print the verdict of a recorded run, finished or not. RUN is the path of a run file, or last."""
     from tui.recorded import report as print_report
 
-    print_report(run, json_file)
+    print_report(run, json_file, kind)
     return 0
 
 

@@ -22,7 +22,7 @@ from tui.screens.connect import ConnectScreen, Shown
 from tui.screens.save_profile import SaveProfile
 from tui.settings import FIELDS, MORE, Asked, Wrong, fields_of, placeholders, read, sketch
 from tui.signals import NO_ANSWER
-from tui.style import CHECKS, THEME, THEME_16, Mark
+from tui.style import CHECKS, THEME_16, Mark, set_up_themes
 from tui.widgets.form import Form
 from tui.words import Texts
 
@@ -62,12 +62,7 @@ class ConnectApp(App[Asked]):
         driver_class: type[Driver] | None = None,
     ) -> None:
         super().__init__(driver_class=driver_class)
-        for theme in (THEME, THEME_16):
-            self.register_theme(theme)
-        self.theme = THEME.name
-        if self.no_color:  # textual 8.2.8 then paints its ANSI themes black on black
-            for name in [theme.name for theme in self.available_themes.values() if theme.ansi]:
-                self.unregister_theme(name)
+        set_up_themes(self)
         self._environ = environ
         self._makes = makes
         self._lists = lists

@@ -5,8 +5,8 @@ import os
 import select
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
@@ -74,14 +74,16 @@ async def carried(
 class StderrDriver(LinuxDriver):
     """Takes the size from the terminal that is drawn to: textual 8.2.8 asks stdout, which may be a pipe or a file.
 
-    All that is written goes through `TABLE`, which puts other characters in the place of those that a terminal lacks.
+    All that is written goes through a table that puts other characters in the place of those that a terminal lacks.
     """
 
-    TABLE: ClassVar[Mapping[int, str]] = {}
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self._stand_ins = symbols.table(symbols.in_use())
 
     def write(self, data: str) -> None:
         """Hand the text on, in the symbols that were asked for."""
-        super().write(data.translate(self.TABLE) if self.TABLE else data)
+        super().write(data.translate(self._stand_ins) if self._stand_ins else data)
 
     def _get_terminal_size(self) -> tuple[int, int]:
         try:
@@ -89,11 +91,6 @@ class StderrDriver(LinuxDriver):
         except OSError:
             width = height = 0
         return (width, height) if width and height else super()._get_terminal_size()
-
-
-def use_symbols(choice: symbols.Symbols) -> None:
-    """From now on screens are written in these symbols."""
-    StderrDriver.TABLE = symbols.table(choice)
 
 
 def _watch_terminal(signals: TwoStage) -> threading.Event:

@@ -74,6 +74,8 @@ def bindings() -> Iterator[Binding]:
 def in_footer(active: Iterable[str]) -> list[Key]:
     """Of the actions that mean something now the most important ones, and of those the most important first."""
     able = set(active)
+    if "play" in able:  # in a recording the other screens and the way through it matter more
+        able -= {"panel(1)"}
     ranked = sorted((key.rank, at) for at, key in enumerate(KEYS) if key.rank is not None and key.action in able)
     return [KEYS[at] for _, at in ranked[: MOST_IN_FOOTER - 1]]
 

@@ -161,7 +161,7 @@ async def _watch(session: Session, path: Path, given: Given) -> FleetAsk | None:
             say_if_heard(f"run file  {path}")
         await _lines(session, given.quiet)
         return None
-    return await _screen(session)
+    return await _screen(session, path)
 
 
 def code_of(view: RunView) -> int:
@@ -233,13 +233,13 @@ async def _lines(session: Session, quiet: bool) -> None:
             await headless.follow(session.run(), lambda: printer.feed(live.view()), say, session.stop)
 
 
-async def _screen(session: Session) -> FleetAsk | None:
+async def _screen(session: Session, path: Path) -> FleetAsk | None:
     from tui import display  # textual and plotext are loaded only when they are shown
     from tui.app import Hands
 
     live = Live(session)
     hands = Hands(stop=session.stop, rate=session.change_rate)
-    return await display.show(live, run=live.run, hands=hands, end=live.end)
+    return await display.show(live, run=live.run, hands=hands, end=live.end, path=str(path))
 
 
 def _drop_empty(path: Path) -> None:

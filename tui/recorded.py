@@ -6,12 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from core.errors import UserError
+from core.markdown import to_markdown
 from core.run import log as runs
 from core.run.replay import Replay
 from core.run.view import RunView
 from tui.frame import Playback, with_fleet
 from tui.live import hand_over
-from tui.results import JsonOut
+from tui.results import JsonOut, emit
 
 SPEEDS = (0.25, 64.0)
 """A run of an hour is through in a minute; slower than a quarter nothing more is to be seen."""
@@ -84,11 +85,14 @@ def show(run: str) -> None:
         hand_over(view, recorded.path, JsonOut(None), also_say=False)
 
 
-def report(run: str, json_file: str | None) -> None:
-    """The verdict on stdout, or the JSON where it was asked for."""
+def report(run: str, json_file: str | None, kind: str = "text") -> None:
+    """The verdict on stdout, or the JSON where it was asked for. `kind`: text, or md for a summary in Markdown."""
     out = JsonOut(json_file)
     try:
         recorded = Recorded(run)
+        if kind == "md" and json_file is None:
+            emit(to_markdown(recorded.view(), str(recorded.path)))
+            return
         hand_over(recorded.view(), recorded.path, out, also_say=False)
     finally:
         out.withdraw()

@@ -46,6 +46,20 @@ _ASCII = {
 }
 
 
+_in_use: Symbols = "braille"
+
+
+def use(choice: Symbols) -> None:
+    """From now on screens are written in these."""
+    global _in_use
+    _in_use = choice
+
+
+def in_use() -> Symbols:
+    """What screens are written in."""
+    return _in_use
+
+
 def table(symbols: Symbols) -> dict[int, str]:
     """For `str.translate`: empty where all characters may stay."""
     if symbols == "braille":

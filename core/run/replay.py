@@ -17,7 +17,7 @@ class Replay:
     """The events of a run, in the order in which they were logged, and a state that follows the moment that is asked for."""
 
     def __init__(self, events: Iterable[Event]) -> None:
-        """At least one event. What is stamped before its predecessor in the log counts as of that one's time: it was known no sooner."""
+        """At least one event. What is stamped before its predecessor in the log counts as of that one's time."""
         self._events = list(events)
         self._known_at = list(accumulate((time_of(event) for event in self._events), max))
         self._every = max(1, len(self._events) // CHECKPOINTS)

@@ -356,4 +356,5 @@ class StandingStill:
 
 async def never() -> Answer:
     """A run that does not end."""
-    return await asyncio.get_running_loop().create_future()
+    forever: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    return await forever
