@@ -225,15 +225,18 @@ class Safety(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetAsk(msgspec.Struct, frozen=True, kw_only=True):
-    """What the fleet must carry. tp, pp, dp None means: as the server tells, else 1 and said."""
+    """What the fleet must carry. tp, pp, dp None means: as the server tells, else 1 and said. `cost_per_gpu_h`: in any currency."""
 
     peak_rps: float | None = None
     headroom: float = 0.7
     tp: int | None = None
     pp: int | None = None
     dp: int | None = None
+    cost_per_gpu_h: float | None = None
 
     def __post_init__(self) -> None:
+        if self.cost_per_gpu_h is not None:
+            require_positive(self.cost_per_gpu_h, "cost")
         if self.peak_rps is not None:
             require_positive(self.peak_rps, "--peak-rps")
             if self.peak_rps > HIGHEST_PEAK_RPS:

@@ -238,7 +238,7 @@ def _passed(view: RunView, answer: Answer) -> str:
     if knee.pass_rps is None:
         return "no rate was seen to hold"
     n = knee.pass_repeats
-    floors = [_share(step, view) for step in view.steps if step.rate_rps == knee.pass_rps and step.verdict == "pass"]
+    floors = [floor_words(step, view) for step in view.steps if step.rate_rps == knee.pass_rps and step.verdict == "pass"]
     return f"{rate_text(knee.pass_rps)}, {n} of {n} repeats passed" + (f", floor {floors[-1]}" if floors else "")
 
 
@@ -254,7 +254,7 @@ def _list_table(view: RunView) -> list[str]:
         worst = [_largest(values) for values in zip(*((r.ttft_s.p95, r.tpot_s.p95, r.e2e_s.p95) for r in judged), strict=True)]
         p95 = "".join(f"{'-' if value is None else duration(value):<10}" for value in worst or [None] * 3)
         served = f"{min(repeat.served_rps for repeat in judged):.3g}" if judged else "-"
-        rows.append(f"  {rate_number(step.rate_rps):>12}  {step.verdict:<10}{passed:<8}{_share(step, view):<15}{p95}{served}")
+        rows.append(f"  {rate_number(step.rate_rps):>12}  {step.verdict:<10}{passed:<8}{floor_words(step, view):<15}{p95}{served}")
     return rows
 
 
@@ -314,12 +314,12 @@ def _steps_table(view: RunView) -> list[str]:
         return []
     lines = ["Steps:"]
     for step in view.steps:
-        head = f"  {rate_text(step.rate_rps):>17}  {step.phase:<8}{step.verdict:<10}{_share(step, view):<17}"
+        head = f"  {rate_text(step.rate_rps):>17}  {step.phase:<8}{step.verdict:<10}{floor_words(step, view):<17}"
         lines += textwrap.wrap(head + step.reason, WIDTH, subsequent_indent=" " * len(head), drop_whitespace=True) or [head]
     return lines
 
 
-def _share(step: StepResult, view: RunView) -> str:
+def floor_words(step: StepResult, view: RunView) -> str:
     """A step's floor as far as it is certain: of a step that was cut short only one end is known."""
     if step.floor is None:
         return "-"

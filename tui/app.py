@@ -1,22 +1,35 @@
-"""The screen as a program: wiring only. It polls views, hands them to the screen, and passes keys and signals on."""
+"""The screen as a program: wiring only. It polls views, hands frames to the screens, and passes keys and signals on."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import ClassVar, Protocol
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path, PurePath
+from typing import ClassVar, Literal, Protocol
 
-from textual.app import App
-from textual.binding import Binding, BindingType
+from textual import actions
+from textual.app import App, SystemCommand
+from textual.binding import BindingType
 from textual.command import CommandPalette
 from textual.driver import Driver
 from textual.reactive import reactive
+from textual.screen import Screen
 
 from core.config import FleetAsk
 from core.errors import UserError
+from core.markdown import to_markdown
 from core.results import Answer
 from core.run.view import RunView
+from tui import keys
+from tui.frame import Frame, Playback, with_fleet
+from tui.screens.fleet import FleetScreen
 from tui.screens.help import HelpScreen
+from tui.screens.knee import KneeScreen
 from tui.screens.ramp import RampScreen
-from tui.style import THEME, THEME_16, clean
+from tui.screens.run_screen import RunScreen
+from tui.style import THEME_16, clean, set_up_themes
+from tui.widgets.fleet_panel import FleetPanel
 
 POLL_S = 0.25
 LEAVE_S = 2.0
@@ -26,6 +39,9 @@ RATE_STEP = 1.1
 WIDTHS: list[tuple[int, str]] = [(0, "-cramped"), (60, "-narrow"), (100, "-broad"), (160, "-wide")]
 HEIGHTS: list[tuple[int, str]] = [(0, "-squat"), (16, "-short"), (28, "-middle"), (44, "-tall")]
 """Classes that app.tcss lays the panels out by: from these columns and rows on."""
+Name = Literal["ramp", "knee", "fleet"]
+SEEK_STEPS = 20
+SCREENS: dict[Name, Callable[[], RunScreen]] = {"ramp": RampScreen, "knee": KneeScreen, "fleet": FleetScreen}
 
 
 class Source(Protocol):
@@ -34,73 +50,82 @@ class Source(Protocol):
     def view(self) -> RunView: ...
 
 
+class Player(Source, Protocol):
+    """A recorded run: a source whose moment the user chooses."""
+
+    @property
+    def playback(self) -> Playback: ...
+
+    def play(self) -> None:
+        """Play on, or from the beginning when it stands at the end."""
+
+    def hold(self) -> None:
+        """Stand still."""
+
+    def seek(self, at_s: float) -> None:
+        """Go to a moment, in seconds since the run began; beyond its ends is at them."""
+
+    def faster(self, factor: float) -> None:
+        """Multiply the speed, within limits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hands:
+    """What a user can do to a live run: `stop` ends its load at once, `rate` multiplies the rate that is held, `end_step` ends the
+    step that runs, unjudged."""
+
+    stop: Callable[[], None] | None = None
+    rate: Callable[[float], object] | None = None
+    end_step: Callable[[], object] | None = None
+
+
 class KneescopeApp(App[Answer | None]):
-    """Shows a run. With `run` it also carries it, as a task in the same loop; `on_stop` must end its load at once, and
-    `on_rate` multiply the rate that is held. `recorded`: all that `source` tells is past. `driver_class` None: textual's own.
+    """Shows a run. With `run` it also carries it, as a task in the same loop, and `hands` act on it; `player`: it is recorded.
+    `path`: of the run file, for the summary. `driver_class` None: textual's own.
 
     Returns the answer, or None when there is none yet. An exception of the run is shown, kept in `run_error`, and ends nothing.
     """
 
     TITLE = "kneescope"
-    CSS_PATH = "app.tcss"
+    DEFAULT_MODE = "ramp"
+    CSS_PATH: ClassVar[list[str | PurePath]] = ["app.tcss", "knee_fleet.tcss"]
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "pause", "Pause view"),
-        Binding("space", "resume", "Resume"),
-        Binding("x", "stop_load", "Stop load", priority=True),
-        Binding("plus", "rate(1)", "Rate", key_display="+ -"),
-        Binding("minus", "rate(-1)", show=False),
-        Binding("1", "screen.panel(1)", "Zoom", key_display="1-6"),
-        *(Binding(str(n), f"screen.panel({n})", show=False) for n in range(2, 7)),
-        Binding("f", "screen.fleet", "Fleet"),
-        Binding("question_mark", "explain", "Help", key_display="?"),
-        Binding("q", "leave", "Quit", priority=True),
-        Binding("ctrl+c", "interrupt", show=False, priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings()]
 
     frozen: reactive[RunView | None] = reactive(None, bindings=True)
     """The view that is held still, or None while the panels are live."""
     running: reactive[bool] = reactive(False, bindings=True)
     """Whether the run's task is alive."""
-    holding: reactive[bool] = reactive(False, bindings=True)
-    """Whether a rate is held now, which the user may change."""
+    phase: reactive[str | None] = reactive(None, bindings=True)
+    """What the step that runs is for; None between steps and when the load is to stop."""
 
     def __init__(
         self,
         source: Source,
         *,
         run: Callable[[], Awaitable[Answer]] | None = None,
-        on_stop: Callable[[], None] | None = None,
-        on_rate: Callable[[float], object] | None = None,
-        recorded: bool = False,
+        hands: Hands | None = None,
+        player: Player | None = None,
+        path: str = "",
         driver_class: type[Driver] | None = None,
     ) -> None:
         super().__init__(driver_class=driver_class)
-        for theme in (THEME, THEME_16):
-            self.register_theme(theme)
-        self.theme = THEME.name
-        if self.no_color:  # textual 8.2.8 then paints its ANSI themes black on black
-            for name in [theme.name for theme in self.available_themes.values() if theme.ansi]:
-                self.unregister_theme(name)
+        set_up_themes(self)
         self.run_error: Exception | None = None
+        self.fleet_ask: FleetAsk | None = None
         self._source = source
         self._run = run
-        self._on_stop = on_stop
-        self._on_rate = on_rate
-        self._recorded = recorded
-        self._ramp = RampScreen()
+        self._hands = hands or Hands()
+        self._player = player
+        self._path = path
+        self._shown: Name = "ramp"
+        self._run_screens: dict[Name, RunScreen] = {name: make() for name, make in SCREENS.items()}
+        for name in SCREENS:
+            self.add_mode(name, partial(self._run_screens.__getitem__, name))
+        self._answered = False
         self._stop_asked = False
         self._leaving = False
-
-    def get_default_screen(self) -> RampScreen:
-        """The ramp screen."""
-        return self._ramp
-
-    @property
-    def fleet_ask(self) -> FleetAsk | None:
-        """The fleet that was asked for, as the user left it; None before there was a view with one."""
-        return self._ramp.fleet_ask
 
     def on_mount(self) -> None:
         """Start the run, then look at it four times a second."""
@@ -116,6 +141,11 @@ class KneescopeApp(App[Answer | None]):
         """Text that depends on the size follows it at once."""
         self.call_after_refresh(self.look)
 
+    def on_fleet_panel_asked(self, event: FleetPanel.Asked) -> None:
+        """The user has set another fleet: every screen sizes by it from now on."""
+        self.fleet_ask = event.ask
+        self.look()
+
     def request_stop(self, leave: bool) -> None:
         """For signal handlers in this loop: end the load at once, and leave when the run has ended."""
         self.action_stop_load()
@@ -123,16 +153,31 @@ class KneescopeApp(App[Answer | None]):
             self._leave()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Typed text in the palette is no command; pause or resume, whichever applies."""
-        if action in ("stop_load", "leave", "pause", "resume", "explain", "rate") and isinstance(self.screen, CommandPalette):
+        """Typed text in the palette is no command; of the others those that mean something now."""
+        if action in keys.TYPED and isinstance(self.screen, CommandPalette):
             return False
-        if action == "rate":
-            return self.holding and self._on_rate is not None
-        if action == "pause":
-            return self.running and self.frozen is None
-        if action == "resume":
-            return self.frozen is not None
-        return self.running if action == "stop_load" else True
+        return self._means_something(action, parameters)
+
+    def _means_something(self, action: str, parameters: tuple[object, ...]) -> bool:
+        match action:
+            case "rate":
+                return self.phase == "hold" and self._hands.rate is not None
+            case "end_step":
+                return self.phase not in (None, "ramp", "hold") and self._hands.end_step is not None
+            case "pause":
+                return self.running and self.frozen is None
+            case "resume":
+                return self.frozen is not None
+            case "play" | "seek" | "speed":
+                return self._player is not None
+            case "stop_load":
+                return self.running
+            case "look_at":
+                return parameters[0] != self._shown
+            case "panel":
+                return len(self._run_screens[self._shown].PANELS) >= int(str(parameters[0]))
+            case _:
+                return True
 
     def action_pause(self) -> None:
         """Hold the panels still; the load goes on."""
@@ -147,19 +192,52 @@ class KneescopeApp(App[Answer | None]):
     def action_stop_load(self) -> None:
         """End the load at once and stay, with what is finished; a view that was held would hide that end."""
         self._stop_asked, self.frozen = True, None
-        if self._on_stop is not None:
-            self._on_stop()
+        if self._hands.stop is not None:
+            self._hands.stop()
+        self.look()
+
+    def action_end_step(self) -> None:
+        """End the step that runs, unjudged."""
+        if self._hands.end_step is not None:
+            self._hands.end_step()
         self.look()
 
     def action_rate(self, steps: int) -> None:
         """Raise the rate that is held by 10 %, or take that back."""
-        if self._on_rate is not None:
-            self._on_rate(RATE_STEP**steps)
+        if self._hands.rate is not None:
+            self._hands.rate(RATE_STEP**steps)
         self.look()
 
-    def action_interrupt(self) -> None:
-        """Ctrl-C: as `q`, and never refused, whatever is open; it is no character that somebody could be typing."""
-        self.action_leave()
+    def action_play(self) -> None:
+        """Play a recorded run, or hold it."""
+        if self._player is not None:
+            (self._player.hold if self._player.playback.playing else self._player.play)()
+        self.look()
+
+    def action_seek(self, steps: int) -> None:
+        """Through a recorded run by twentieths of it."""
+        if self._player is not None:
+            at = self._player.playback
+            self._player.seek(at.at_s + steps * at.length_s / SEEK_STEPS)
+        self.look()
+
+    def action_speed(self, steps: int) -> None:
+        """Double or halve the speed of a recorded run."""
+        if self._player is not None:
+            self._player.faster(2.0**steps)
+        self.look()
+
+    def action_look_at(self, name: Name) -> None:
+        """Another screen of the same run."""
+        if not isinstance(self.screen, HelpScreen | CommandPalette):
+            self._shown = name
+            self.switch_mode(name)
+            self.refresh_bindings()
+            self.call_after_refresh(self.look)
+
+    def action_panel(self, number: int) -> None:
+        """One panel of this screen alone, and back."""
+        self._run_screens[self._shown].panel(number)
 
     def action_leave(self) -> None:
         """While loading: stop the load, the second time leave. Without load: leave."""
@@ -168,15 +246,47 @@ class KneescopeApp(App[Answer | None]):
         else:
             self._leave()
 
+    def action_interrupt(self) -> None:
+        """Ctrl-C: as `q`, and never refused, whatever is open; it is no character that somebody could be typing."""
+        self.action_leave()
+
     async def action_quit(self) -> None:
         """Textual's own ways to quit (ctrl+q, palette) mean the same as `q`."""
         self.action_leave()
 
     def action_explain(self) -> None:
-        """Keys and panels on one page."""
+        """The panel that is looked at, and all keys."""
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen())
+            self.push_screen(HelpScreen(self._run_screens[self._shown].looked_at))
             self.call_after_refresh(self.look)
+
+    def action_copy(self) -> None:
+        """Put the summary of the run on the clipboard."""
+        self.copy_to_clipboard(to_markdown(with_fleet(self._source.view(), self.fleet_ask), self._path))
+        self.notify(
+            "The summary is copied, if the terminal lets programs do that; kneescope report RUN --format md prints it.",
+            markup=False,
+        )
+
+    def action_picture(self) -> None:
+        """Save this screen as a picture."""
+        name = f"kneescope-{self._shown}-{datetime.now():%Y%m%d-%H%M%S-%f}.svg"
+        try:
+            path = self.save_screenshot(name, str(Path.cwd()))
+        except OSError as error:
+            self.notify(f"No picture can be written into the current folder: {error.strerror}.", severity="error", markup=False)
+        else:
+            self.notify(f"This screen is saved as {path}.", markup=False)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: every command that means something now, and the themes."""
+        for key in keys.KEYS:
+            name, parameters = actions.parse(key.action)[1:]
+            if key.action != "interrupt" and self._means_something(name, parameters):
+                yield SystemCommand(
+                    key.short if name != "panel" else f"Zoom {parameters[0]}", key.help, partial(self.run_action, key.action)
+                )
+        yield SystemCommand("Theme", "other colours", self.action_change_theme)
 
     def _loading(self) -> bool:
         view = self._source.view()
@@ -200,10 +310,11 @@ class KneescopeApp(App[Answer | None]):
             raise
         except Exception as error:  # of whatever kind: the results so far stay on the screen, and the load must end
             self.run_error = error
-            if self._on_stop is not None:
-                self._on_stop()
+            if self._hands.stop is not None:
+                self._hands.stop()
             text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-            self._ramp.say(f"✘ The run broke off: {clean(text)} What is finished is kept.")
+            for screen in self._run_screens.values():
+                screen.say(f"✘ The run broke off: {clean(text)} What is finished is kept.")
         finally:
             self.running = False
         self.look()
@@ -212,11 +323,30 @@ class KneescopeApp(App[Answer | None]):
 
     def look(self) -> None:
         """Take the view of this moment and show it."""
+        if not self.screen_stack:  # the timer's last call, when the screens are being closed already
+            return
         live = self._source.view()
         if self.frozen is not None and self.frozen.answer is None and live.answer is not None:
             self.frozen = None
-        paused, stopping = self.frozen is not None, self._stop_asked and self.running
-        self._ramp.show(self.frozen or live, live, paused=paused, stopping=stopping, recorded=self._recorded)
+        frame = Frame(
+            view=self.frozen or live,
+            live=live,
+            paused=self.frozen is not None,
+            stopping=self._stop_asked and self.running,
+            playback=self._player.playback if self._player is not None else None,
+            ask=self.fleet_ask,
+        )
+        self._run_screens[self._shown].show(frame)
         if isinstance(self.screen, HelpScreen):
-            self.screen.show(live, paused=paused, stopping=stopping, recorded=self._recorded)
-        self.holding = self.running and live.current is not None and live.current.phase == "hold" and not self._stop_asked
+            self.screen.show(frame)
+        self.phase = live.current.phase if live.current is not None and self.running and not self._stop_asked else None
+        self._show_answer(live)
+
+    def _show_answer(self, live: RunView) -> None:
+        """The moment a knee is known, the screen about it comes up, unless the user is busy elsewhere."""
+        found = live.answer is not None and live.answer.knee.pass_rps is not None
+        if live.answer is not None and not self._answered and self._player is None:
+            self.bell()
+        if found and not self._answered and self._shown == "ramp" and self.screen.maximized is None:
+            self.action_look_at("knee")
+        self._answered = live.answer is not None

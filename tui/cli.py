@@ -1,30 +1,27 @@
 """The command line: commands, their arguments and exit codes. What a command runs is imported only when it runs."""
 
 import os
-import shlex
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
 from core import __version__
 from core.errors import UserError
+from tui import profiles
 from tui.inputs import api_key, read_port, read_server
-from tui.options import Given, Reads, SectionedCommand, build, preflight_options, run_options
+from tui.options import Given, Reads, SectionedCommand, build, preflight_options, run_options, symbols_option
 from tui.results import say, say_if_heard, silence
 from tui.signals import INTERRUPTED, NO_ANSWER, SIGNALS, interrupt_on_terminate
 from tui.terminal import plain, plug_closed_streams, why_no_screen
+from tui.words import key_refused, logged
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 _SERVER = Reads("url", read_server)
-_KEY_OPTIONS = {"--api-key", "--apikey", "--key", "--token"}
-_KEY_REFUSED = (
-    "{}: no option takes a key, because process lists and shell histories show it; put it into a file and give"
-    " --api-key-file FILE, or set the variable KNEESCOPE_API_KEY."
-)
 
 
 class Kneescope(click.Group):
@@ -52,21 +49,6 @@ class Kneescope(click.Group):
         sys.exit(_exit_code(command))
 
 
-def logged(argv: Sequence[str]) -> str:
-    """The command line as it may be written down: without the text of `--between`, which may hold a secret."""
-    words, hidden = ["kneescope"], False
-    for word in argv:
-        name, equals, _ = word.partition("=")
-        if hidden:
-            words.append("'...'")
-        elif name == "--between" and equals:
-            words += [name, "'...'"]
-        else:
-            words.append(shlex.quote(word))
-        hidden = word == "--between" and not hidden
-    return " ".join(words)
-
-
 def _exit_code(command: Callable[[], Any]) -> int:
     try:
         return int(command() or 0)
@@ -74,10 +56,9 @@ def _exit_code(command: Callable[[], Any]) -> int:
         return end.exit_code
     except UserError as error:
         return _refuse(f"Error: {error}", error.exit_code)
-    except click.NoSuchOption as error:
-        if error.option_name in _KEY_OPTIONS:
-            return _refuse(f"Error: {_KEY_REFUSED.format(error.option_name)}", error.exit_code)
-        return _refuse(error, error.exit_code)
+    except click.UsageError as error:
+        sentence = key_refused(error)
+        return _refuse(error if sentence is None else f"Error: {sentence}", error.exit_code)
     except click.ClickException as error:
         return _refuse(error, error.exit_code)
     except (click.Abort, KeyboardInterrupt):
@@ -102,39 +83,67 @@ def _refuse(what: str | click.ClickException, code: int) -> int:
     return code
 
 
-@click.group(cls=Kneescope, invoke_without_command=True, context_settings=_SETTINGS)
+@click.group(cls=Kneescope, invoke_without_command=True, context_settings=_SETTINGS, params=[symbols_option()])
 @click.version_option(__version__, prog_name="kneescope", message="%(prog)s %(version)s")
 @click.pass_context
-def cli(context: click.Context) -> None:
+def cli(context: click.Context) -> int:
     """Find what request rate one LLM serving replica can take, and how many replicas that makes.
 
     \b
+    kneescope                                 a screen to choose the server, check it, and start
     kneescope demo                            the whole thing on a simulated replica
     kneescope probe http://127.0.0.1:8000     your own server
     kneescope COMMAND --help                  what a command can be told
 
     Exit codes: 0 answered, 1 the required rate did not pass, 2 wrong call (nothing was sent), 3 no valid answer, 130 interrupted.
     """
-    if context.invoked_subcommand is None:
+    if context.invoked_subcommand is not None:
+        return 0
+    if why_no_screen(sys.stdin, sys.stderr):
         click.echo(context.get_help())
+        return 0
+    return _connect()
+
+
+def _connect() -> int:
+    """Ask on a screen what to run, and run it as `probe` does; left without starting anything it was interrupted."""
+    interrupt_on_terminate()
+    from tui import connect, live
+
+    asked = connect.ask(os.environ)
+    if asked is None:
+        return INTERRUPTED
+    job = live.Job(config=asked.config, given=asked.given, command=asked.command, name=asked.given.model, api_key=asked.api_key)
+    return live.run(job)
+
+
+def _with_profile(options: dict[str, Any], *, server: bool) -> tuple[str | None, Given]:
+    """The address in the profile that was named, and the options with those of the profile under them."""
+    profile, url = options.pop("profile"), None
+    if profile is not None:
+        url, options = profiles.under(Path(profile), options, server=server)
+    return url, Given(**options)
 
 
 @cli.command(cls=SectionedCommand, params=run_options())
-@click.argument("url", type=_SERVER)
-@click.pass_obj
-def probe(command: str, /, url: str, **options: Any) -> int:
-    """Find the knee of the server at URL, such as http://127.0.0.1:8000.
+@click.argument("url", type=_SERVER, required=False)
+@click.pass_context
+def probe(context: click.Context, /, url: str | None, **options: Any) -> int:
+    """Find the knee of the server at URL, such as http://127.0.0.1:8000; without one, of the server in the profile.
 
     Loads it with Poisson arrivals, open loop, step by step, until enough requests miss a limit; or judges the rates of
     a list (--rates), or keeps one rate (--hold).
     """
-    given = Given(**options)
+    profile_url, given = _with_profile(options, server=True)
+    url = url or profile_url
+    if url is None:
+        raise click.UsageError("Missing argument 'URL': the address of the server, such as http://127.0.0.1:8000.", context)
     config = build(given, url)
     key = api_key(given.api_key_file, os.environ)
     from tui import live
 
     interrupt_on_terminate()
-    return live.run(live.Job(config=config, given=given, command=command, name=given.model, api_key=key))
+    return live.run(live.Job(config=config, given=given, command=context.obj, name=given.model, api_key=key))
 
 
 @cli.command(cls=SectionedCommand, params=run_options())
@@ -146,7 +155,7 @@ def demo(command: str, /, name: str, **options: Any) -> int:
     NAME is demo (the default), chat, rag, kvlim or slot, or a JSON file that describes one. Lengths and limits are the
     replica's own where no option says otherwise; its true knee stands beside the answer.
     """
-    given = Given(**options)
+    _, given = _with_profile(options, server=False)
     key = api_key(given.api_key_file, os.environ)
     from tui.demo import run
 
@@ -185,7 +194,7 @@ def preflight(url: str, **options: Any) -> int:
     return live.preflight(config, key, given.json_file)
 
 
-@cli.command("open")
+@cli.command("open", params=[symbols_option()])
 @click.argument("run")
 def open_(run: str) -> int:
     """Show a recorded run on the screen. RUN is the path of a run file, or last."""
@@ -201,11 +210,19 @@ def open_(run: str) -> int:
 @cli.command()
 @click.argument("run")
 @click.option("--json", "json_file", metavar="FILE|-", help="Write the result as JSON; - for stdout.")
-def report(run: str, json_file: str | None) -> int:
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["text", "md"]),
+    default="text",
+    show_default=True,
+    help="What is printed: the verdict as text, or a summary in Markdown, to be pasted into an incident.",
+)
+def report(run: str, json_file: str | None, kind: str) -> int:
     """Print the verdict of a recorded run, finished or not. RUN is the path of a run file, or last."""
     from tui.recorded import report as print_report
 
-    print_report(run, json_file)
+    print_report(run, json_file, kind)
     return 0
 
 

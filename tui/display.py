@@ -6,13 +6,16 @@ import select
 import signal
 import threading
 from collections.abc import Awaitable, Callable
+from typing import Any
 
+from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
 from core.config import FleetAsk
 from core.errors import UserError
 from core.results import Answer
-from tui.app import KneescopeApp, Source
+from tui import symbols
+from tui.app import Hands, KneescopeApp, Player, Source
 from tui.signals import NO_ANSWER, TwoStage, leave_now, timer
 from tui.terminal import Guard, guarded
 
@@ -26,39 +29,61 @@ async def show(
     source: Source,
     *,
     run: Callable[[], Awaitable[Answer]] | None = None,
-    on_stop: Callable[[], None] | None = None,
-    on_rate: Callable[[float], object] | None = None,
+    hands: Hands | None = None,
     end: Callable[[], Awaitable[None]] | None = None,
-    recorded: bool = False,
+    player: Player | None = None,
+    path: str = "",
 ) -> FleetAsk | None:
     """Show `source` until the user leaves, then await `end`. Raises what `end` raises, and UserError when the screen itself failed.
 
-    Returns the fleet that was asked for as it stood on the screen, None when it never did. `recorded`: no run is on.
+    Returns the fleet that was asked for as it stood on the screen, None when it never did. `player`: the run is recorded.
+    `path`: of the run file.
     SIGINT is the key Ctrl-C. SIGTERM and SIGHUP stop the load and leave. A second signal leaves whatever happens.
     """
-    app = KneescopeApp(source, run=run, on_stop=on_stop, on_rate=on_rate, recorded=recorded, driver_class=StderrDriver)
-    with guarded() as guard:
-        leaving = _Leaving(lambda: app.request_stop(leave=True), guard)
-
-        def first(number: int) -> None:
-            if number == signal.SIGINT:
-                app.action_leave()
-            else:
-                leaving.begin(END_S)
-
-        with TwoStage(first, leaving.begin, leaving.now) as signals:
-            _watch_terminal(signals)
-            await app.run_async()
-            if end is not None:
-                await end()
-            leaving.done()
+    app = KneescopeApp(source, run=run, hands=hands, player=player, path=path, driver_class=StderrDriver)
+    await carried(app, app.action_leave, lambda: app.request_stop(leave=True), end)
     if app.return_code:
         raise UserError("The screen ended by an error of its own; what was measured is kept, and no load is running.", NO_ANSWER)
     return app.fleet_ask
 
 
+async def carried(
+    app: App[Any], interrupt: Callable[[], None], close: Callable[[], None], end: Callable[[], Awaitable[None]] | None = None
+) -> None:
+    """Run an app until it ends, then await `end`: SIGINT calls `interrupt`, SIGTERM and SIGHUP `close`, a second signal leaves."""
+    with guarded() as guard:
+        leaving = _Leaving(close, guard)
+
+        def first(number: int) -> None:
+            if number == signal.SIGINT:
+                interrupt()
+            else:
+                leaving.begin(END_S)
+
+        with TwoStage(first, leaving.begin, leaving.now) as signals:
+            over = _watch_terminal(signals)
+            try:
+                await app.run_async()
+                if end is not None:
+                    await end()
+            finally:
+                over.set()
+            leaving.done()
+
+
 class StderrDriver(LinuxDriver):
-    """Takes the size from the terminal that is drawn to: textual 8.2.8 asks stdout, which may be a pipe or a file."""
+    """Takes the size from the terminal that is drawn to: textual 8.2.8 asks stdout, which may be a pipe or a file.
+
+    All that is written goes through a table that puts other characters in the place of those that a terminal lacks.
+    """
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self._stand_ins = symbols.table(symbols.in_use())
+
+    def write(self, data: str) -> None:
+        """Hand the text on, in the symbols that were asked for."""
+        super().write(data.translate(self._stand_ins) if self._stand_ins else data)
 
     def _get_terminal_size(self) -> tuple[int, int]:
         try:
@@ -68,17 +93,22 @@ class StderrDriver(LinuxDriver):
         return (width, height) if width and height else super()._get_terminal_size()
 
 
-def _watch_terminal(signals: TwoStage) -> None:
-    """Make a terminal that goes away a SIGHUP also where the system sends none: writes to it would block the loop for good."""
+def _watch_terminal(signals: TwoStage) -> threading.Event:
+    """Make a terminal that goes away a SIGHUP also where the system sends none: writes to it would block the loop for good.
+
+    The event that is returned ends the watch; another screen may follow, with one of its own.
+    """
+    over = threading.Event()
     poller = select.poll()
     poller.register(2, 0)  # no event asked for: only hang-up and error are reported
 
     def wait() -> None:
         poller.poll()
-        if not signals.seen:
+        if not signals.seen and not over.is_set():
             os.kill(os.getpid(), signal.SIGHUP)
 
     threading.Thread(target=wait, daemon=True).start()
+    return over
 
 
 class _Leaving:

@@ -110,17 +110,18 @@ def read_server(text: str, name: str) -> str:
 def api_key(file: str | None, environ: Mapping[str, str]) -> str | None:
     """The key of a file, else of the environment, else None. Raises UserError for what cannot be a key, never showing it."""
     if file is None:
-        return _key(environ[KEY_VARIABLE], KEY_VARIABLE) if environ.get(KEY_VARIABLE, "").strip() else None
+        return read_key(environ[KEY_VARIABLE], KEY_VARIABLE) if environ.get(KEY_VARIABLE, "").strip() else None
     try:
         with Path(file).open(encoding="utf-8") as source:  # it may be a pipe, and a device may have no end
             text = source.read(_KEY_CHARS)
     except (OSError, ValueError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or "it is not text"
         raise UserError(f"--api-key-file: the file cannot be read ({why}); give the path of a file that holds the key.") from None
-    return _key(text, "--api-key-file")
+    return read_key(text, "--api-key-file")
 
 
-def _key(text: str, source: str) -> str:
+def read_key(text: str, source: str) -> str:
+    """A key without the blanks around it. Raises UserError naming the source, never showing the key."""
     key = text.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise UserError(f"{source}: what it holds is no API key; it must be one line of plain characters without blanks.")

@@ -4,8 +4,8 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -22,6 +22,7 @@ from core.run import log as runs
 from core.run.session import Session
 from core.run.view import RunView
 from tui import headless
+from tui.frame import with_fleet
 from tui.options import Given
 from tui.results import JsonOut, emit, say, say_if_heard
 from tui.signals import INTERRUPTED, NO_ANSWER, NOT_MET, TwoStage, leave_now
@@ -160,14 +161,7 @@ async def _watch(session: Session, path: Path, given: Given) -> FleetAsk | None:
             say_if_heard(f"run file  {path}")
         await _lines(session, given.quiet)
         return None
-    return await _screen(session)
-
-
-def with_fleet(view: RunView, ask: FleetAsk | None) -> RunView:
-    """The view with the fleet that was asked for on the screen in place of the configured one; None: as it is."""
-    if ask is None or view.config is None or view.config.fleet == ask:
-        return view
-    return replace(view, config=replace(view.config, fleet=ask))
+    return await _screen(session, path)
 
 
 def code_of(view: RunView) -> int:
@@ -194,17 +188,24 @@ def preflight(config: ProbeConfig, api_key: str | None, json_file: str | None) -
     """The checks alone, each printed as soon as it is known; 0 when load could start, else 3. Leaves no run file."""
     out = JsonOut(json_file)
     try:
-        with _temporary_folder() as folder:
-            log = runs.RunLog(Path(folder) / "preflight.jsonl")
-            try:
-                checks, interrupted = asyncio.run(_preflight(Session(config, log, api_key=api_key), quiet=out.to_stdout))
-            finally:
-                log.close()
+        with checking(config, api_key) as session:
+            checks, interrupted = asyncio.run(_preflight(session, quiet=out.to_stdout))
         ok = not interrupted and bool(checks) and all(check.status != "refuse" for check in checks)
         out.write(msgspec.json.encode({"ok": ok, "preflight": checks}).decode())
     finally:
         out.withdraw()
     return INTERRUPTED if interrupted else 0 if ok else NO_ANSWER
+
+
+@contextmanager
+def checking(config: ProbeConfig, api_key: str | None) -> Iterator[Session]:
+    """A session for the checks alone, whose run file is gone afterwards. Raises UserError when there is no room for one."""
+    with _temporary_folder() as folder:
+        log = runs.RunLog(Path(folder) / "preflight.jsonl")
+        try:
+            yield Session(config, log, api_key=api_key)
+        finally:
+            log.close()
 
 
 def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
@@ -232,11 +233,13 @@ async def _lines(session: Session, quiet: bool) -> None:
             await headless.follow(session.run(), lambda: printer.feed(live.view()), say, session.stop)
 
 
-async def _screen(session: Session) -> FleetAsk | None:
+async def _screen(session: Session, path: Path) -> FleetAsk | None:
     from tui import display  # textual and plotext are loaded only when they are shown
+    from tui.app import Hands
 
     live = Live(session)
-    return await display.show(live, run=live.run, on_stop=session.stop, on_rate=session.change_rate, end=live.end)
+    hands = Hands(stop=session.stop, rate=session.change_rate)
+    return await display.show(live, run=live.run, hands=hands, end=live.end, path=str(path))
 
 
 def _drop_empty(path: Path) -> None:

@@ -26,6 +26,7 @@ from core.config import (
     parse_fraction,
 )
 from core.errors import UserError
+from tui import symbols
 from tui.inputs import read_command, read_count, read_length, read_rate, read_rates, read_seed, read_url
 
 SERVER, LIMITS, WORKLOAD, METHOD, FLEET, OUTPUT = "Server", "Limits", "Workload", "Search", "Fleet", "Output"
@@ -57,6 +58,23 @@ class Option(click.Option):
     def __init__(self, section: str, name: str, help: str, *, to: str | None = None, **attributes: Any) -> None:
         super().__init__([name, to] if to else [name], help=help, **attributes)
         self.section = section
+
+
+def symbols_option() -> Option:
+    """`--symbols`, which every command with a screen takes; it is in force from the moment that it is read."""
+
+    def use(context: click.Context, option: click.Parameter, choice: symbols.Symbols | None) -> None:
+        if choice is not None:
+            symbols.use(choice)
+
+    return Option(
+        OUTPUT,
+        "--symbols",
+        "What the screen draws with, for terminals and fonts that lack the default [default: braille].",
+        type=click.Choice(symbols.CHOICES),
+        expose_value=False,
+        callback=use,
+    )
 
 
 class SectionedCommand(click.Command):
@@ -154,10 +172,18 @@ def _table() -> list[Option]:
         Option(FLEET, "--tp", "Tensor parallel size [default: as the server tells, else 1].", type=_COUNT),
         Option(FLEET, "--pp", "Pipeline parallel size, likewise.", type=_COUNT),
         Option(FLEET, "--dp", "Data parallel size, likewise.", type=_COUNT),
+        Option(
+            OUTPUT,
+            "--profile",
+            "File (TOML) with options, as the screen of `kneescope` alone saves it; what is given here wins. demo takes all but the"
+            " server's.",
+            metavar="FILE",
+        ),
         Option(OUTPUT, "--headless", "Lines instead of the screen, as without a terminal.", is_flag=True),
         Option(OUTPUT, "--json", "Write the result as JSON; - for stdout.", to="json_file", metavar="FILE|-"),
         Option(OUTPUT, "--out", "Run file to write [default: a new one in the user's state folder].", metavar="FILE"),
         Option(OUTPUT, "--quiet", "No screen and no progress lines, only the result.", is_flag=True),
+        symbols_option(),
     ]
 
 

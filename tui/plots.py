@@ -1,7 +1,7 @@
 """Line plots as text: `draw` turns a frozen `Plot` into rows of styled runs, and is the only user of plotext.
 
-plotext draws the curves in braille; axis labels, the limit as a rule, step bands and curve names are set around them
-here, because they must sit in whole cells and take the theme's colours.
+plotext draws the curves in braille; axis labels, the limit as a rule, bands, zones, single points and names are set around
+them here, because they must sit in whole cells and take the theme's colours.
 """
 
 import math
@@ -15,6 +15,7 @@ from rich.cells import cell_len
 
 Shade = Literal["bright", "middle", "faint"]
 Ink = Literal["bright", "middle", "faint", "good", "bad", "rule", "label"]
+Ground = Literal["passes", "unknown", "mixed", "fails"]
 
 # plotext colours a curve by palette index and gives that back as an escape code; the index stands for the shade.
 _PALETTE: dict[Shade, int] = {"faint": 1, "middle": 2, "bright": 3}
@@ -22,6 +23,7 @@ _INKS: dict[str, Ink] = {"1": "faint", "2": "middle", "3": "bright"}
 _SGR = re.compile(r"\x1b\[([0-9;]*)m")
 _RULE = "╌"
 _MARK = "▾"
+_UPRIGHT = "┊"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,42 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
+class Dot:
+    """One point as a character of its own. Beside the rule it stands on its own side; a later one lies over an earlier one."""
+
+    x: float
+    y: float
+    glyph: str
+    ink: Ink
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """A stretch of x that means something; of `names` the first that fits stands above it. Later zones lie over earlier ones."""
+
+    start: float
+    end: float
+    names: tuple[str, ...]
+    ground: Ground
+
+
+@dataclass(frozen=True, slots=True)
+class Upright:
+    """A line from top to bottom at one x, with a name beside it."""
+
+    x: float
+    name: str
+    ink: Ink = "bright"
+
+
+@dataclass(frozen=True, slots=True)
 class Plot:
     """All that a plot shows. Values beyond `y_range` are drawn at its edge; curves break where points are over `max_gap` apart.
 
-    `rule` is a limit, drawn across. `bands` are stretches of x to shade, `marks` places on x to point at. `y_labels` are
-    (value, text). `margins` are the least widths of labels and names, so that plots above each other share their columns.
+    `rule` is a limit, drawn across. `bands` are stretches of x to shade, `marks` places on x to point at. `y_labels` and
+    `x_labels` are (value, text); of those that meet the earlier one is kept. Dots move aside for each other, if need be by `spread`
+    cells. `margins` are the least widths of labels and names,
+    so that plots above each other share their columns.
     """
 
     x_range: tuple[float, float]
@@ -55,6 +88,11 @@ class Plot:
     marks: tuple[float, ...] = ()
     max_gap: float = math.inf
     margins: tuple[int, int] = (0, 0)
+    dots: tuple[Dot, ...] = ()
+    spread: int = 0
+    zones: tuple[Zone, ...] = ()
+    uprights: tuple[Upright, ...] = ()
+    x_labels: tuple[tuple[float, str], ...] = ()
 
 
 class Run(NamedTuple):
@@ -63,6 +101,7 @@ class Run(NamedTuple):
     text: str
     ink: Ink | None
     band: bool
+    ground: Ground | None = None
 
 
 class _Cell(NamedTuple):
@@ -82,15 +121,33 @@ def draw(plot: Plot, width: int, height: int) -> tuple[tuple[Run, ...], ...]:
     columns = width - left - right
     if columns < 1 or height < 1:
         return tuple(() for _ in range(max(height, 0)))
+    heading, footing = _margins(plot, height)
+    height -= heading + footing
     cells = _curves(plot, columns, height)
     _recolour(plot, cells)
     _set_rule(plot, cells)
+    _set_uprights(plot, cells)
+    _set_dots(plot, cells)
+    _set_upright_names(plot, cells)
     _set_marks(plot, cells)
     bands = _band_columns(plot, columns) + [False] * right
+    grounds = _ground_columns(plot, columns) + [None] * right
     cells = [row + [_EMPTY] * right for row in cells]
     _set_names(plot, cells, columns)
     labels = _left_labels(plot, left, height)
-    return tuple(_runs([(_Cell(labels[y], "label"), False), *zip(row, bands, strict=True)]) for y, row in enumerate(cells))
+    rows = [_runs(_Cell(label, "label"), row, bands, grounds) for label, row in zip(labels, cells, strict=True)]
+    if heading:
+        rows.insert(0, _runs(_Cell(" " * left, None), _zone_names(plot, grounds), bands, grounds))
+    if footing:
+        plain = [False] * (columns + right), [None] * (columns + right)
+        rows.append(_runs(_Cell(" " * left, None), _x_labels(plot, columns) + [_EMPTY] * right, *plain))
+    return tuple(rows)
+
+
+def _margins(plot: Plot, height: int) -> tuple[int, int]:
+    """Rows for the names of zones and the labels of x, where three are left for the plot itself."""
+    heading = int(bool(plot.zones) and height >= 4)
+    return heading, int(bool(plot.x_labels) and height - heading >= 4)
 
 
 def reduce(
@@ -192,6 +249,86 @@ def _set_rule(plot: Plot, cells: list[list[_Cell]]) -> None:
         cells[y] = [_Cell(_RULE, "rule") if cell is _EMPTY else cell for cell in cells[y]]
 
 
+def _set_uprights(plot: Plot, cells: list[list[_Cell]]) -> None:
+    for upright in plot.uprights:
+        if plot.x_range[0] <= upright.x <= plot.x_range[1]:
+            at = _column(upright.x, plot, len(cells[0]))
+            for row in cells:
+                if row[at].ink in (None, "rule"):
+                    row[at] = _Cell(_UPRIGHT, upright.ink)
+
+
+def _set_upright_names(plot: Plot, cells: list[list[_Cell]]) -> None:
+    """Each beside its line, in the first row from the top where nothing is in the way; none where there is no such row."""
+    for upright in plot.uprights:
+        if not plot.x_range[0] <= upright.x <= plot.x_range[1]:
+            continue
+        at, width = _column(upright.x, plot, len(cells[0])), cell_len(upright.name)
+        for y, start in ((y, start) for y in range(len(cells)) for start in (at + 1, at - width)):
+            room = range(start, start + width)
+            if start >= 0 and start + width <= len(cells[0]) and all(cells[y][x] is _EMPTY for x in room):
+                for x, char in zip(room, upright.name, strict=True):
+                    cells[y][x] = _Cell(char, upright.ink)
+                break
+
+
+def _set_dots(plot: Plot, cells: list[list[_Cell]]) -> None:
+    taken: set[tuple[int, int]] = set()
+    steps = sorted(range(-plot.spread, plot.spread + 1), key=lambda step: (abs(step), -step))
+    for dot in plot.dots:
+        if not (math.isfinite(dot.x) and math.isfinite(dot.y) and plot.x_range[0] <= dot.x <= plot.x_range[1]):
+            continue
+        y, column = _dot_row(dot, plot, len(cells)), _column(dot.x, plot, len(cells[0]))
+        places = [column + step for step in steps if 0 <= column + step < len(cells[0])]
+        x = next((place for place in places if (y, place) not in taken), column)
+        taken.add((y, x))
+        cells[y][x] = _Cell(dot.glyph, dot.ink)
+
+
+def _dot_row(dot: Dot, plot: Plot, height: int) -> int:
+    """The row of a point; what reaches the rule lies above it and what does not below, whatever the rounding."""
+    y = _row(dot.y, plot, height)
+    if plot.rule is None or y != _row(plot.rule, plot, height):
+        return y
+    aside = y - 1 if dot.y >= plot.rule else y + 1
+    return aside if 0 <= aside < height else y
+
+
+def _ground_columns(plot: Plot, columns: int) -> list[Ground | None]:
+    grounds: list[Ground | None] = [None] * columns
+    for zone in plot.zones:
+        if zone.end >= plot.x_range[0] and zone.start <= plot.x_range[1]:
+            for column in range(_column(zone.start, plot, columns), _column(zone.end, plot, columns) + 1):
+                grounds[column] = zone.ground
+    return grounds
+
+
+def _zone_names(plot: Plot, grounds: Sequence[Ground | None]) -> list[_Cell]:
+    """The name of each zone in the middle of what is seen of it."""
+    row = [_EMPTY] * len(grounds)
+    for zone in plot.zones:
+        seen = [at for at, ground in enumerate(grounds) if ground == zone.ground]
+        name = next((name for name in zone.names if cell_len(name) <= len(seen)), "")
+        if name:
+            start = seen[0] + (len(seen) - cell_len(name)) // 2
+            ink: Ink = "good" if zone.ground == "passes" else "bad" if zone.ground == "fails" else "label"
+            for at, char in enumerate(name, start):
+                row[at] = _Cell(char, ink)
+    return row
+
+
+def _x_labels(plot: Plot, columns: int) -> list[_Cell]:
+    row = [_EMPTY] * columns
+    for x, text in plot.x_labels:
+        width = cell_len(text)
+        if not plot.x_range[0] <= x <= plot.x_range[1] or width > columns:
+            continue
+        start = min(max(_column(x, plot, columns) - width // 2, 0), columns - width)
+        if all(cell is _EMPTY for cell in row[max(0, start - 1) : start + width + 1]):
+            row[start : start + width] = [_Cell(char, "label") for char in text]
+    return row
+
+
 def _set_marks(plot: Plot, cells: list[list[_Cell]]) -> None:
     start, end = plot.x_range
     for x in plot.marks:
@@ -241,32 +378,11 @@ def _last(curve: Curve) -> tuple[float, float] | None:
     return next(((x, y) for x, y in reversed(curve.points) if y is not None and math.isfinite(y)), None)
 
 
-def _runs(cells: Sequence[tuple[_Cell, bool]]) -> tuple[Run, ...]:
-    runs: list[Run] = []
-    for cell, band in cells:
-        if not cell.text:
-            continue
-        if runs and runs[-1].ink == cell.ink and runs[-1].band == band:
-            runs[-1] = Run(runs[-1].text + cell.text, cell.ink, band)
+def _runs(label: _Cell, row: Sequence[_Cell], bands: Sequence[bool], grounds: Sequence[Ground | None]) -> tuple[Run, ...]:
+    runs = [Run(label.text, label.ink, False)] if label.text else []
+    for cell, band, ground in zip(row, bands, grounds, strict=True):
+        if runs and runs[-1][1:] == (cell.ink, band, ground):
+            runs[-1] = runs[-1]._replace(text=runs[-1].text + cell.text)
         else:
-            runs.append(Run(cell.text, cell.ink, band))
+            runs.append(Run(cell.text, cell.ink, band, ground))
     return tuple(runs)
-
-
-_BLOCKS = " ▁▂▃▄▅▆▇█"
-
-
-def blocks(values: Sequence[float | None], top: float, width: int) -> str:
-    """One row of blocks, newest at the right, each the greatest of its share of `values`; 0..`top` is the full height."""
-    if width < 1 or not values:
-        return " " * max(0, width)
-    text = ""
-    for column in range(width):
-        part = values[len(values) * column // width : max(len(values) * (column + 1) // width, len(values) * column // width + 1)]
-        known = [value for value in part if value is not None and math.isfinite(value)]
-        if not known:
-            text += " "
-            continue
-        level = min(1.0, max(0.0, max(known) / top)) if top > 0 else 0.0
-        text += _BLOCKS[max(1, round(level * 8))]
-    return text

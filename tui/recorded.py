@@ -1,35 +1,77 @@
 """Recorded runs from the command line: on the screen, or as a report."""
 
 import asyncio
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from core.errors import UserError
+from core.markdown import to_markdown
 from core.run import log as runs
-from core.run.events import time_of
-from core.run.state import State
+from core.run.replay import Replay
 from core.run.view import RunView
-from tui.live import hand_over, with_fleet
-from tui.results import JsonOut
+from tui.frame import Playback, with_fleet
+from tui.live import hand_over
+from tui.results import JsonOut, emit
+
+SPEEDS = (0.25, 64.0)
+"""A run of an hour is through in a minute; slower than a quarter nothing more is to be seen."""
 
 
 class Recorded:
-    """A run read back from its file: the same views as when it was live, standing at its end."""
+    """A run read back from its file, standing at its end until somebody moves in it. The views are those that there were live."""
 
-    def __init__(self, run: str) -> None:
+    def __init__(self, run: str, clock: Callable[[], float] = time.monotonic) -> None:
         """`run` is a path, or `last`. Raises UserError for what is no run file."""
         self.path: Path = runs.resolve(run)
-        state, now = State(), 0.0
+        self._clock = clock
         try:
-            for event in runs.read(self.path):
-                state.apply(event)
-                now = time_of(event)
-            self._view = state.view(now)
+            self._replay = Replay(runs.read(self.path))
+            self._replay.view(self._replay.length_s)
         except (ArithmeticError, LookupError, MemoryError, ValueError) as error:  # lines that are whole and cannot be true
             raise UserError(f"{self.path} cannot be what kneescope wrote ({error}): the file was changed or damaged.") from error
+        self._at_s, self._since, self._speed, self._playing = self._replay.length_s, 0.0, 1.0, False
 
     def view(self) -> RunView:
-        """The run as it ended, or as far as it was recorded."""
-        return self._view
+        """The run at the moment where it stands."""
+        return self._replay.view(self._now_s())
+
+    @property
+    def playback(self) -> Playback:
+        """Where it stands."""
+        at_s = self._now_s()
+        return Playback(at_s=at_s, length_s=self._replay.length_s, speed=self._speed, playing=self._playing)
+
+    def play(self) -> None:
+        """Play on, or from the beginning when it stands at the end."""
+        at_s = self._now_s()
+        self._set(0.0 if at_s >= self._replay.length_s else at_s, playing=True)
+
+    def hold(self) -> None:
+        """Stand still."""
+        self._set(self._now_s(), playing=False)
+
+    def seek(self, at_s: float) -> None:
+        """Go to a moment, in seconds since the run began; beyond its ends is at them."""
+        self._set(min(max(at_s, 0.0), self._replay.length_s), playing=self._playing)
+
+    def faster(self, factor: float) -> None:
+        """Multiply the speed, within limits."""
+        self._set(self._now_s(), playing=self._playing)
+        slowest, fastest = SPEEDS
+        self._speed = min(max(self._speed * factor, slowest), fastest)
+
+    def _set(self, at_s: float, *, playing: bool) -> None:
+        self._at_s, self._since, self._playing = at_s, self._clock(), playing
+
+    def _now_s(self) -> float:
+        if not self._playing:
+            return self._at_s
+        at_s = self._at_s + (self._clock() - self._since) * self._speed
+        if at_s >= self._replay.length_s:
+            self._set(self._replay.length_s, playing=False)
+            return self._at_s
+        return at_s
 
 
 def show(run: str) -> None:
@@ -38,16 +80,19 @@ def show(run: str) -> None:
     from tui import display  # textual and plotext are loaded only when they are shown
 
     before = recorded.view()
-    view = with_fleet(before, asyncio.run(display.show(recorded, recorded=True)))
+    view = with_fleet(before, asyncio.run(display.show(recorded, player=recorded, path=str(recorded.path))))
     if view != before:
         hand_over(view, recorded.path, JsonOut(None), also_say=False)
 
 
-def report(run: str, json_file: str | None) -> None:
-    """The verdict on stdout, or the JSON where it was asked for."""
+def report(run: str, json_file: str | None, kind: str = "text") -> None:
+    """The verdict on stdout, or the JSON where it was asked for. `kind`: text, or md for a summary in Markdown."""
     out = JsonOut(json_file)
     try:
         recorded = Recorded(run)
+        if kind == "md" and json_file is None:
+            emit(to_markdown(recorded.view(), str(recorded.path)))
+            return
         hand_over(recorded.view(), recorded.path, out, also_say=False)
     finally:
         out.withdraw()

@@ -7,9 +7,10 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
+from textual.app import App
 from textual.theme import Theme
 
 from core.judge import wording
@@ -42,6 +43,8 @@ THEME = Theme(
     panel="#22262e",
     variables={"footer-key-foreground": "#d7dae0", "footer-description-foreground": "#8b919d"},
 )
+THEME_BLUE = dataclasses.replace(THEME, name="kneescope-blue-orange", success="#56b4e9", error="#e69f00")
+"""Blue holds and orange breaks: the pair of Okabe and Ito's palette that every kind of colour blindness keeps apart."""
 # Terminals of 16 colours show the nearest of theirs, and to the tints that text takes the nearest is a grey.
 THEME_16 = dataclasses.replace(
     THEME, name="kneescope-16", variables={**THEME.variables, "text-success": "#55ff55", "text-error": "#ff5555"}
@@ -202,3 +205,13 @@ def shorten(text: str, width: int) -> str:
         if whole and not whole[-1].isdigit():
             kept = whole
     return f"{kept or whole or set_cell_size(text, max(0, width - 1)).rstrip()}…" if width > 0 else ""
+
+
+def set_up_themes(app: App[Any]) -> None:
+    """Make our themes known to an app that is being made, and choose the usual one."""
+    for theme in (THEME, THEME_BLUE, THEME_16):
+        app.register_theme(theme)
+    app.theme = THEME.name
+    if app.no_color:  # textual 8.2.8 then paints its ANSI themes black on black
+        for name in [theme.name for theme in app.available_themes.values() if theme.ansi]:
+            app.unregister_theme(name)

@@ -102,6 +102,7 @@ class Session:
         self._broken: asyncio.Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = False
+        self._singles: tuple[RequestRecord, ...] = ()
 
     async def run(self) -> Answer:
         """The whole run. Returns also when stopped, refused or void: the outcome says so. Load is off when it returns.
@@ -153,6 +154,11 @@ class Session:
         return None if self._steps is None or self._stopping else self._steps.change_rate(factor)
 
     @property
+    def singles(self) -> tuple[RequestRecord, ...]:
+        """The judged single requests on the idle server, once the checks are through; empty where they did not come to that."""
+        return self._singles
+
+    @property
     def between_output(self) -> str | None:
         """The end of what a failing --between command printed: for the terminal alone, since no log or result holds it."""
         return self._between.output if self._between is not None else None
@@ -183,6 +189,7 @@ class Session:
         async for check in preflight.checks():
             self._emit(CheckDone(t=self._clock(), check=check))
         self._emit(ServerKnown(t=self._clock(), info=preflight.info))
+        self._singles = tuple(preflight.singles)
         return preflight
 
     async def _climb(self, server: ServerInfo, idle_s: float) -> Answer:

@@ -108,7 +108,8 @@ class State:
 
     def _start(self, event: RunStarted) -> None:
         self._series = Series(event.t)
-        self._learn(started_utc=event.started_utc, config=event.config, client=event.client, truth_rps=event.truth_rps)
+        facts = {"started_utc": event.started_utc, "config": event.config, "client": event.client, "truth_rps": event.truth_rps}
+        self._learn(command=event.command or None, **facts)
 
     def _advance(self, series: Series, t: float) -> None:
         """Move the time axis on; the account of the running repeat is looked at once at the end of each bin."""

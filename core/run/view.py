@@ -94,13 +94,15 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """The whole run at one moment. `version` rises with every change, so that a reader can skip what it has drawn.
 
     `now_s` is seconds since the run began; `sample_age_s` how old the newest reading of the server is (None: none yet).
-    `left_s` is the expected time to the answer, None when not known.
+    `left_s` is the expected time to the answer, None when not known. `command` is the command line that began the run, as it may be
+    written down: nothing secret stands in it.
     """
 
     version: int
     now_s: float
     bin_s: float
     started_utc: str | None = None
+    command: str | None = None
     config: ProbeConfig | None = None
     client: ClientInfo | None = None
     server: ServerInfo | None = None

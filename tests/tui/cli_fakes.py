@@ -14,7 +14,7 @@ from typing import ClassVar, cast
 from core import report
 from core.config import ProbeConfig
 from core.errors import UserError
-from core.records import Check
+from core.records import Check, RequestRecord
 from core.results import Answer, ClientInfo, Knee, Outcome
 from core.run.events import CheckDone, Event, Note, RunEnded, RunStarted
 from core.run.log import RunLog
@@ -105,6 +105,10 @@ class FakeSession:
         check = REFUSAL if self.how == "refused" else PASSED
         self._emit(CheckDone(t=time.monotonic(), check=check))
         return [check]
+
+    @property
+    def singles(self) -> tuple[RequestRecord, ...]:
+        return ()
 
     def stop(self) -> None:
         self.stopped.set()

@@ -1,5 +1,6 @@
 """Views of a run at its moments, built from the view types alone: what the screens have to show without any run behind."""
 
+import asyncio
 import math
 
 from msgspec.structs import replace
@@ -9,6 +10,7 @@ from core.judge.bracket import ONE_FAILING_STEP, ONE_REPEAT
 from core.records import Check, Phase, ServerInfo, ServerSample
 from core.results import Answer, Bounds, FailCount, Knee, Percentiles, RepeatResult, RepeatVerdict, StepResult, StepVerdict
 from core.run.view import Line, Part, RepeatView, RunView, SeriesPoint, StepView
+from tui.frame import Playback
 
 CONFIG = ProbeConfig(
     target=Target(url="http://127.0.0.1:8000", model="tiny"),
@@ -333,3 +335,26 @@ ALL = {
     "refused": refused,
     "hostile": hostile,
 }
+
+
+class StandingStill:
+    """A recorded run at its end, that does not move."""
+
+    playback = Playback(at_s=60.0, length_s=60.0, speed=1.0, playing=False)
+
+    def view(self) -> RunView:
+        return mid_step()
+
+    def play(self) -> None: ...
+
+    def hold(self) -> None: ...
+
+    def seek(self, at_s: float) -> None: ...
+
+    def faster(self, factor: float) -> None: ...
+
+
+async def never() -> Answer:
+    """A run that does not end."""
+    forever: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    return await forever

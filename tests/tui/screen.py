@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 
 from core.results import Answer
 from core.run.view import RunView
-from tui.app import KneescopeApp
+from tui.app import Hands, KneescopeApp, Name, Player
 
 
 class Held:
@@ -37,14 +37,16 @@ async def shown(
     size: tuple[int, int] = (120, 36),
     *,
     run: Callable[[], Awaitable[Answer]] | None = None,
-    on_stop: Callable[[], None] | None = None,
-    on_rate: Callable[[float], object] | None = None,
-    recorded: bool = False,
+    hands: Hands | None = None,
+    player: Player | None = None,
+    on: Name = "ramp",
 ) -> AsyncIterator[tuple[KneescopeApp, Pilot[Answer | None], Held]]:
-    """The app, its pilot and its source, with the first view drawn."""
+    """The app, its pilot and its source, with the first view drawn on the screen of that name."""
     held = Held(view)
-    app = KneescopeApp(held, run=run, on_stop=on_stop, on_rate=on_rate, recorded=recorded)
+    app = KneescopeApp(held, run=run, hands=hands, player=player)
     async with app.run_test(size=size) as pilot:
+        await settle(app, pilot)
+        app.action_look_at(on)
         await settle(app, pilot)
         yield app, pilot, held
 
@@ -56,7 +58,7 @@ async def settle(app: KneescopeApp, pilot: Pilot[Answer | None]) -> None:
     await pilot.pause()
 
 
-async def rendered(view: RunView, size: tuple[int, int]) -> str:
+async def rendered(view: RunView, size: tuple[int, int], on: Name = "ramp") -> str:
     """What a view looks like at a size."""
-    async with shown(view, size) as (app, _, _):
+    async with shown(view, size, on=on) as (app, _, _):
         return text_of(app)

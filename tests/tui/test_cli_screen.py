@@ -11,9 +11,10 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -26,18 +27,25 @@ class Terminal:
     """A pseudo terminal with kneescope in it, and everything that was written to it."""
 
     def __init__(
-        self, folder: Path, how: str, *options: str, size: tuple[int, int] = (80, 24), term: str = "xterm-256color"
+        self,
+        folder: Path,
+        how: str,
+        *options: str,
+        size: tuple[int, int] = (80, 24),
+        term: str = "xterm-256color",
+        words: Sequence[str] | None = None,
+        environ: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.ours, self.theirs = pty.openpty()
         fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.line_mode: list[Any] = termios.tcgetattr(self.theirs)
         self.written = b""
         self.log = folder / "run.jsonl"
-        command = ["probe", "http://127.0.0.1:9", "--out", str(self.log), *options]
+        command = ["probe", "http://127.0.0.1:9", "--out", str(self.log), *options] if words is None else words
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.tui.cli_fakes", *command],
             cwd=ROOT,
-            env={**os.environ, "TERM": term, "COLORTERM": "", "FAKE_RUN": how, "KNEESCOPE_API_KEY": "sk-TESTSECRET"},
+            env={**os.environ, "TERM": term, "COLORTERM": "", "FAKE_RUN": how, "KNEESCOPE_API_KEY": "sk-TESTSECRET", **environ},
             stdin=self.theirs,
             stderr=self.theirs,
             stdout=subprocess.PIPE,

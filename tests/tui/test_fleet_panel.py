@@ -1,58 +1,84 @@
-"""The fleet panel: numbers that follow peak and headroom at once."""
+"""The fleet screen: numbers that follow peak, price and headroom at once, and never claim more than was measured."""
 
 import re
 
 import pytest
 from msgspec.structs import replace
+from textual import events
 
 from core import fleet
 from core.config import FleetAsk
+from core.results import FailCount, Knee
 from core.run.view import RunView
-from tests.tui import samples
+from tests.tui import knee_samples, samples
 from tests.tui.screen import rendered, settle, shown, text_of
-from tui.widgets.fleet_panel import PeakInput
+from tui.app import KneescopeApp
+from tui.frame import Frame
+from tui.widgets import fleet_rows
+from tui.widgets.fleet_panel import FleetPanel, HeadroomMark, NumberInput
 from tui.widgets.slider import Slider
 
 
+def peak(app: KneescopeApp) -> NumberInput:
+    return app.screen.query_one("#peak", NumberInput)
+
+
 def sizes(text: str) -> list[tuple[str, str, str]]:
-    """(knee in rps, replicas, GPUs) of each row of results."""
-    return re.findall(r"if (?:the knee|it) is ([0-9.]+) rps +([0-9,]+) replicas? +([0-9,]+) GPUs?", text)
+    """(replicas, GPUs, rate that sizes them) of each row of results."""
+    return re.findall(r"([0-9,]+) replicas? +([0-9,]+) GPUs? .*(?:sized by|if it were) ([0-9.]+) rps", text)
+
+
+def with_ask(view: RunView, ask: FleetAsk) -> RunView:
+    assert view.config is not None
+    return replace(view, config=replace(view.config, fleet=ask))
 
 
 async def test_the_peak_is_asked_for_and_never_made_up() -> None:
-    async with shown(samples.finished(), (120, 36)) as (app, _, _):
-        assert "type the peak" in text_of(app)
-        assert sizes(text_of(app)) == []
+    text = await rendered(samples.finished(), (120, 36), "fleet")
+    assert "type the peak of all users together" in text
+    assert sizes(text) == []
 
 
-async def test_the_configured_peak_and_headroom_are_where_it_starts() -> None:
-    view = samples.finished(50.0)
-    assert view.config is not None
-    view = replace(view, config=replace(view.config, fleet=replace(view.config.fleet, headroom=0.5)))
-    async with shown(view, (120, 36)) as (app, _, _):
+async def test_the_configured_fleet_is_where_it_starts() -> None:
+    view = with_ask(samples.finished(), FleetAsk(peak_rps=50.0, headroom=0.5, cost_per_gpu_h=2.5))
+    async with shown(view, (120, 36), on="fleet") as (app, _, _):
         at_pass, at_fail = fleet.size(50, 0.5, 11.3, 1), fleet.size(50, 0.5, 13.6, 1)
-        assert sizes(text_of(app)) == [("11.3", str(at_pass.replicas), "9"), ("13.6", str(at_fail.replicas), "8")]
-        assert f"{at_pass.replicas} replicas" in next(row for row in text_of(app).splitlines() if "f fleet" in row)
+        assert sizes(text_of(app)) == [(str(at_pass.replicas), "9", "11.3"), (str(at_fail.replicas), "8", "13.6")]
+        assert "22.50 $/h" in next(row for row in text_of(app).splitlines() if "fleet" in row)
+        assert app.fleet_ask is None, "nothing was asked for here yet"
 
 
-async def test_typing_and_sliding_move_both_ends() -> None:
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 60)])
+async def test_the_numbers_are_there_at_every_size_and_the_curve_where_it_has_room(size: tuple[int, int]) -> None:
+    text = await rendered(knee_samples.finished(), size, "fleet")
+    assert sizes(text) == [("7", "7", "11.3"), ("6", "6", "13.6")]
+    for words in ("at peak", "one lost", "two lost", "assumes Poisson arrivals", "holds 11.3 rps", "clearly fails 13.6 rps"):
+        assert words in text
+    assert ("load of each replica" in text) == (size[1] > 24)
+    if size[1] > 24:
+        assert re.search("at peak 7.14.*one lost 8.33.*two lost 10.0", text)
+
+
+async def test_typing_and_sliding_move_every_number() -> None:
     async with shown(samples.finished(), (80, 24)) as (app, pilot, _):
         await pilot.press("f", "5", "0")
         await settle(app, pilot)
-        assert sizes(text_of(app)) == [("11.3", "7", "7"), ("13.6", "6", "6")]
-        await pilot.press("tab", "right", "right", "right")
+        assert sizes(text_of(app)) == [("7", "7", "11.3"), ("6", "6", "13.6")]
+        await pilot.press("tab", "2", "full_stop", "5", "tab", "right", "right", "right")
         await settle(app, pilot)
         assert app.screen.query_one(Slider).value == 0.73
         assert "use at most 73 % of what holds (27 % spare)" in text_of(app)
+        assert "17.50 $/h" in text_of(app)
         await pilot.press("home")
         assert app.screen.query_one(Slider).value == 0.01
         await pilot.press("left", "end")
         await settle(app, pilot)
-        assert sizes(text_of(app)) == [("11.3", "5", "5"), ("13.6", "4", "4")]
+        assert sizes(text_of(app)) == [("5", "5", "11.3"), ("4", "4", "13.6")]
+        assert app.fleet_ask == FleetAsk(peak_rps=50.0, headroom=1.0, cost_per_gpu_h=2.5)
 
 
 async def test_the_slider_follows_the_mouse() -> None:
-    async with shown(samples.finished(50.0), (120, 36)) as (app, pilot, _):
+    async with shown(samples.finished(50.0), (120, 36), on="fleet") as (app, pilot, _):
         slider = app.screen.query_one(Slider)
         track = slider.size.width - 7
         await pilot.mouse_down(slider, offset=(1, 0))
@@ -67,7 +93,7 @@ async def test_the_slider_follows_the_mouse() -> None:
 @pytest.mark.parametrize("typed", ["0", ".", "0.0"])
 async def test_what_is_no_peak_gives_no_fleet(typed: str) -> None:
     async with shown(samples.finished(), (120, 36)) as (app, pilot, _):
-        await pilot.press("f", *typed)
+        await pilot.press("f", *("full_stop" if char == "." else char for char in typed))
         await settle(app, pilot)
         assert sizes(text_of(app)) == []
         assert "type the peak of all users together" in text_of(app)
@@ -75,48 +101,52 @@ async def test_what_is_no_peak_gives_no_fleet(typed: str) -> None:
 
 async def test_gpus_count_the_layout_and_say_when_it_is_assumed() -> None:
     sharded = replace(samples.finished(50.0), server=replace(samples.SERVER, tp=2, pp=1, dp=2))
-    async with shown(sharded, (120, 36)) as (app, _, _):
-        assert sizes(text_of(app))[0] == ("11.3", "7", "28")
-        assert "4 GPUs each" in text_of(app)
+    text = await rendered(sharded, (120, 36), "fleet")
+    assert sizes(text)[0] == ("7", "28", "11.3")
+    assert "4 GPUs each" in text
     silent = replace(samples.finished(50.0), server=replace(samples.SERVER, tp=None, pp=None, dp=None))
-    async with shown(silent, (120, 36)) as (app, _, _):
-        assert "1 GPU each (assumed)" in text_of(app)
+    assert "1 GPU each (assumed)" in await rendered(silent, (120, 36), "fleet")
 
 
 async def test_during_the_search_it_opens_over_the_bracket_so_far() -> None:
     async with shown(samples.mid_step(), (120, 36)) as (app, pilot, _):
-        assert "fleet" not in text_of(app).replace("f Fleet", "")
         await pilot.press("f", "5", "0")
         await settle(app, pilot)
         assert "holds 11.3 rps" in text_of(app)
         assert "fails 16.0 rps" in text_of(app)
         assert "● LOADING" in text_of(app)
-        await pilot.press("escape")
-        await settle(app, pilot)
-        assert "attainment floor" in text_of(app)
-        await pilot.press("f", "f")
-        await settle(app, pilot)
-        assert "attainment floor" in text_of(app)
 
 
 async def test_before_a_rate_held_there_is_nothing_to_size() -> None:
-    async with shown(samples.ramp(), (120, 36)) as (app, pilot, _):
-        await pilot.press("f")
+    text = await rendered(with_ask(samples.ramp(), FleetAsk(peak_rps=50.0)), (120, 36), "fleet")
+    assert "no rate has held yet" in text
+    assert sizes(text) == []
+
+
+@pytest.mark.parametrize("start", ["ramp", "knee"])
+@pytest.mark.parametrize("before", [(), ("f", "tab", "tab", "k")], ids=["first time", "again"])
+async def test_figures_in_one_burst_with_the_key_that_leads_here_are_the_peak(start: str, before: tuple[str, ...]) -> None:
+    async with shown(samples.finished(50.0), (120, 36), on=start) as (app, pilot, _):  # type: ignore[arg-type]
+        await pilot.press(*before)
+        for key in ("f", "8", "0"):
+            app.post_message(events.Key(key, key))
+        await pilot.pause()
         await settle(app, pilot)
-        assert "attainment floor" in text_of(app)
-        assert "No rate has held yet" in " ".join(note.message for note in app._notifications)
+        assert peak(app).value == "80"
+        assert app.fleet_ask == FleetAsk(peak_rps=80.0)
 
 
-async def test_the_fleet_key_leads_to_the_peak_and_typing_replaces_it() -> None:
+async def test_typing_replaces_the_peak_and_the_slider_shows_its_focus() -> None:
     async with shown(samples.finished(50.0), (120, 36)) as (app, pilot, _):
         await pilot.press("f", "8", "0")
         await settle(app, pilot)
-        assert app.screen.query_one(PeakInput).value == "80"
+        assert peak(app).value == "80"
         assert "\u25c6" not in text_of(app)
-        await pilot.press("tab")
+        await pilot.press("enter")
         await settle(app, pilot)
         assert "\u25c6" in text_of(app)
-        assert app.fleet_ask == FleetAsk(peak_rps=80.0)
+        await pilot.press("shift+tab", "shift+tab", "9")
+        assert peak(app).value == "9"
 
 
 @pytest.mark.parametrize(
@@ -124,54 +154,106 @@ async def test_the_fleet_key_leads_to_the_peak_and_typing_replaces_it() -> None:
 )
 async def test_a_number_typed_on_the_slider_sets_it(keys: str, value: float) -> None:
     async with shown(samples.finished(50.0), (120, 36)) as (app, pilot, _):
-        await pilot.press("f", "tab", *("full_stop" if key == "." else key for key in keys))
+        await pilot.press("f", "tab", "tab", *("full_stop" if key == "." else key for key in keys))
         assert app.screen.query_one(Slider).value == value
-        assert app.screen.maximized is None
 
 
-async def test_a_hidden_peak_takes_neither_focus_nor_figures() -> None:
+async def test_figures_that_no_field_takes_are_the_peaks_here_and_a_panels_number_elsewhere() -> None:
     async with shown(samples.finished(50.0), (120, 36)) as (app, pilot, _):
-        await pilot.press("f", "tab", "escape", "3", "tab", "4", "f", "f")
+        await pilot.press("f", "escape", "7")
         await settle(app, pilot)
-        assert app.screen.query_one(PeakInput).value == "50"
+        assert peak(app).value == "7"
+        await pilot.press("k", "1")
+        await settle(app, pilot)
+        assert app.screen.maximized is not None
         await pilot.press("f")
-        app.screen.action_panel(3)  # type: ignore[attr-defined]
+        assert peak(app).value == "7"
+
+
+async def test_the_load_can_be_stopped_while_typing() -> None:
+    async with shown(samples.finished(50.0), (120, 36)) as (app, pilot, _):
+        await pilot.press("f", "8", "r")
         await settle(app, pilot)
-        assert app.focused is None
-        await pilot.press("9", "f", "8")
+        assert "1 answer" in text_of(app)
+
+
+async def test_another_ask_from_elsewhere_is_followed_and_its_own_echo_is_not() -> None:
+    async with shown(samples.finished(50.0), (120, 36), on="fleet") as (app, pilot, _):
+        app.fleet_ask = FleetAsk(peak_rps=120.0, headroom=0.5)
         await settle(app, pilot)
-        assert app.screen.query_one(PeakInput).value == "8"
-        assert "f fleet" in text_of(app)
+        assert (peak(app).value, app.screen.query_one(Slider).value) == ("120", 0.5)
+        panel, view = app.screen.query_one(FleetPanel), samples.finished(50.0)
+        for value in (0.6, 0.61):
+            panel.on_slider_changed(Slider.Changed(value))
+        panel.show(Frame(view=view, live=view, ask=FleetAsk(peak_rps=120.0, headroom=0.6)))
+        assert "headroom 0.61" in str(panel.border_title)
+        panel.show(Frame(view=view, live=view, ask=FleetAsk(peak_rps=120.0, headroom=0.61)))
+        panel.show(Frame(view=view, live=view, ask=FleetAsk(peak_rps=120.0, headroom=0.6)))
+        assert "headroom 0.60" in str(panel.border_title)
 
 
-async def test_the_ends_of_the_slider_say_what_they_mean() -> None:
-    text = await rendered(samples.finished(50.0), (80, 24))
-    assert re.search(r"safer \u251c.*\u2524 0\.70 fewer replicas", text)
-    assert "use at most 70 % of what holds (30 % spare)" in text
-    assert "at most 70 % of what holds \u2502" in re.sub(" +", " ", await fleet_alone(samples.finished(50.0), (60, 16)))
+def as_measured(knee: Knee, rate_rps: float) -> str:
+    mark, words = fleet_rows.as_measured(knee_samples.finished(), knee, rate_rps)
+    return f"{mark}: {words}"
 
 
-async def fleet_alone(view: RunView, size: tuple[int, int]) -> str:
-    async with shown(view, size) as (app, pilot, _):
-        await pilot.press("f")
-        await settle(app, pilot)
-        return text_of(app)
+THREE_ZONES = Knee(
+    pass_rps=11.3,
+    pass_repeats=3,
+    first_fail_rps=12.4,
+    first_fail=FailCount(failed=1, run=3),
+    clear_fail_rps=13.6,
+    clear_fail=FailCount(failed=2, run=2),
+)
 
 
-async def test_a_load_near_what_holds_is_called_so() -> None:
-    view = samples.finished(900.0)
-    assert view.config is not None
-    text = await rendered(view, (120, 36))
-    assert not re.search("if the knee is.*tight", text)
-    view = replace(view, config=replace(view.config, fleet=replace(view.config.fleet, headroom=0.9)))
-    text = await rendered(view, (80, 24))
-    assert re.search(r"if the knee is 11\.3 rps .*\u25b2 tight: 89 % of what holds", text)
-    assert re.search(r"if it is 13\.6 rps .*\u2718 over: 108 % of what holds", text)
-    assert re.search(r"at 13\.6 rps .*\u2718 over: 108 % ", await fleet_alone(view, (60, 16)))
+@pytest.mark.parametrize(
+    ("rate_rps", "said"),
+    [
+        (0.5, "✔ holds: 8.00 rps passed, floor 98.9 %"),
+        (8.0, "✔ holds: 8.00 rps passed, floor 98.9 %"),
+        (8.1, "✔ holds: 11.3 rps passed, floor 96.0 %"),
+        (11.3, "✔ holds: 11.3 rps passed, floor 96.0 %"),
+        (11.4, "? not measured: above 11.3 rps that held, below 12.4 that failed"),
+        (12.4, "◐ mixed: 12.4 rps was mixed"),
+        (13.5, "◐ mixed: 12.4 rps was mixed"),
+        (13.6, "✘ fails: 13.6 rps failed"),
+        (99.0, "✘ fails: 13.6 rps failed"),
+    ],
+)
+def test_a_load_is_called_what_was_measured_and_no_more(rate_rps: float, said: str) -> None:
+    assert as_measured(THREE_ZONES, rate_rps) == said
 
 
-async def test_where_rows_are_few_the_answer_comes_before_the_fleet() -> None:
-    text = await rendered(samples.finished(50.0), (60, 16))
-    assert "HOLDS at 11.3 rps" in text
-    assert "FAILS at 13.6 rps" in text
-    assert "one replica" not in text
+def test_above_what_held_nothing_is_claimed_where_nothing_failed() -> None:
+    assert as_measured(Knee(pass_rps=11.3, pass_repeats=3), 20.0) == "? not measured: above 11.3 rps that held"
+
+
+async def test_what_becomes_of_each_replica_when_some_are_lost() -> None:
+    view = with_ask(knee_samples.finished(), FleetAsk(peak_rps=50.0, headroom=0.95))
+    rows = re.sub(" +", " ", await rendered(view, (120, 36), "fleet"))
+    assert "at peak 10.0 rps 88.5 % ✔ holds 11.3 rps passed, floor 96.0 %" in rows
+    assert "one lost 12.5 rps 110.6 % ◐ mixed 12.4 rps was mixed" in rows
+    assert "two lost 16.7 rps 147.5 % ✘ fails 13.6 rps failed" in rows
+
+
+async def test_the_last_replica_can_be_lost_too() -> None:
+    text = re.sub(" +", " ", await rendered(with_ask(knee_samples.finished(), FleetAsk(peak_rps=3.0)), (120, 36), "fleet"))
+    assert "1 replica 1 GPU" in text
+    assert "one lost ✘ no replica is left" in text
+    assert "two lost" not in text
+
+
+async def test_headrooms_that_operation_asks_for_stand_on_the_slider_and_say_which_binds() -> None:
+    view = knee_samples.finished()
+    marks = [
+        HeadroomMark("one lost", 0.88, "7 replicas", binds=False),
+        HeadroomMark("growth", 0.68, "10 %/min over 4 min", binds=True),
+    ]
+    async with shown(view, (120, 36), on="fleet") as (app, pilot, _):
+        app.screen.query_one(FleetPanel).show(Frame(view=view, live=view), marks)
+        await pilot.pause()
+        text = text_of(app)
+        assert "0.68  growth  10 %/min over 4 min  ◂ binds" in text
+        assert "0.88  one lost  7 replicas" in text
+        assert next(row for row in text.splitlines() if "fewer replicas" in row).count("┴") == 2

@@ -9,6 +9,7 @@ from core.results import Answer, RepeatVerdict
 from tests.tui import mode_samples, samples
 from tests.tui.screen import lines_of, rendered, shown
 from tests.tui.test_app import FakeRun, press
+from tui.app import Hands
 
 SIZES = [(80, 24), (120, 36), (160, 50)]
 
@@ -116,7 +117,7 @@ async def test_the_end_of_a_list_and_of_a_held_rate_are_no_search() -> None:
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_held_rate_shows_its_segments_and_its_keys(size: tuple[int, int]) -> None:
     fake = FakeRun()
-    async with shown(mode_samples.hold(), size, run=fake.run, on_stop=fake.stop, on_rate=lambda _: None) as (app, _, _):
+    async with shown(mode_samples.hold(), size, run=fake.run, hands=Hands(stop=fake.stop, rate=lambda _: None)) as (app, _, _):
         text = "\n".join(lines_of(app))
         assert re.search(r"hold +segment 3 +6\.60 rps +measuring 11/40 s", text)
         assert [name for name, _ in bars(text)] == ["s1", "s2", "s3"]
@@ -129,7 +130,7 @@ async def test_a_held_rate_shows_its_segments_and_its_keys(size: tuple[int, int]
 async def test_plus_and_minus_change_the_held_rate_and_undo_each_other() -> None:
     factors: list[float] = []
     fake = FakeRun()
-    async with shown(mode_samples.hold(), run=fake.run, on_stop=fake.stop, on_rate=factors.append) as (app, pilot, held):
+    async with shown(mode_samples.hold(), run=fake.run, hands=Hands(stop=fake.stop, rate=factors.append)) as (app, pilot, held):
         await press(app, pilot, "plus", "minus")
         assert factors[0] == pytest.approx(1.1)
         assert factors[0] * factors[1] == pytest.approx(1.0)
@@ -146,7 +147,7 @@ async def test_plus_and_minus_change_the_held_rate_and_undo_each_other() -> None
 async def test_a_search_has_no_rate_to_change() -> None:
     factors: list[float] = []
     fake = FakeRun()
-    async with shown(mode_samples.standard(), run=fake.run, on_stop=fake.stop, on_rate=factors.append) as (app, pilot, _):
+    async with shown(mode_samples.standard(), run=fake.run, hands=Hands(stop=fake.stop, rate=factors.append)) as (app, pilot, _):
         await press(app, pilot, "plus", "minus")
         assert factors == []
         assert "+ - Rate" not in lines_of(app)[-1]

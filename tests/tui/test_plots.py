@@ -2,11 +2,13 @@
 
 import math
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tui.plots import Curve, Ink, Plot, blocks, draw, reduce
+from tui.blocks import blocks
+from tui.plots import Curve, Dot, Ink, Plot, Upright, Zone, draw, reduce
 
 BRAILLE = range(0x2801, 0x2900)
 VALUES = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True), st.floats(min_value=-2, max_value=3))
@@ -121,3 +123,84 @@ def test_names_of_equal_values_keep_their_order() -> None:
     drawn = rows(Plot(x_range=(0.0, 1.0), y_range=(0.0, 1.0), curves=curves), 30, 4)
     assert "at most" in drawn[0]
     assert "at least" in drawn[1]
+
+
+def points_plot(*dots: Dot, spread: int = 0) -> Plot:
+    return Plot(x_range=(0.0, 1.0), y_range=(0.0, 1.0), curves=(), dots=dots, spread=spread)
+
+
+def test_points_stand_in_the_row_of_their_value_and_beyond_the_range_at_its_edge() -> None:
+    drawn = rows(points_plot(Dot(0.0, 1.0, "a", "good"), Dot(0.5, -3.0, "b", "bad"), Dot(1.0, 0.5, "c", "good")), 11, 5)
+    assert drawn == ["a          ", " " * 11, "          c", " " * 11, "     b     "]
+
+
+def test_a_point_stands_on_its_own_side_of_the_rule() -> None:
+    reaches, misses = Dot(0.0, 0.95, "✔", "good"), Dot(1.0, 0.9499, "✘", "bad")
+    picture = Plot(x_range=(0.0, 1.0), y_range=(0.8, 1.0), curves=(), dots=(reaches, misses), rule=0.95)
+    drawn = rows(picture, 11, 9)
+    assert drawn[2] == "╌" * 11
+    assert drawn[1].strip() == "✔"
+    assert drawn[3].strip() == "✘"
+
+
+def test_points_of_one_place_move_aside_and_without_room_the_later_one_is_seen() -> None:
+    same = [Dot(0.5, 0.5, char, "good") for char in "abcde"]
+    assert rows(points_plot(*same, spread=2), 11, 5)[2].strip() == "ecabd"
+    assert rows(points_plot(*same), 11, 5)[2].strip() == "e"
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_points_that_are_no_numbers_are_left_out(value: float) -> None:
+    drawn = rows(points_plot(Dot(value, 0.5, "a", "good"), Dot(0.5, value, "b", "good")), 11, 5)
+    assert "".join(drawn).strip() == ""
+
+
+ZONES = (Zone(0.0, 1.0, ("not known", "?"), "unknown"), Zone(0.0, 0.4, ("PASS",), "passes"), Zone(0.8, 1.0, ("FAIL", "F"), "fails"))
+
+
+def test_zones_are_shaded_and_named_above_the_plot_by_the_first_name_that_fits() -> None:
+    picture = draw(Plot(x_range=(0.0, 1.0), y_range=(0.0, 1.0), curves=(), zones=ZONES), 21, 5)
+    assert "".join(run.text for run in picture[0]).split() == ["PASS", "?", "FAIL"]
+    for row in picture:
+        cells = [run.ground for run in row for _ in run.text]
+        assert cells == ["passes"] * 9 + ["unknown"] * 7 + ["fails"] * 5
+    narrow = draw(Plot(x_range=(0.0, 1.0), y_range=(0.0, 1.0), curves=(), zones=ZONES), 10, 5)
+    assert "".join(run.text for run in narrow[0]).split() == ["PASS", "?", "F"]
+
+
+def test_an_upright_runs_behind_the_points_with_its_name_where_nothing_is_in_the_way() -> None:
+    at_top = Dot(0.6, 1.0, "✔", "good")
+    picture = Plot(x_range=(0.0, 1.0), y_range=(0.0, 1.0), curves=(), dots=(at_top,), uprights=(Upright(0.5, "name"),))
+    drawn = rows(picture, 21, 4)
+    assert [row[10] for row in drawn] == ["┊"] * 4
+    assert drawn[0][6:10] == "name"
+    assert drawn[0][12] == "✔"
+
+
+def test_labels_of_x_stand_under_their_places_and_the_first_ones_win() -> None:
+    labels = ((0.5, "half"), (0.52, "hidden"), (0.0, "0"), (1.0, "one"))
+    drawn = rows(Plot(x_range=(0.0, 1.0), y_range=(0.0, 1.0), curves=(), x_labels=labels), 21, 5)
+    assert drawn[-1].split() == ["0", "half", "one"]
+    assert drawn[-1].index("half") == 8
+    assert drawn[-1].endswith("one")
+
+
+@given(st.integers(min_value=0, max_value=60), st.integers(min_value=0, max_value=12))
+@settings(max_examples=60, deadline=None)
+def test_with_all_that_there_is_the_picture_has_the_size_that_was_asked_for(width: int, height: int) -> None:
+    picture = Plot(
+        x_range=(0.0, 1.0),
+        y_range=(0.0, 1.0),
+        curves=(Curve("", "faint", ((0.0, 1.0), (1.0, 0.0))),),
+        dots=tuple(Dot(0.5, 0.5, "✔", "good") for _ in range(15)),
+        spread=6,
+        zones=ZONES,
+        uprights=(Upright(0.3, "at peak 11.1"),),
+        x_labels=((0.5, "17.4 rps"),),
+        y_labels=((1.0, "100 %"),),
+        rule=0.95,
+        margins=(7, 0),
+    )
+    drawn = rows(picture, width, height)
+    assert len(drawn) == height
+    assert all(cell_len(row) == width for row in drawn)

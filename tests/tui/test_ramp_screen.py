@@ -376,7 +376,7 @@ async def test_values_below_the_axis_are_marked_on_it() -> None:
 
 @pytest.mark.parametrize("size", [(60, 16), (120, 36)])
 async def test_a_recorded_run_says_so_and_when(size: tuple[int, int]) -> None:
-    async with shown(samples.mid_step(), size, recorded=True) as (app, _, _):
+    async with shown(samples.mid_step(), size, player=samples.StandingStill()) as (app, _, _):
         rows = lines_of(app)
         assert "recorded 2026-03-01 14:28 UTC" in rows[1]
         assert "■ RECORDED" in rows[1]

@@ -1,77 +1,67 @@
-"""What the keys do and what each panel answers."""
+"""What the panel that is looked at shows, and what the keys do."""
 
 import textwrap
+from collections.abc import Iterable
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from core.run.view import RunView
-from tui.widgets.fleet_panel import FleetPanel
-from tui.widgets.floor import FloorPanel
-from tui.widgets.ladder import Ladder
+from tui.explain import PANELS, Explained
+from tui.frame import Frame
+from tui.keys import in_help
 from tui.widgets.pieces import styled
+from tui.widgets.plot_view import Titled
 from tui.widgets.status import StatusStrip
 
-KEYS = (
-    ("x", "stop the load at once; what is finished is kept"),
-    ("q, ctrl+c", "while loading the same, again: leave; without load: leave"),
-    ("space", "hold the panels still; the load goes on, its state is live"),
-    ("1-6", "one panel alone, and back; esc shows all again"),
-    ("+ -", "with --hold: the rate up by 10 %, and down again"),
-    ("f", "set the peak and what share of a replica to use, and back"),
-)
-_PANELS = (
-    ("top line", StatusStrip.HELP),
-    ("1 floor", FloorPanel.HELP),
-    ("2 steps", Ladder.HELP),
-    ("3 TTFT", "time to first token of each second; the dashed line: limit"),
-    ("4 TPOT", "time per output token after the first; shaded: every 2nd step"),
-    ("5 queue", "without a first token, in flight; the server's own counts"),
-    ("6 KV cache", "share in use; ▾ preemption: it was full, work is done again"),
-    ("f fleet", FleetPanel.HELP),
-)
-_INDENT = 12
+_INDENT = 16
 
 
 class HelpScreen(ModalScreen[None]):
-    """One page under the state of the load; any of its keys closes it."""
+    """One page under the state of the load, which scrolls; any of its keys closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,enter", "dismiss", "Close")]
 
-    def __init__(self) -> None:
+    def __init__(self, looked_at: Titled | None) -> None:
+        """`looked_at`: the panel to be explained first, None for all of them in a line each."""
         super().__init__()
-        self._status, self._page, self._box = StatusStrip(), Static(), Vertical(id="help")
+        self._panel = PANELS.get(looked_at.id or "") if looked_at is not None else None
+        self._status, self._page, self._close = StatusStrip(), Static(), Static(id="help-close")
+        self._box = VerticalScroll(self._page, id="help")
 
     def compose(self) -> ComposeResult:
         yield self._status
-        with self._box:
-            yield self._page
+        yield self._box
+        yield self._close
 
-    def show(self, live: RunView, *, paused: bool, stopping: bool, recorded: bool) -> None:
-        """Take a new view for the top line, and the room there is for the page."""
-        self._status.show(live, paused=paused, stopping=stopping, recorded=recorded)
-        text = page(self._box.size.width, self.size.height - self._status.size.height)
+    def show(self, frame: Frame) -> None:
+        """Take a new frame for the top line, and the room there is for the page."""
+        self._status.show(frame)
+        text = page(self._panel, self._box.size.width - 4)
         if str(self._page.content) != str(text):
             self._page.update(text)
+        more = "  ↑ ↓ for more" if self._box.max_scroll_y > 0 else ""
+        self._close.update(Content.assemble(styled(f"esc closes{more}", "strong")))
 
 
-def page(width: int, height: int) -> Content:
-    """Keys and panels, as far as there is room, and always how to close it."""
-    lines = [*_rows("Keys", KEYS, width), Content(), *_rows("Panels", _PANELS, width)]
-    if len(lines) + 1 > height > 0:
-        lines = [*lines[: height - 2], Content.assemble(styled("… resize for more", "strong"))]
-    return Content("\n").join([*lines, Content.assemble(styled("esc closes", "strong"))])
+def page(panel: Explained | None, width: int) -> Content:
+    """The panel in full, then the keys; without one the keys, then each panel in a line."""
+    key_rows = _rows("Keys", in_help(), width)
+    if panel is not None:
+        return Content("\n").join([*_rows(f"{panel.name}: {panel.question}", panel.rows, width), Content(), *key_rows])
+    panels = [(each.name, each.question) for each in PANELS.values()]
+    hint = Content.assemble(styled("Maximise a panel or go to it with tab, then ? explains each number in it.", "muted"))
+    return Content("\n").join([*key_rows, Content(), *_rows("Panels", panels, width), hint])
 
 
-def _rows(title: str, rows: tuple[tuple[str, str], ...], width: int) -> list[Content]:
+def _rows(title: str, rows: Iterable[tuple[str, str]], width: int) -> list[Content]:
     lines = [Content.assemble(styled(title, "muted"))]
     for name, text in rows:
-        first, *rest = textwrap.wrap(text, max(20, width - _INDENT))
-        lines.append(Content.assemble(styled(f"{name:<{_INDENT}}", "strong"), styled(first, "plain")))
-        lines += [Content.assemble(styled(" " * _INDENT + line, "plain")) for line in rest]
+        first, *rest = textwrap.wrap(text, max(20, width - _INDENT - 1))
+        lines.append(Content.assemble(styled(f"{name:<{_INDENT}} ", "strong"), styled(first, "plain")))
+        lines += [Content.assemble(styled(" " * (_INDENT + 1) + line, "plain")) for line in rest]
     return lines

@@ -21,7 +21,12 @@ _IMPORTANT = (re.compile("does not count"), re.compile(r"sends were late|[Tt]he 
 def content(view: RunView, answer: Answer, width: int, height: int, elsewhere: str = "press 1") -> Content:
     """Both ends with their evidence, then what to know beside them, the most important first; for a simulated replica its
     own long-run knee. What has no room is counted, with the word `elsewhere` for where it is to be found."""
-    blocks = [[line] for line in _headlines(view, answer, width)]
+    return clip([*headlines(view, answer, width), *note_lines(view, answer, width)], height, elsewhere)
+
+
+def headlines(view: RunView, answer: Answer, width: int) -> list[list[Content]]:
+    """The answer itself: each end with its evidence, or why there is none; for a simulated replica its own long-run knee."""
+    blocks = [[line] for line in zones(view, answer, width)]
     if answer.outcome == "refused":
         blocks += [[line] for line in checks.important(view.checks, width)]
     if (sentence := _sentence(view, answer)) is not None:
@@ -29,8 +34,12 @@ def content(view: RunView, answer: Answer, width: int, height: int, elsewhere: s
     truth = _truth(view.truth_rps, answer.knee)
     if truth:
         blocks.append(_wrapped(truth, "strong", width))
-    blocks += [_wrapped(f"· {clean(note)}", "muted", width) for note in notes(view, answer)]
-    return clip(blocks, height, elsewhere)
+    return blocks
+
+
+def note_lines(view: RunView, answer: Answer, width: int) -> list[list[Content]]:
+    """What to know beside the answer, the most important first."""
+    return [_wrapped(f"· {clean(note)}", "muted", width) for note in notes(view, answer)]
 
 
 def notes(view: RunView, answer: Answer) -> list[str]:
@@ -74,7 +83,7 @@ def clip(blocks: list[list[Content]], height: int, elsewhere: str) -> Content:
     return Content("\n").join(lines)
 
 
-def _headlines(view: RunView, answer: Answer, width: int) -> list[Content]:
+def zones(view: RunView, answer: Answer, width: int) -> list[Content]:
     """One line for each zone, as far as it is known: what holds, what is mixed, what fails."""
     knee = answer.knee
     clear = knee.clear_fail_rps is not None
@@ -87,7 +96,7 @@ def _headlines(view: RunView, answer: Answer, width: int) -> list[Content]:
         failed = _counted(knee.first_fail)
         lines.append(_end(view, f"◐ MIXED from {rate(knee.first_fail_rps)}", "strong", knee.first_fail_rps, failed, width))
     if fail_rps is not None:
-        word = "CLEARLY FAILS" if clear else "FAILS"
+        word = "CLEARLY FAILS" if clearly(knee) else "FAILS"
         lines.append(_end(view, f"✘ {word} at {rate(fail_rps)}", "breaks", fail_rps, _counted(fails), width))
     return lines
 
@@ -117,6 +126,18 @@ def _end(view: RunView, text: str, role: Role, rate_rps: float, repeats: str, wi
     head = f"{text:<27} "
     shown = fit([fact for fact in facts if fact.text], width - len(head))
     return Content.assemble(styled(head, role), join(shown, ", ")).stylize("bold", 0, len(text))
+
+
+def clearly(knee: Knee) -> bool:
+    """Whether the clear fail rests on more than one failing repeat, or segment of the ramp."""
+    return knee.clear_fail is not None and knee.clear_fail.failed > 1
+
+
+def step_floor(step: StepResult) -> float | None:
+    """The floor of a step as far as it is certain: of what passed at least, of what failed at most; None when nothing counts."""
+    if step.floor is None or step.verdict in ("void", "unjudged"):
+        return None
+    return step.floor[0] if step.verdict == "pass" else step.floor[1]
 
 
 def _margin(step: StepResult) -> str:

@@ -6,7 +6,7 @@ from textual.content import Content
 
 from core.records import Check
 from core.run.view import RunView
-from tui.style import CHECKS, Role, clean, clock
+from tui.style import CHECKS, Role, clean, clock, shorten
 from tui.widgets.pieces import Part, Piece, styled
 
 
@@ -26,17 +26,24 @@ def ran_for(view: RunView) -> str:
 
 
 def content(view: RunView, width: int, height: int) -> Content:
-    """All checks in full where they fit; else what passed in one paragraph and only the others in full."""
+    """All checks in full where they fit; else what passed in one line each, or in one paragraph, and only the others in full."""
     if not view.checks:
         url = view.config.target.url if view.config else "the server"
         return Content.assemble(styled(f"connecting to {clean(url)} …", "muted"))
     full = _rows(view.checks, width)
     if len(full) <= height or height <= 0:
         return Content("\n").join(full)
+    short = _rows(view.checks, width, brief=True)
+    if len(short) <= height:
+        return Content("\n").join(short)
     passed = ", ".join(check.check for check in view.checks if check.status == "pass")
     lines = textwrap.wrap(f"{CHECKS['pass']}: {passed}", max(20, width))
     brief = [Content.assemble(styled(clean(line), CHECKS["pass"].role)) for line in lines]
-    return Content("\n").join([*brief, *important(view.checks, width)])
+    rest = important(view.checks, width)
+    if len(brief) + len(rest) <= height:
+        return Content("\n").join([*brief, *rest])
+    worst = sorted(view.checks, key=lambda check: check.status != "refuse")  # what has no room below is not what stops the run
+    return Content("\n").join([*important(tuple(worst), width), *brief])
 
 
 def important(checks: tuple[Check, ...], width: int) -> list[Content]:
@@ -44,14 +51,16 @@ def important(checks: tuple[Check, ...], width: int) -> list[Content]:
     return _rows(tuple(check for check in checks if check.status != "pass"), width)
 
 
-def _rows(checks: tuple[Check, ...], width: int) -> list[Content]:
+def _rows(checks: tuple[Check, ...], width: int, *, brief: bool = False) -> list[Content]:
+    """A row for each check and for each further line of its sentence; `brief`: what passed gets no further lines."""
     name_width = max((len(check.check) for check in checks), default=0)
     indent = 10 + name_width + 2
     rows: list[Content] = []
     for check in checks:
         mark = CHECKS[check.status]
         role: Role = "muted" if check.status == "pass" else "plain"
-        lines = textwrap.wrap(clean(check.message), max(20, width - indent)) or [""]
+        message, room = clean(check.message), max(20, width - indent)
+        lines = [shorten(message, room)] if brief and check.status == "pass" else textwrap.wrap(message, room) or [""]
         head: list[Part] = [
             styled(f"{mark.glyph} {mark.word:<8}", mark.role),
             styled(f"{clean(check.check):<{name_width}}  ", "strong"),

@@ -206,6 +206,40 @@ def _kv_body(view: RunView) -> Plot | str:
     )
 
 
+def rate(view: RunView) -> Face:
+    """Whether the server keeps up: requests due and requests that ended well, each second."""
+    series = closed(view)
+    last = series[-1] if series else None
+    title = (
+        Piece("7 rate", "strong"),
+        Piece(f"offered {number(last.offered_rps)}" if last else "offered", "plain", 1),
+        Piece(f"served {number(last.served_rps)} rps" if last else "served", "plain", 2),
+    )
+    return Face(title, _rate_body(view, series))
+
+
+def _rate_body(view: RunView, series: Sequence[SeriesPoint]) -> Plot | str:
+    offered, served = points(series, lambda p: p.offered_rps), points(series, lambda p: p.served_rps)
+    most = max((y for _, y in (*offered, *served) if y is not None), default=0.0)
+    if most == 0:
+        return "nothing sent yet"
+    top = nice_ceiling(most)
+    return Plot(
+        x_range=time_range(view),
+        y_range=(0.0, top),
+        curves=(Curve("offered", "middle", offered), Curve("served", "bright", served)),
+        y_labels=((top, number(top)), (0.0, "0")),
+        bands=bands(series, view.bin_s),
+        max_gap=_GAP_BINS * view.bin_s,
+        margins=_MARGINS,
+    )
+
+
+def stale(view: RunView) -> bool:
+    """Whether what the server says of itself is too old to be called current."""
+    return bool(_age(view, 0))
+
+
 def _whole(value: float | None) -> str:
     return NOT_AVAILABLE if value is None else count(round(value))
 

@@ -1,50 +1,88 @@
 """How many replicas a peak needs, moving with what the user sets; the arithmetic is `core.fleet`'s."""
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 from msgspec.structs import replace
 from textual import events
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.message import Message
 from textual.widgets import Input, Label, Static
 
 from core import fleet
 from core.config import FleetAsk
-from core.judge.bracket import Bracket
-from core.records import ServerInfo
-from core.results import Knee
 from core.run.view import RunView
-from tui.style import count, percent, rate
-from tui.widgets.pieces import Piece, fit, join, styled
+from tui.frame import Frame
+from tui.style import rate
+from tui.widgets import fleet_rows
+from tui.widgets.curve import knee_of
+from tui.widgets.pieces import Part, Piece, styled
 from tui.widgets.plot_view import Titled
 from tui.widgets.slider import Slider
 
-CLOSE_FRAC = 0.85
-"""From this share of the rate that holds on, the loss of one replica of six puts the others over it: 0.85 * 6/5 = 1.02."""
-_ROOMY_COLUMNS = 74
-_NUMERIC = frozenset("0123456789.")
+FIGURES = (*((char, char) for char in "0123456789"), ("full_stop", "."))
+"""Keys of numbers, as textual names them, and what they write."""
 
 
-class PeakInput(Input):
-    """A field for a number above zero. Every other printable key goes on to the app: `x` must stop the load from here too."""
+class HeadroomMark(NamedTuple):
+    """A headroom that something asks for: its name, the headroom, why, and whether it is the one that binds."""
 
-    def __init__(self) -> None:
-        super().__init__(placeholder="type the peak", restrict=r"[0-9]*\.?[0-9]*", max_length=9, compact=True, id="peak")
+    name: str
+    rho: float
+    why: str
+    binds: bool
+
+
+class NumberInput(Input):
+    """A field for a number above zero, which takes no key by itself: figures come back to it by way of the app, where all keys keep
+    their order, also those that were typed before the field had the focus. Every other key is the app's: `x` must stop the load."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding(key, f"typed('{char}')", show=False) for key, char in FIGURES]
+
+    def __init__(self, placeholder: str, id: str) -> None:
+        super().__init__(
+            placeholder=placeholder, restrict=r"[0-9]*\.?[0-9]*", max_length=9, compact=True, select_on_focus=False, id=id
+        )
+        self._begun = False
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        """Only digits and the point are for the field."""
-        return character is not None and character in _NUMERIC
+        """None."""
+        return False
 
     async def _on_key(self, event: events.Key) -> None:
-        if event.character is None or event.character in _NUMERIC:
-            await super()._on_key(event)
-        else:
-            event.prevent_default()
+        event.prevent_default()
+
+    def _on_focus(self, event: events.Focus) -> None:
+        super()._on_focus(event)
+        if not self._begun:
+            self.select_all()
+        self._begun = False
+
+    def begin(self) -> None:
+        """Take the focus at once; what is typed next replaces what stands here."""
+        self._begun = self.screen.focused is not self
+        self.select_all()
+        self.screen.set_focus(self, scroll_visible=False)
+
+    def action_typed(self, char: str) -> None:
+        """A figure more, in place of what is selected."""
+        start, end = self.selection
+        self.replace(char, min(start, end), max(start, end))
+
+    def put(self, value: float | None) -> None:
+        """Show a number that was set elsewhere."""
+        self.value = "" if value is None else f"{value:.12g}"
+        if self.is_attached and self.screen.focused is self:
+            self.select_all()
 
     @property
-    def rps(self) -> float | None:
-        """The peak, or None while there is no number above zero in the field."""
+    def number(self) -> float | None:
+        """The number, or None while there is none above zero in the field."""
         try:
             value = float(self.value)
         except ValueError:
@@ -53,43 +91,47 @@ class PeakInput(Input):
 
 
 class FleetPanel(Vertical, Titled):
-    """Peak and headroom to set; replicas and GPUs at both ends of the bracket."""
+    """Peak, price and headroom to set; replicas, GPUs and cost at both ends of the bracket, and what if some are lost."""
 
     ALLOW_MAXIMIZE = True
-    HELP = "type a peak; tab: share of what holds, by figures, ← →, mouse"
+
+    @dataclass
+    class Asked(Message):
+        """The user has set another fleet."""
+
+        ask: FleetAsk
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._knee = Knee()
+        self._view: RunView | None = None
         self._ask = FleetAsk()
-        self._server: ServerInfo | None = None
-        self._filled = False
-        self._replica, self._result = Static(id="fleet-replica"), Static(id="fleet-result")
-        self._peak, self._headroom, self._share = PeakInput(), Slider(id="headroom"), Label(id="fleet-share")
+        self._seen: FleetAsk | None = None
+        self._sent: list[FleetAsk] = []
+        self._early = ""
+        self._replica, self._words, self._result = Static(id="fleet-replica"), Static(id="fleet-words"), Static(id="fleet-result")
+        self._peak, self._price, self._headroom = (
+            NumberInput("type it", "peak"),
+            NumberInput("none", "price"),
+            Slider(id="headroom"),
+        )
+        self._marks: tuple[HeadroomMark, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield self._replica
-        yield Horizontal(Label("peak "), self._peak, Label(" rps   "), self._share, classes="fleet-row")
-        yield Horizontal(Label("safer "), self._headroom, Label(" fewer replicas"), classes="fleet-row")
+        yield Horizontal(
+            Label("peak   "), self._peak, Label(" rps    "), Label("cost "), self._price, Label(" $/GPU h"), classes="fleet-row"
+        )
+        yield Horizontal(Label("safer  "), self._headroom, Label(" fewer replicas"), classes="fleet-row")
+        yield self._words
         yield self._result
 
-    @property
-    def available(self) -> bool:
-        """Whether a rate has held, so that a peak can be divided by it."""
-        return self._knee.pass_rps is not None
-
-    def show(self, view: RunView) -> None:
-        """Take a new view; peak and headroom start as configured and are the user's from then on."""
-        if view.config is not None and not self._filled:
-            self._filled = True
-            self._ask = view.config.fleet
-            self._headroom.value = self._ask.headroom
-            if self._ask.peak_rps is not None:
-                self._peak.value = f"{self._ask.peak_rps:g}"
-        knee = view.answer.knee if view.answer else so_far(view)
-        if (knee, view.server) != (self._knee, self._server) or not self._title:
-            self._knee, self._server = knee, view.server
-            self._redraw()
+    def show(self, frame: Frame, marks: Iterable[HeadroomMark] = ()) -> None:
+        """Take a frame, and the headrooms that the way of operation asks for."""
+        self._view, self._marks = frame.view, tuple(marks)
+        if frame.view.config is not None:
+            self._follow(frame.fleet_ask)
+        self._headroom.marks = tuple(mark.rho for mark in self._marks)
+        self._redraw()
 
     def on_resize(self) -> None:
         """Another width has room for more or fewer facts."""
@@ -97,10 +139,9 @@ class FleetPanel(Vertical, Titled):
         self._redraw()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Another peak: every number moves at once."""
+        """Another peak or price: every number moves at once."""
         event.stop()
-        self._ask = replace(self._ask, peak_rps=self._peak.rps)
-        self._redraw()
+        self._set(replace(self._ask, peak_rps=self._peak.number, cost_per_gpu_h=self._price.number))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Enter: on to the headroom."""
@@ -110,91 +151,74 @@ class FleetPanel(Vertical, Titled):
     def on_slider_changed(self, event: Slider.Changed) -> None:
         """Another headroom: every number moves at once."""
         event.stop()
-        self._ask = replace(self._ask, headroom=event.value)
-        self._redraw()
+        if event.value != round(self._ask.headroom, 2):  # the slider stands at hundredths only
+            self._set(replace(self._ask, headroom=event.value))
 
-    def take_focus(self) -> None:
-        """To the peak, which is selected so that typing replaces it; tab goes on to the slider."""
-        self._peak.focus()
+    def typed(self, char: str) -> None:
+        """A figure typed where nothing takes it is the peak's; before there is anything to change it is kept until there is."""
+        if self._seen is None:
+            self._early += char
+            return
+        if self.screen.focused is not self._peak:
+            self._peak.begin()
+        self._peak.action_typed(char)
 
-    @property
-    def ask(self) -> FleetAsk | None:
-        """What the fleet must carry, as the user left it; None before it is known what was configured."""
-        return self._ask if self._filled else None
+    def begin(self) -> None:
+        """To the peak."""
+        self._peak.begin()
+
+    def _follow(self, ask: FleetAsk) -> None:
+        """Take over what is asked for elsewhere; what comes back of this panel's own asking is older than what stands here."""
+        if ask == self._seen:
+            return
+        self._seen = ask
+        if ask in self._sent:
+            del self._sent[: self._sent.index(ask) + 1]
+            return
+        self._ask, self._sent = ask, []
+        self._headroom.value = ask.headroom
+        self._peak.put(ask.peak_rps)
+        self._price.put(ask.cost_per_gpu_h)
+        early, self._early = self._early, ""
+        for char in early:
+            self.typed(char)
+
+    def _set(self, ask: FleetAsk) -> None:
+        if ask != self._ask and self._seen is not None:
+            self._ask = ask
+            self._sent.append(ask)
+            self.post_message(self.Asked(ask))
+            self._redraw()
 
     def _redraw(self) -> None:
-        plan = fleet.plan(self._knee, self._ask, self._server)
-        gpus, known = fleet.gpus_per_endpoint(self._ask, self._server)
-        self._replica.update(_replica(self._knee, gpus, known, self.size.width))
-        self._share.update(Content.assemble(styled(_share(self._ask.headroom, self.size.width), "plain")))
-        self._result.update(_result(plan, self._knee, self.size.width))
-        pieces = [Piece("f fleet", "strong")]
+        if self._view is None:
+            return
+        view, knee, ask, width = self._view, knee_of(self._view), self._ask, self.content_size.width
+        plan = fleet.plan(knee, ask, view.server)
+        self._replica.update(fleet_rows.replica(view, knee, *fleet.gpus_per_endpoint(ask, view.server), width))
+        self._words.update(_words(ask.headroom, self._marks))
+        self._result.update(fleet_rows.result(view, knee, plan, ask.cost_per_gpu_h, width))
+        pieces = [Piece("fleet", "strong")]
         if plan and plan.at_pass:
-            pieces += [Piece(_sizes(plan.at_pass), "strong", 0), Piece(f"at {rate(plan.peak_rps)}", "muted", 1)]
-            pieces.append(Piece(f"at most {plan.headroom:.0%} of what holds".replace("%", " %"), "muted", 2))
+            pieces += [
+                Piece(fleet_rows.sizes(plan.at_pass, ask.cost_per_gpu_h), "strong", 0),
+                Piece(f"for {rate(plan.peak_rps)}", "muted", 1),
+            ]
+            pieces.append(Piece(f"headroom {plan.headroom:.2f}", "muted", 2))
         self.set_title(tuple(pieces))
 
 
-def so_far(view: RunView) -> Knee:
-    """The bracket while the search is still on."""
-    return Bracket.of(view.config.method, view.steps).knee() if view.config else Knee()
-
-
-def _replica(knee: Knee, gpus: int, known: bool, width: int) -> Content:
-    if knee.pass_rps is None:
-        return Content.assemble(styled("no rate has held yet, so there is nothing to divide a peak by", "muted"))
-    fail_rps = _fail_rps(knee)
-    pieces = [Piece("one replica", "muted", 3), Piece(f"holds {rate(knee.pass_rps)}", "holds", 0)]
-    if fail_rps is not None:
-        pieces.append(Piece(f"fails {rate(fail_rps)}", "breaks", 1))
-    pieces.append(Piece(f"{_plural(gpus, 'GPU')} each{'' if known else ' (assumed)'}", "muted", 2))
-    return join(fit(pieces, width))
-
-
-def _fail_rps(knee: Knee) -> float | None:
-    return knee.first_fail_rps if knee.clear_fail_rps is None else knee.clear_fail_rps
-
-
-def _share(headroom: float, width: int) -> str:
-    """The headroom in words: a larger one leaves less room."""
+def _words(headroom: float, marks: Iterable[HeadroomMark]) -> Content:
+    """The headroom in words, a larger one leaves less room; then what asks for which, and what binds."""
     used = round(100 * headroom)
-    if width < _ROOMY_COLUMNS:
-        return f"at most {used} % of what holds"
-    return f"use at most {used} % of what holds ({f'{100 - used} % spare' if used < 100 else 'nothing spare'})"
-
-
-def _result(plan: fleet.Fleet | None, knee: Knee, width: int) -> Content:
-    if plan is None:
-        return Content.assemble(styled("type the peak of all users together, in requests per second", "strong"))
-    names = ("if the knee is", "if it is") if width >= _ROOMY_COLUMNS else ("at", "at")
-    ends = [(name, size) for name, size in zip(names, (plan.at_pass, plan.at_fail), strict=True) if size is not None]
-    rows = [(f"{name} {rate(size.replica_rps)}", _sizes(size), size) for name, size in ends]
-    heads, middles = max((len(row[0]) for row in rows), default=0), max((len(row[1]) for row in rows), default=0)
-    lines = []
-    for head, middle, size in rows:
-        facts = (
-            Piece(f"{head:<{heads}}", "muted", 2),
-            Piece(f"{middle:<{middles}}", "strong", 0),
-            Piece(f"{rate(size.per_replica_rps)} each", "plain", 4),
-            _load(size, knee, width),
+    spare = f"{100 - used} % spare" if used < 100 else "nothing spare"
+    lines: list[list[Part]] = [[styled(f"use at most {used} % of what holds ({spare})", "plain")]]
+    for mark in marks:
+        lines.append(
+            [
+                styled(f"{mark.rho:.2f}  {mark.name}  ", "strong" if mark.binds else "plain"),
+                styled(mark.why, "muted"),
+                *([styled("  ◂ binds", "strong")] if mark.binds else []),
+            ]
         )
-        lines.append(join(fit(facts, width)))
-    lines.append(Content.assemble(styled("assumes Poisson arrivals, an even split and this mix of lengths", "muted")))
-    return Content("\n").join(lines)
-
-
-def _load(size: fleet.FleetSize, knee: Knee, width: int) -> Piece:
-    """How much of its rate each replica gets; near or over the rate that was seen to hold, the share of that one instead."""
-    of_held = size.per_replica_rps / knee.pass_rps if knee.pass_rps else 0.0
-    if of_held <= CLOSE_FRAC:
-        return Piece(f"{percent(size.load_frac)} load", "plain", 3)
-    of_what = " of what holds" if width >= _ROOMY_COLUMNS else ""
-    return Piece(f"{'✘ over' if of_held > 1 else '▲ tight'}: {100 * of_held:.0f} %{of_what}", "breaks", 1)
-
-
-def _sizes(size: fleet.FleetSize) -> str:
-    return f"{_plural(size.replicas, 'replica')}  {_plural(size.gpus, 'GPU')}"
-
-
-def _plural(n: int, word: str) -> str:
-    return f"{count(n)} {word}{'' if n == 1 else 's'}"
+    return Content("\n").join([Content.assemble(*parts) for parts in lines])

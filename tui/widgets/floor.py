@@ -17,7 +17,7 @@ from tui.widgets.repeat_bars import LEAST_BARS, RepeatBars
 _LENGTHS_S = (20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0, 1200.0)
 
 
-class FloorPanel(Vertical, Titled):
+class FloorPanel(Vertical, Titled, can_focus=True):
     """Panel 1. What it shows follows the run: checks, running floor, answer."""
 
     ALLOW_MAXIMIZE = True

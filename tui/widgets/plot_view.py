@@ -2,7 +2,7 @@
 
 import textwrap
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 from rich.segment import Segment
 from rich.style import Style
@@ -11,8 +11,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui import plots
-from tui.plots import Plot, Run
-from tui.style import DASH, clock
+from tui.plots import Ground, Ink, Plot, Run
+from tui.style import DASH, THEME_16, clock
 from tui.widgets.pieces import Piece, fit, join
 
 _CORNERS = 6  # two corners, a dash and a blank on each side of a title
@@ -26,8 +26,8 @@ class Face:
     body: Plot | str
 
 
-class Titled(Widget):
-    """A widget whose border title is made of facts that fit its width."""
+class Titled(Widget, can_focus=True):
+    """A widget whose border title is made of facts that fit its width. Tab goes from one to the next."""
 
     _title: tuple[Piece, ...] = ()
     _subtitle: str = ""
@@ -55,9 +55,7 @@ class Titled(Widget):
 class PlotView(Widget):
     """Draws a `Plot`, or a sentence in its place."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        f"plot--{ink}" for ink in ("bright", "middle", "faint", "good", "bad", "rule", "label", "band")
-    }
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"plot--{name}" for name in (*get_args(Ink), "band", *get_args(Ground))}
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -88,15 +86,17 @@ class PlotView(Widget):
     def _draw(self, width: int, height: int) -> list[Strip]:
         if isinstance(self._body, str):
             return self._sentence(self._body, width, height)
-        styles: dict[tuple[str | None, bool], Style] = {}
+        styles: dict[tuple[Ink | None, str | None], Style] = {}
         return [Strip([self._segment(run, styles) for run in row], width) for row in plots.draw(self._body, width, height)]
 
-    def _segment(self, run: Run, styles: dict[tuple[str | None, bool], Style]) -> Segment:
-        key = (run.ink, run.band)
+    def _segment(self, run: Run, styles: dict[tuple[Ink | None, str | None], Style]) -> Segment:
+        shaded = self.app.theme != THEME_16.name  # 16 colours have no tint that leaves text readable
+        behind = (run.ground if shaded else None) or ("band" if run.band else None)
+        key = (run.ink, behind)
         if key not in styles:
             style = self.get_component_rich_style(f"plot--{run.ink}") if run.ink else self.rich_style
-            band = Style(bgcolor=self.get_component_rich_style("plot--band").bgcolor) if run.band else Style()
-            styles[key] = style + band
+            under = Style(bgcolor=self.get_component_rich_style(f"plot--{behind}").bgcolor) if behind else Style()
+            styles[key] = style + under
         return Segment(run.text, styles[key])
 
     def _sentence(self, text: str, width: int, height: int) -> list[Strip]:
@@ -107,7 +107,7 @@ class PlotView(Widget):
         return [blank] * above + [Strip([Segment(line.center(width)[:width], style)], width) for line in lines]
 
 
-class PlotPanel(PlotView, Titled):
+class PlotPanel(PlotView, Titled, can_focus=True):
     """A plot with a border and a title that carries its current values; can be maximised."""
 
     ALLOW_MAXIMIZE = True

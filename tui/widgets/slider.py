@@ -15,7 +15,7 @@ from tui.widgets.pieces import styled
 
 LEAST, MOST, STEP = 0.01, 1.0, 0.01
 _ENDS = 2
-_KNOB, _FOCUSED = "●", "◆"
+_KNOB, _FOCUSED, _MARK = "●", "◆", "┴"
 
 
 class Slider(Widget, can_focus=True):
@@ -31,6 +31,8 @@ class Slider(Widget, can_focus=True):
     ]
 
     value: reactive[float] = reactive(0.7)
+    marks: reactive[tuple[float, ...]] = reactive(())
+    """Values to point at on the track."""
     _typed = ""
 
     @dataclass
@@ -101,13 +103,19 @@ class Slider(Widget, can_focus=True):
         track = self._track()
         if track < 2:
             return Content.assemble(styled(f"{self.value:.2f}", "strong"))
-        knob = round((self.value - LEAST) / (MOST - LEAST) * (track - 1))
+        cells = ["─"] * track
+        for mark in self.marks:
+            cells[self._cell(mark)] = _MARK
+        line, knob = "".join(cells), self._cell(self.value)
         return Content.assemble(
-            styled("├" + "─" * knob, "muted"),
+            styled("├" + line[:knob], "muted"),
             (_FOCUSED, f"{STYLES['strong']} reverse") if self.has_focus else styled(_KNOB, "strong"),
-            styled("─" * (track - 1 - knob) + "┤", "muted"),
+            styled(line[knob + 1 :] + "┤", "muted"),
             styled(f" {self.value:.2f}", "strong"),
         )
+
+    def _cell(self, value: float) -> int:
+        return round((min(MOST, max(LEAST, value)) - LEAST) / (MOST - LEAST) * (self._track() - 1))
 
 
 def typed_share(text: str) -> float | None:

@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from core.run.view import RunView, SeriesPoint
-from tui.plots import blocks
+from tui.blocks import blocks
 from tui.style import Role, latency, number, percent
 from tui.widgets.faces import newest, nice_ceiling
 from tui.widgets.pieces import Part, styled

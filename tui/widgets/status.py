@@ -10,6 +10,7 @@ from core.config import Slo
 from core.judge.validity import lateness_limit_s, lateness_status
 from core.results import Percentiles
 from core.run.view import RepeatView, RunView, StepView
+from tui.frame import Frame, Playback
 from tui.phrases import mode_name
 from tui.style import LEVELS, LOADS, about, clean, clock, count, latency, limit, rate, share_limit, shorten
 from tui.widgets.pieces import Piece, fit, flow, join, mark_part, styled
@@ -81,11 +82,10 @@ class StatusStrip(Widget):
     _pieces: tuple[Piece, ...] = ()
     _load: Piece = Piece("")
 
-    def show(self, view: RunView, *, paused: bool, stopping: bool, recorded: bool) -> None:
-        """Take a new view; `paused` says that the panels below stand still, `stopping` that the user asked for the end of load,
-        `recorded` that all this is past."""
-        pieces = status(view, paused, recorded)
-        load = RECORDED if recorded else load_piece(view, stopping)
+    def show(self, frame: Frame) -> None:
+        """Take a frame: what is said is live, also while the panels below stand still."""
+        pieces = status(frame)
+        load = RECORDED if frame.recorded else load_piece(frame.live, frame.stopping)
         if (pieces, load) != (self._pieces, self._load):
             self._pieces, self._load = pieces, load
             self.refresh()
@@ -117,12 +117,14 @@ RECORDED = Piece("■ RECORDED", "strong")
 """In place of the state of a load that may have been on when the recording ended."""
 
 
-def status(view: RunView, paused: bool, recorded: bool) -> tuple[Piece, ...]:
+def status(frame: Frame) -> tuple[Piece, ...]:
     """The facts of this moment, the most telling with the lowest rank."""
-    pieces = []
-    if recorded:
+    view, pieces = frame.live, []
+    if frame.playback is not None:
         pieces.append(Piece(f"recorded {_utc(view.started_utc)}" if view.started_utc else "recorded", "strong", 0))
-    if paused:
+    if frame.playback is not None and not frame.playback.at_end:
+        pieces.append(playback_piece(frame.playback))
+    if frame.paused:
         pieces.append(Piece("‖ VIEW PAUSED, the load goes on" if view.load == "loading" else "‖ VIEW PAUSED", "strong", 0))
     if view.answer is not None:
         pieces.append(Piece(f"ended after {clock(view.duration_s if view.duration_s is not None else view.now_s)}", "plain", 1))
@@ -133,6 +135,12 @@ def status(view: RunView, paused: bool, recorded: bool) -> tuple[Piece, ...]:
     if view.left_s is not None and view.answer is None:
         pieces.append(Piece(f"left {about(view.left_s)}", "muted", 5))
     return tuple(pieces)
+
+
+def playback_piece(playback: Playback) -> Piece:
+    """Where a recording stands, and how fast it goes."""
+    how = f"▶ {playback.speed:g}x" if playback.playing else "‖ held"
+    return Piece(f"{how} {clock(playback.at_s)}/{clock(playback.length_s)}", "strong", 0)
 
 
 def _utc(iso: str) -> str:

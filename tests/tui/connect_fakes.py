@@ -1,0 +1,135 @@
+"""The Connect screen without a server: checks that a test lets come one by one, and a list of models."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+
+from textual.pilot import Pilot
+
+from core.config import ProbeConfig
+from core.errors import UserError
+from core.records import Check, RequestRecord
+from core.run.events import CheckDone, RunStarted
+from core.run.state import State
+from tests.core.judge.feed import single
+from tests.tui.cli_fakes import CLIENT
+from tui.connect import ConnectApp
+from tui.settings import Asked
+from tui.widgets.form import Form
+from tui.words import Texts
+
+URL = "http://127.0.0.1:8000"
+PASSED = Check(check="reachable", status="pass", message="The server answers.")
+WARNED = Check(check="traffic", status="warn", message="2 requests of others are there now.")
+SINGLES = (single(0.5),) * 3
+"""Of a server with an idle latency of half a second."""
+REFUSED = Check(check="model", status="refuse", message="The server has 2 models; choose one with --model: [red]a[/red], b.")
+
+
+class FakeChecker:
+    """Says each check that it is told to; ends when told, or when stopped."""
+
+    def __init__(self, config: ProbeConfig, api_key: str | None) -> None:
+        self.config, self.api_key = config, api_key
+        self.state = State()
+        self.stops = 0
+        self.singles: tuple[RequestRecord, ...] = ()
+        self._end: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        self._checks: list[Check] = []
+
+    async def preflight(self) -> list[Check]:
+        self.state.apply(RunStarted(t=0.0, started_utc="2026-01-01T00:00:00Z", config=self.config, client=CLIENT, command=""))
+        failure = await self._end
+        if failure is not None:
+            raise failure
+        return self._checks
+
+    def stop(self) -> None:
+        self.stops += 1
+        if not self._end.done():
+            self._end.set_result(None)
+
+    def say(self, *checks: Check) -> None:
+        """These are known now."""
+        for check in checks:
+            self._checks.append(check)
+            self.state.apply(CheckDone(t=0.0, check=check))
+
+    def end(self, failure: Exception | None = None, singles: tuple[RequestRecord, ...] = ()) -> None:
+        """There are no more."""
+        self.singles = singles
+        self._end.set_result(failure)
+
+
+class Server:
+    """What the app is given in place of one; keeps what it was asked."""
+
+    def __init__(self, *models: str) -> None:
+        self.models = models
+        self.problem: str | None = None
+        self.lists: list[tuple[str, str | None]] = []
+        self.checkers: list[FakeChecker] = []
+        self.open = 0
+
+    async def list_models(self, url: str, api_key: str | None) -> tuple[str, ...]:
+        self.lists.append((url, api_key))
+        if self.problem is not None:
+            raise UserError(self.problem)
+        return self.models
+
+    @contextmanager
+    def checking(self, config: ProbeConfig, api_key: str | None) -> Iterator[FakeChecker]:
+        self.checkers.append(FakeChecker(config, api_key))
+        self.open += 1
+        try:
+            yield self.checkers[-1]
+        finally:
+            self.open -= 1
+
+    @property
+    def checker(self) -> FakeChecker:
+        """The last one."""
+        return self.checkers[-1]
+
+
+@asynccontextmanager
+async def connecting(
+    server: Server,
+    profile: Texts | None = None,
+    *,
+    size: tuple[int, int] = (120, 36),
+    environ: Mapping[str, str] | None = None,
+    note: str | None = None,
+) -> AsyncIterator[tuple[ConnectApp, Pilot[Asked]]]:
+    """The app and its pilot, drawn."""
+    app = ConnectApp(environ or {}, profile, note=note, makes=server.checking, lists=server.list_models)
+    async with app.run_test(size=size) as pilot:
+        await settle(app, pilot)
+        yield app, pilot
+
+
+async def settle(app: ConnectApp, pilot: Pilot[Asked]) -> None:
+    """Let everything happen that is due, and be drawn."""
+    for _ in range(3):
+        await pilot.pause()
+    if app.is_running:
+        app.look()
+        await pilot.pause()
+
+
+def text_of(app: ConnectApp) -> str:
+    """The screen that is on top, as shown."""
+    return "\n".join("".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips())
+
+
+def words_of(app: ConnectApp, part: str = "Screen") -> str:
+    """What a part of the screen says, without what borders and line ends do to sentences."""
+    region = app.screen.region if part == "Screen" else app.screen.query_one(part).region
+    rows = text_of(app).splitlines()[region.y : region.bottom]
+    text = "\n".join(row[region.x : region.right] for row in rows)
+    return " ".join("".join(" " if char in "│╭╮╰╯─\n" else char for char in text).split())
+
+
+def form_of(app: ConnectApp) -> Form:
+    """The fields."""
+    return app.screen.query_one(Form)

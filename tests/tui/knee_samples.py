@@ -1,0 +1,94 @@
+"""The end of a standard run with everything that the knee and the fleet draw: three zones, void and curtailed repeats, lengths."""
+
+from msgspec.structs import replace
+
+from core.records import Phase
+from core.results import Bucket, Percentiles, RepeatResult, RepeatVerdict, StepResult, StepVerdict, WorstBlock
+from core.run.view import RunView
+from tests.tui import mode_samples, samples
+
+BUCKETS = (
+    Bucket(input=(44, 105), output=(3, 22), n=100, decided=100, attainment=0.98, ttft_p95_s=0.2, tpot_p95_s=0.02),
+    Bucket(input=(106, 300), output=(23, 99), n=110, decided=110, attainment=0.93, ttft_p95_s=0.3, tpot_p95_s=0.03),
+)
+
+
+def latencies(p50: float, n: int = 400) -> Percentiles:
+    """Percentiles in fixed proportions."""
+    return Percentiles(p50=p50, p95=2 * p50, p99=4 * p50, mean=1.2 * p50, max=5 * p50, n=n)
+
+
+def repeat(
+    verdict: RepeatVerdict, interval: tuple[float, float], rate: float, index: int = 0, n: int = 400, reason: str = ""
+) -> RepeatResult:
+    """A repeat at a rate; the server finishes at most 13 requests a second."""
+    base = samples._repeat(verdict, interval, curtailed=interval[0] < interval[1], reason=reason)
+    return replace(
+        base,
+        index=index,
+        offered_rps=rate,
+        served_rps=min(rate, 13.0),
+        goodput_rps=min(rate, 13.0) * interval[1],
+        ttft_s=latencies(0.08 + 0.01 * index, n),
+        tpot_s=latencies(0.012, n),
+        e2e_s=latencies(0.9, n),
+        itl_s=latencies(0.011, n),
+        worst_block=WorstBlock(from_s=12.0, to_s=30.0, attainment=interval[0] - 0.06),
+        buckets=BUCKETS,
+    )
+
+
+def step(number: int, rate: float, phase: Phase, verdict: StepVerdict, reason: str, *repeats: RepeatResult) -> StepResult:
+    """A step whose floor is that of its repeats that count."""
+    ends = [each.attainment_interval for each in repeats if each.verdict != "void"]
+    floor = (min(low for low, _ in ends), min(high for _, high in ends))
+    return StepResult(step=number, rate_rps=rate, phase=phase, verdict=verdict, reason=reason, floor=floor, repeats=repeats)
+
+
+STEPS = (
+    *samples.RAMP_STEPS,
+    step(4, 8.0, "search", "pass", "attainment 98.9 %", repeat("pass", (0.989, 0.989), 8.0, n=80)),
+    step(
+        5,
+        11.3,
+        "confirm",
+        "pass",
+        "all 3 repeats passed",
+        repeat("pass", (0.96, 0.96), 11.3),
+        repeat("void", (0.5, 0.97), 11.3, 1),
+        repeat("pass", (0.981, 0.981), 11.3, 1),
+        repeat("pass", (0.975, 1.0), 11.3, 2),
+    ),
+    step(
+        6,
+        12.4,
+        "confirm",
+        "mixed",
+        "1 of 3 repeats failed: attainment 93.0 %",
+        repeat("pass", (0.965, 0.965), 12.4),
+        repeat("fail", (0.7, 0.93), 12.4, 1),
+        repeat("pass", (0.955, 0.955), 12.4, 2),
+    ),
+    step(
+        7,
+        13.6,
+        "tighten",
+        "fail",
+        "2 of 2 repeats failed: at most 87 %",
+        repeat("fail", (0.52, 0.88), 13.6, reason="at most 88 % can still meet the limits"),
+        repeat("fail", (0.5, 0.87), 13.6, 1, reason="the queue rises by 4.1 requests a second"),
+    ),
+)
+
+
+def finished(peak_rps: float | None = 50.0) -> RunView:
+    """Three zones: holds at 11.3, mixed from 12.4, clearly fails at 13.6."""
+    view = mode_samples.standard_finished()
+    assert view.config is not None
+    config = replace(view.config, fleet=replace(view.config.fleet, peak_rps=peak_rps))
+    return replace(view, steps=STEPS, config=config)
+
+
+def running() -> RunView:
+    """The third repeat of the tightening, after a pass, a mixed rate and a failing ramp."""
+    return replace(mode_samples.standard(), steps=STEPS[:-1])

@@ -1,0 +1,195 @@
+"""What stands behind the Connect screen: fields into a run, outlook, models, checks in the background."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from core.config import ProbeConfig, Target
+from core.errors import UserError
+from tests.core.judge.feed import single
+from tests.tui.connect_fakes import PASSED, SINGLES, URL, Server
+from tui import discovery, settings, words
+from tui.checkup import Checkup
+from tui.options import build
+from tui.outlook import outlook
+from tui.settings import FIELDS, Wrong, fields_of, read
+
+
+def config(line: str) -> ProbeConfig:
+    return build(words.given(words.split(line)), URL)
+
+
+def test_fields_and_the_command_line_are_the_same_run() -> None:
+    texts = {
+        **{"url": f" {URL}/v1 ", "model": "-m", "api": "chat", "input-tokens": "lognormal:64,1,128", "output-tokens": "32"},
+        **{"ttft": "500ms", "tpot": "none", "e2e": "10s", "target": "99%", "mode": "careful", "max-rps": "40"},
+        **{"peak-rps": "50", "headroom": "0.5", "more": "--seed 3 --between 'x y' --json -"},
+    }
+    asked = read(texts, "", {})
+    line = (
+        "--model=-m --api chat --input-tokens lognormal:64,1,128 --output-tokens 32 --ttft 500ms --tpot none --e2e 10s"
+        " --target 99% --careful --max-rps 40 --peak-rps 50 --headroom 0.5 --seed 3 --between 'x y' --json -"
+    )
+    assert (asked.url, asked.config) == (URL, config(line))
+    assert (asked.given.between, asked.given.json_file) == ("x y", "-")
+    assert asked.command == f"kneescope probe {URL} {line}".replace("'x y'", "'...'")
+    assert set(texts) == set(FIELDS) - {"key", "api-key-file"}
+
+
+def test_empty_fields_are_the_defaults() -> None:
+    asked = read({"url": URL}, "", {})
+    assert (asked.words, asked.config, asked.api_key) == ((), ProbeConfig(target=Target(url=URL)), None)
+    assert settings.placeholders(asked.config, {})["ttft"] == "800 ms default"
+    assert settings.placeholders(read({"url": URL, "ttft": "1s"}, "", {}).config, {})["tpot"] == "none"
+
+
+def test_every_wrong_field_is_named() -> None:
+    with pytest.raises(Wrong) as wrong:
+        read({"url": "", "ttft": "5", "more": "x"}, "a b", {})
+    assert set(wrong.value.problems) == {"url", "ttft", "more", "key"}
+    with pytest.raises(Wrong) as wrong:
+        read({"url": URL, "tpot": "5ms", "output-tokens": "1"}, "", {})
+    assert list(wrong.value.problems) == [""]
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "sentence"),
+    [
+        ("url", "ftp://x", "'ftp://x' is not a server address"),
+        ("url", "http://user:pw@host", "no user, password or key may stand in an address"),
+        ("input-tokens", "many", "--input-tokens: 'many' is not a length"),
+        ("output-tokens", "0", "--output-tokens"),
+        ("ttft", "800", "--ttft: '800' is not a duration"),
+        ("tpot", "-1ms", "--tpot: '-1ms' is not a duration"),
+        ("e2e", "2h", "--e2e: '2h' is not a duration"),
+        ("e2e", "61m", "--e2e: 3660 s is too long"),
+        ("target", "0", "--target: 0 must be above 0"),
+        ("target", "nan", "--target: 'nan' is not a share"),
+        ("max-rps", "inf", "--max-rps: inf makes no sense"),
+        ("peak-rps", "-5", "--peak-rps: -5 makes no sense"),
+        ("headroom", "1.5", "--headroom: '1.5' is not a share"),
+        ("api-key-file", "/no/such", "--api-key-file: the file cannot be read"),
+        ("api-key-file", "/dev/zero", "--api-key-file: this is no file"),
+        ("key", "two words", "API key: what it holds is no API key"),
+        ("more", "--nonsense", "No such option '--nonsense'"),
+        ("more", "word", "'word' is no option"),
+        ("more", "--ttft 1s", "--ttft has a field of its own (TTFT)"),
+        ("more", "--careful", "--careful has a field of its own (mode)"),
+        ("more", "'open", "This is no list of options: no closing quotation"),
+        ("more", "--profile x", "--profile is for the command line"),
+        ("more", "--key x", "no option takes a key"),
+        ("more", "--hold 6 --rates 2", "--rates judges a list and ends, --hold keeps one rate"),
+        ("more", "--help", "No such option '--help'"),
+    ],
+)
+def test_nonsense_in_any_field_is_refused_in_a_sentence(name: str, typed: str, sentence: str) -> None:
+    texts, key = {"url": URL, name: typed}, typed if name == "key" else ""
+    with pytest.raises(Wrong) as wrong:
+        read(texts, key, {})
+    assert list(wrong.value.problems) == [name]
+    assert sentence in wrong.value.problems[name]
+
+
+@pytest.mark.parametrize(
+    ("profile", "texts"),
+    [
+        ({"mode": "quick", "careful": True, "api": "completions"}, {"mode": "careful", "more": ""}),
+        ({"mode": "standard", "seed": "3", "reset-cache": True}, {"mode": "standard", "more": "--seed 3 --reset-cache"}),
+        ({"metrics-url": "http://h/a b", "careful": False}, {"more": "--metrics-url 'http://h/a b'"}),
+    ],
+)
+def test_a_profile_fills_the_fields(profile: dict[str, str | bool], texts: dict[str, str]) -> None:
+    assert fields_of(profile) == texts
+
+
+def test_what_the_checks_depend_on() -> None:
+    def checked(**texts: str) -> tuple[object, ...]:
+        return read({"url": URL, **texts}, "", {}).checked
+
+    assert checked() == checked(mode="standard", more="--seed 3") == checked(**{"max-rps": "3", "peak-rps": "9"})
+    changed = [{"model": "m"}, {"api": "chat"}, {"ttft": "1s"}, {"input-tokens": "9"}, {"more": "--metrics-url http://h"}]
+    assert all(checked() != checked(**texts) for texts in changed)
+    assert checked() != read({"url": URL}, "sk-1", {}).checked
+
+
+@pytest.mark.parametrize(
+    ("line", "time", "rate", "sends"),
+    [
+        ("", "about 2 min", "at most 512 requests/s (768 while it warms up): doubled from 4.00 requests/s", "for each request/s"),
+        ("--max-rps 20", "about 2 min", "never above 20.0 requests/s (max rps)", "requests at most, of up to 640 tokens"),
+        ("--rates 2,6.5", "", "6.50 requests/s (9.75 while it warms up)", "requests at most"),
+        ("--rates 2,6.5 --max-rps 7", "", "6.50 requests/s (7.00 while it warms up)", "requests at most"),
+        ("--hold 6", "holds 6", "6.00 requests/s (9.00 while it warms up)", "until it is stopped"),
+        ("--require-rps 30", "about", "30.0 requests/s (45.0 while it warms up); at most 512", "for each request/s"),
+    ],
+)
+def test_what_is_to_be_expected_once_the_server_is_known(line: str, time: str, rate: str, sends: str) -> None:
+    known = outlook(config(line), SINGLES)
+    assert time in known.time
+    assert rate in known.rate
+    assert sends in known.sends
+
+
+def test_a_bound_is_how_many_it_says() -> None:
+    known = outlook(config("--rates 2,6 --measure 60s"), SINGLES)
+    assert int(known.sends.split()[1].replace(",", "")) >= 2 * 60 + 6 * 60
+
+
+def test_what_is_to_be_expected_before_that() -> None:
+    known = outlook(config("--mode standard"))
+    assert "about 15 min in standard mode" in known.time
+    assert "max rps sets a bound" in known.rate
+    assert "known after the checks" in known.sends
+    assert "40.0 requests/s" in outlook(config("--max-rps 40")).rate
+    assert outlook(config(""), (single(0.5, ending="http"),) * 3) == outlook(config(""))
+
+
+def client(status: int, body: bytes) -> httpx.AsyncClient:
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.url == f"{URL}/v1/models"
+        return httpx.Response(status, content=body, headers={"seen": request.headers.get("authorization", "")})
+
+    return httpx.AsyncClient(transport=httpx.MockTransport(answer))
+
+
+async def test_models_are_listed() -> None:
+    body = b'{"data": [{"id": "[red]a[/red]"}, {"id": "b"}]}'
+    assert await discovery.models(URL, None, client(200, body)) == ("[red]a[/red]", "b")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "sentence"),
+    [
+        (401, b"", "answers 401 (unauthorised), which needs the API key"),
+        (500, b"{}", "GET /v1/models answers 500."),
+        (200, b"<html>", "is no list of models"),
+        (200, b"[" * 5000, "is no list of models"),
+    ],
+)
+async def test_no_list_of_models(status: int, body: bytes, sentence: str) -> None:
+    with pytest.raises(UserError) as refused:
+        await discovery.models(URL, None, client(status, body))
+    assert sentence in str(refused.value)
+
+
+async def test_a_checkup_that_is_stopped_before_it_began_sends_nothing() -> None:
+    server = Server()
+    checkup = Checkup(read({"url": URL}, "", {}), server.checking)
+    checkup.stop()
+    await checkup.run()
+    assert (checkup.stage, server.checker.stops, server.open) == ("stopped", 1, 0)
+
+
+async def test_a_checkup_keeps_what_was_found() -> None:
+    server = Server()
+    clock = [10.0]
+    checkup = Checkup(read({"url": URL}, "", {}), server.checking, lambda: clock[0])
+    work = asyncio.create_task(checkup.run())
+    await asyncio.sleep(0)
+    server.checker.say(PASSED)
+    assert (checkup.stage, checkup.view().checks, checkup.age_s) == ("checking", (PASSED,), None)
+    server.checker.end(singles=SINGLES)
+    await work
+    clock[0] = 13.0
+    assert (checkup.stage, checkup.view().checks, checkup.singles, checkup.age_s) == ("ready", (PASSED,), SINGLES, 3.0)

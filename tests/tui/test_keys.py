@@ -1,0 +1,113 @@
+"""One table of keys: what the footer, the help and the palette say is what the keys do."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.tui import samples
+from tests.tui.screen import settle, shown
+from tui import keys
+from tui.app import Hands, KneescopeApp
+
+
+def saved_pictures(folder: Path) -> int:
+    return sum("attainment" in picture.read_text() for picture in folder.glob("kneescope-ramp-*.svg"))
+
+
+def notices(app: KneescopeApp) -> str:
+    return " ".join(notice.message for notice in app._notifications)
+
+
+def test_the_footer_takes_the_most_important_of_what_means_something() -> None:
+    every = keys.in_footer(key.action for key in keys.KEYS)
+    assert len(every) == keys.MOST_IN_FOOTER - 1
+    assert [key.action for key in every[:2]] == ["stop_load", "leave"]
+    assert [key.action for key in keys.in_footer(["copy", "leave", "picture"])] == ["leave", "copy"]
+
+
+def test_every_key_does_one_thing_at_a_time() -> None:
+    together = [("pause", "resume", "play")]  # of which at most one means something
+    for name in {name for key in keys.KEYS for name in key.names}:
+        doing = tuple(key.action for key in keys.KEYS if name in key.names)
+        assert len(doing) == 1 or doing in together, name
+
+
+def test_help_names_every_key_that_the_footer_can_show() -> None:
+    shown_as = " ".join(names for names, _ in keys.in_help())
+    assert all(key.shown_as in shown_as for key in keys.KEYS if key.rank is not None)
+
+
+async def test_the_palette_offers_what_means_something_and_nothing_else() -> None:
+    async with shown(samples.mid_step(), run=samples.never, hands=Hands(end_step=lambda: None)) as (app, _, _):
+        offered = {command.title for command in app.get_system_commands(app.screen)}
+        assert {"End step", "Zoom 7", "Knee", "Fleet", "Copy", "Picture", "Explain", "Quit", "Theme", "Stop load"} <= offered
+        assert not {"Ramp", "Play", "Seek", "Rate"} & offered
+
+
+async def test_a_picture_is_saved_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with shown(samples.mid_step()) as (app, pilot, _):
+        await pilot.press("s")
+        await settle(app, pilot)
+    assert saved_pictures(tmp_path) == 1
+
+
+async def test_a_folder_that_takes_no_picture_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.chdir(tmp_path)
+    async with shown(samples.mid_step()) as (app, pilot, _):
+        monkeypatch.setattr(app, "save_screenshot", refuse)
+        await pilot.press("s")
+        await settle(app, pilot)
+        assert "No picture can be written" in notices(app)
+
+
+async def test_copy_hands_the_summary_to_the_terminal() -> None:
+    async with shown(samples.finished(50.0)) as (app, pilot, _):
+        await pilot.press("c")
+        await settle(app, pilot)
+        assert "11.3" in app.clipboard
+        assert "report RUN --format md" in notices(app)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+async def test_the_bell_rings_once_when_a_live_run_ends(recorded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rung: list[bool] = []
+    monkeypatch.setattr(KneescopeApp, "bell", lambda _: rung.append(True))
+    async with shown(samples.mid_step(), player=samples.StandingStill() if recorded else None) as (app, pilot, held):
+        assert rung == []
+        held.now = samples.finished()
+        await settle(app, pilot)
+        await settle(app, pilot)
+        assert rung == ([] if recorded else [True])
+
+
+async def test_the_knee_comes_up_when_it_is_known_unless_the_user_is_elsewhere() -> None:
+    async with shown(samples.mid_step()) as (app, pilot, held):
+        held.now = samples.finished()
+        await settle(app, pilot)
+        assert app.current_mode == "knee"
+        await pilot.press("r")
+        await settle(app, pilot)
+        assert app.current_mode == "ramp"
+    async with shown(samples.mid_step()) as (app, pilot, held):
+        await pilot.press("1")
+        held.now = samples.finished()
+        await settle(app, pilot)
+        assert app.current_mode == "ramp"
+
+
+async def test_a_step_can_be_ended_but_not_a_ramp_or_nothing() -> None:
+    ended: list[bool] = []
+    hands = Hands(end_step=lambda: ended.append(True))
+
+    async with shown(samples.mid_step(), run=samples.never, hands=hands) as (_, pilot, _):
+        await pilot.press("n")
+        await pilot.pause()
+        assert ended == [True]
+    async with shown(samples.ramp(), run=samples.never, hands=hands) as (_, pilot, _):
+        await pilot.press("n")
+        await pilot.pause()
+        assert ended == [True]

@@ -1,0 +1,149 @@
+"""The knee on the screen: the answer, the reason, and the step that is chosen."""
+
+import re
+
+import pytest
+from msgspec.structs import replace
+
+from core.run.view import RunView
+from tests.tui import knee_samples, mode_samples, samples
+from tests.tui.screen import lines_of, rendered, settle, shown, text_of
+
+
+def squeezed(text: str) -> str:
+    return re.sub(" +", " ", text)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 60)])
+async def test_the_zones_the_curve_and_the_reason_are_there_at_every_size(size: tuple[int, int]) -> None:
+    text = await rendered(knee_samples.finished(), size, "knee")
+    for words in ("✔ HOLDS at 11.3 rps", "◐ MIXED from 12.4 rps", "✘ CLEARLY FAILS at 13.6 rps", "floor 96.0 %", "3 repeats"):
+        assert words in text
+    for words in ("1 attainment", "PASS up to 11.3", "MIXED", "CLEAR FAIL", "95 %", "WHY   13.6 rps: 2 of 2 repeats failed"):
+        assert words in text
+    assert ("2 goodput" in text) == (size[0] > 80)
+    assert ("3 step 5" in text) == (size[0] > 80)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 30), (200, 60)])
+async def test_the_curve_has_the_largest_area(size: tuple[int, int]) -> None:
+    async with shown(knee_samples.finished(), size, on="knee") as (app, _, _):
+        areas = {widget.id: widget.size.area for widget in app.screen.query("#knee-panels > *, #knee-head, #knee-why")}
+        assert max(areas, key=lambda name: areas[name]) == "knee-curve"
+
+
+async def test_the_app_comes_here_by_itself_when_a_rate_held() -> None:
+    async with shown(knee_samples.running()) as (app, pilot, held):
+        assert "CLEARLY FAILS" not in text_of(app)
+        held.now = replace(knee_samples.finished(), version=999)
+        await settle(app, pilot)
+        await settle(app, pilot)
+        assert "CLEAR FAIL from 13.6" in text_of(app)
+
+
+async def test_percentiles_are_first_those_of_the_rate_that_held() -> None:
+    text = squeezed(await rendered(knee_samples.finished(), (120, 36), "knee"))
+    assert "3 step 5 11.3 rps ✔ PASS floor 96.0 %" in text
+    assert "TTFT 100 ms 200 ms 400 ms 500 ms" in text, "each the highest of the three repeats that count"
+    assert "TPOT 12.0 ms 24.0 ms 48.0 ms ✘ 30 ms" in text
+    assert "of 1,200 answers; each the highest of 3 repeats" in text
+
+
+@pytest.mark.parametrize(
+    ("keys", "title"),
+    [
+        (("down",), "3 step 4 8.00 rps"),
+        (("tab",), "3 step 4 8.00 rps"),
+        (("up",), "3 step 6 12.4 rps ◐ MIXED"),
+        (("shift+tab", "up"), "3 step 7 13.6 rps ✘ FAIL floor ≤ 87.0 %"),
+        (("up",) * 4, "3 ramp 4.00 rps"),
+    ],
+)
+async def test_up_down_and_tab_choose_the_step(keys: tuple[str, ...], title: str) -> None:
+    async with shown(knee_samples.finished(), on="knee") as (app, pilot, _):
+        await pilot.press(*keys)
+        await settle(app, pilot)
+        assert title in squeezed(text_of(app))
+
+
+async def test_the_choice_stays_when_the_run_goes_on() -> None:
+    async with shown(knee_samples.running(), on="knee") as (app, pilot, held):
+        await pilot.press("up")
+        await settle(app, pilot)
+        assert "3 step 6 12.4 rps" in squeezed(text_of(app))
+        held.now = replace(knee_samples.finished(), version=999)
+        await settle(app, pilot)
+        assert "3 step 6 12.4 rps" in squeezed(text_of(app))
+
+
+async def test_percentiles_of_few_values_are_marked() -> None:
+    async with shown(knee_samples.finished(), (160, 50), on="knee") as (app, pilot, _):
+        assert "too few" not in text_of(app)
+        await pilot.press("down")
+        await settle(app, pilot)
+        text = squeezed(text_of(app))
+        assert "TTFT 80.0 ms 160 ms 320 ms* 500 ms" in text
+        assert "of 80 answers * too few values" in text
+
+
+async def test_alone_the_panel_has_the_worst_stretch_the_lengths_and_every_repeat() -> None:
+    async with shown(knee_samples.finished(), (80, 24), on="knee") as (app, pilot, _):
+        await pilot.press("3")
+        await settle(app, pilot)
+        text = squeezed(text_of(app))
+        assert "worst stretch 44.0 %, 12.0 to 30.0 s of repeat 2" not in text, "a void repeat is no evidence"
+        assert "worst stretch 90.0 %, 12.0 to 30.0 s of repeat 1" in text
+        assert "106\u2013300 23\u201399 110 93.0 % 300 ms 30.0 ms" in text
+        assert "2 ⊘ VOID" in text
+        assert "3 ✔ PASS 97.5\u2013100 % 480 11.3 11.3 11.3 flat" in text
+        await pilot.press("2")
+        await settle(app, pilot)
+        assert "2 goodput" in text_of(app)
+        await pilot.press("escape")
+        await settle(app, pilot)
+        assert "CLEAR FAIL" in text_of(app)
+
+
+async def test_the_reason_is_that_of_the_failing_end() -> None:
+    text = await rendered(knee_samples.finished(), (120, 36), "knee")
+    assert "✘ at most 88 % can still meet the limits" in text
+    assert "✘ the queue rises by 4.1 requests a second" in text
+    assert "WHY   a segment of the ramp, 16.0 rps: at most 41 %" in await rendered(samples.mid_step(), (120, 36), "knee")
+
+
+async def test_what_does_not_fit_is_counted_and_where_it_is_said() -> None:
+    text = await rendered(knee_samples.finished(), (80, 24), "knee")
+    assert re.search(r"… \d more: c copies all", text)
+
+
+async def test_during_a_run_it_shows_what_is_known_so_far() -> None:
+    text = await rendered(knee_samples.running(), (120, 36), "knee")
+    for words in ("so far, the search goes on", "✔ HOLDS at 11.3 rps", "✘ FAILS at 16.0 rps", "now 13.6", "● LOADING"):
+        assert words in text
+    assert "the checks come first" in await rendered(samples.preflight(), (120, 36), "knee")
+    assert "no rate is judged yet" in await rendered(samples.ramp(), (120, 36), "knee")
+    assert "a rate is held" in await rendered(mode_samples.hold(), (120, 36), "knee")
+
+
+async def test_without_an_answer_the_screen_says_why() -> None:
+    assert "✘ REFUSED, NO LOAD SENT" in await rendered(samples.refused(), (80, 24), "knee")
+    void = await rendered(samples.void(), (80, 24), "knee")
+    assert "⊘ VOID, NO ANSWER" in void
+    assert "no rate that was tried failed" not in void
+
+
+async def test_texts_of_a_server_are_literal() -> None:
+    view = knee_samples.finished()
+    evil = replace(view.steps[-1], reason="[/red] \x1b[31mboom\x1b[0m [bold]x")
+    text = await rendered(replace(view, steps=(*view.steps[:-1], evil)), (120, 36), "knee")
+    assert "13.6 rps: [/red] boom [bold]x" in text
+
+
+@pytest.mark.parametrize("size", [(60, 16), (99, 40), (200, 20), (40, 10)])
+async def test_every_moment_can_be_drawn_at_every_size(size: tuple[int, int]) -> None:
+    views: list[RunView] = [make() for make in {**samples.ALL, **mode_samples.ALL}.values()]
+    async with shown(knee_samples.finished(), size, on="knee") as (app, pilot, held):
+        for at, view in enumerate(views):
+            held.now = replace(view, version=5000 + at)
+            await settle(app, pilot)
+            assert len(lines_of(app)) == size[1]

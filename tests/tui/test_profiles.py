@@ -1,0 +1,195 @@
+"""Profiles: what is kept and how, what is refused with which sentence, and who wins."""
+
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given as cases
+from hypothesis import strategies as st
+
+from core.config import Lengths
+from core.errors import UserError
+from core.replica.catalog import CATALOG
+from tui import live, profiles, words
+from tui.cli import cli
+from tui.options import OUTPUT
+
+URL = "http://127.0.0.1:8000"
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> list[live.Job]:
+    """The runs that were asked for; none of them is done."""
+    asked: list[live.Job] = []
+
+    def take(job: live.Job) -> int:
+        asked.append(job)
+        return 0
+
+    monkeypatch.setattr(live, "run", take)
+    monkeypatch.setattr("tui.cli.interrupt_on_terminate", lambda: None)
+    monkeypatch.delenv("KNEESCOPE_API_KEY", raising=False)
+    return asked
+
+
+def kneescope(*args: str) -> tuple[int, str]:
+    result = CliRunner().invoke(cli, args)
+    return result.exit_code, result.stderr
+
+
+def profile(folder: Path, content: str) -> str:
+    path = folder / "prod.toml"
+    path.write_text(content)
+    return str(path)
+
+
+def test_a_saved_profile_says_the_same_again(tmp_path: Path) -> None:
+    said = words.split("--model '[7]' --ttft 500ms --target 95% --input-tokens 64 --peak-rps 2.5 --careful --rates 2,4 --seed 0")
+    path = tmp_path / "prod.toml"
+    assert profiles.save(path, URL, said) == []
+    assert profiles.load(path) == {"url": URL, **words.texts(said)}
+    assert words.given(words.words({n: t for n, t in profiles.load(path).items() if n != "url"})) == words.given(said)
+    assert "input-tokens = 64\n" in path.read_text()
+
+
+def test_it_is_for_this_user_alone_and_holds_no_secret(tmp_path: Path) -> None:
+    path = tmp_path / "prod.toml"
+    left_out = profiles.save(path, URL, ["--between", "docker SECRET", "--json", "out.json", "--quiet", "--api-key-file", "/k"])
+    assert left_out == ["between", "json", "quiet"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "SECRET" not in path.read_text()
+    assert profiles.load(path) == {"url": URL, "api-key-file": "/k"}
+
+
+def test_every_option_that_asks_for_something_may_be_held() -> None:
+    held = {name for name in words.OPTIONS if profiles._may_hold(name)}
+    assert held == {name for name, option in words.OPTIONS.items() if option.section != OUTPUT} - profiles.SECRETS
+
+
+def test_a_file_that_is_there_is_replaced_only_when_that_is_meant(tmp_path: Path) -> None:
+    path = tmp_path / "prod.toml"
+    path.write_text("mine")
+    with pytest.raises(UserError, match="is there already"):
+        profiles.save(path, URL, [])
+    assert path.read_text() == "mine"
+    profiles.save(path, URL, [], replace=True)
+    assert profiles.load(path) == {"url": URL}
+    assert [each.name for each in tmp_path.iterdir()] == ["prod.toml"]
+
+
+@pytest.mark.parametrize("name", ["folder", "nowhere/prod.toml"])
+def test_where_nothing_can_be_written(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UserError):
+        profiles.save(tmp_path / name, URL, [], replace=True)
+
+
+def test_the_last_settings_need_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
+    profiles.save_last(URL, [])
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    profiles.save_last(URL, ["--seed", "3"])
+    assert profiles.load(profiles.last_path()) == {"url": URL, "seed": "3"}
+    assert profiles.last_path().is_relative_to(tmp_path / "config")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ('between = "SECRET"', "'between' may hold a secret"),
+        ('header = "SECRET"', "'header' may hold a secret"),
+        ('api-key = "SECRET"', "'api-key' may hold a secret"),
+        ("tftt = 'SECRET'", "'tftt' is not for a profile; it can hold url, model"),
+        ("json = 'out'", "'json' is not for a profile; it belongs to a single call"),
+        ("profile = 'other'", "'profile' is not for a profile"),
+        ("ttft = 5", "--ttft: '5' is not a duration above zero"),
+        ("ttft = true", "ttft must be text or a number"),
+        ("ttft = [[1]]", "ttft must be text or a number"),
+        ("careful = 1", "careful must be true or false"),
+        ("max-rps = nan", "--max-rps: nan makes no sense here"),
+        ("mode = 'fast'", "Invalid value for '--mode'"),
+        ("url = 1", "url must be text"),
+        ("url = 'http://user:SECRET@host'", "url: no user, password or key may stand in an address"),
+        ("url = ''", "url: '' is not a server address"),
+        ("[ttft]\nx = 1", "ttft must be text or a number"),
+        ("ttft", "this is not TOML: "),
+        ("x = " + "[" * 5000, "this is not TOML: "),
+        ("# " + "x" * 70000, "is longer than 65536 characters"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, jobs: list[live.Job], content: str, sentence: str) -> None:
+    code, said = kneescope("probe", URL, "--profile", profile(tmp_path, content))
+    assert (code, jobs) == (2, [])
+    assert f"profile {tmp_path / 'prod.toml'}: " in said
+    assert sentence in said
+    assert "SECRET" not in said
+
+
+@pytest.mark.parametrize(("path", "why"), [("no.toml", "No such file"), (".", "it is no file"), ("/dev/zero", "it is no file")])
+def test_what_cannot_be_read(tmp_path: Path, path: str, why: str) -> None:
+    code, said = kneescope("probe", URL, "--profile", str(tmp_path / path))
+    assert code == 2
+    assert why in said
+
+
+def test_a_profile_that_is_not_text(tmp_path: Path) -> None:
+    (tmp_path / "prod.toml").write_bytes(b"\xff\xfe")
+    assert "it is not text" in kneescope("probe", URL, "--profile", str(tmp_path / "prod.toml"))[1]
+
+
+def test_the_command_line_wins(tmp_path: Path, jobs: list[live.Job]) -> None:
+    path = profile(tmp_path, 'url = "http://prod:1/v1"\nttft = "400ms"\ntpot = "30ms"\ninput-tokens = 64\nseed = 5\ncareful = true')
+    assert kneescope("probe", "--profile", path, "--ttft", "1s", "--input-tokens", "128") == (0, "")
+    config = jobs[0].config
+    assert config.target.url == "http://prod:1"
+    assert (config.slo.ttft_s, config.slo.tpot_s, config.slo.default) == (1.0, 0.03, False)
+    assert (config.workload.input_tokens, config.method.seed, config.method.careful) == (Lengths(median=128), 5, True)
+    assert kneescope("probe", "http://other:2", "--profile", path)[0] == 0
+    assert jobs[1].config.target.url == "http://other:2"
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "expected"),
+    [
+        ("careful = true", ["--mode", "standard"], {"mode": "standard", "careful": False}),
+        ("mode = 'standard'", ["--careful"], {"mode": "quick", "careful": True}),
+        ("hold = 6", ["--rates", "2,4"], {"rates_rps": (2.0, 4.0), "hold_rps": None}),
+        ("rates = [2, 4]\nbudget = '2m'", ["--hold", "6"], {"rates_rps": (), "hold_rps": 6.0, "budget_s": None}),
+        ("hold = 6", ["--require-rps", "3"], {"hold_rps": None, "require_rps": 3.0}),
+        ("rates = '2,4.5'", ["--start-rps", "1"], {"rates_rps": (), "start_rps": 1.0}),
+    ],
+)
+def test_what_the_command_line_excludes_gives_way(
+    tmp_path: Path, jobs: list[live.Job], content: str, options: list[str], expected: dict[str, Any]
+) -> None:
+    assert kneescope("probe", URL, "--profile", profile(tmp_path, content), *options) == (0, "")
+    method = jobs[0].config.method
+    assert {name: getattr(method, name) for name in expected} == expected
+
+
+def test_demo_takes_all_but_the_server(tmp_path: Path, jobs: list[live.Job]) -> None:
+    content = (
+        "url = 'http://prod:1'\nmodel = 'big'\nmetrics-url = 'http://prod:2/m'\napi = 'chat'\napi-key-file = '/none'\nttft = '2s'"
+    )
+    assert kneescope("demo", "--profile", profile(tmp_path, content)) == (0, "")
+    config = jobs[0].config
+    assert config.target.url == "http://127.0.0.1"
+    assert (config.target.model, config.target.metrics_url, config.target.api) == (None, None, "completions")
+    assert config.slo.ttft_s == 2.0
+    assert config.workload.input_tokens.median == CATALOG["demo"].input_tokens.median
+
+
+def test_without_an_address_anywhere(tmp_path: Path, jobs: list[live.Job]) -> None:
+    code, said = kneescope("probe", "--profile", profile(tmp_path, "ttft = '2s'"))
+    assert (code, jobs) == (2, [])
+    assert "Missing argument 'URL'" in said
+
+
+@cases(st.text(), st.text(min_size=1))
+def test_any_text_comes_back_or_is_refused(tmp_path_factory: pytest.TempPathFactory, model: str, file: str) -> None:
+    path = tmp_path_factory.mktemp("p") / "prod.toml"
+    profiles.save(path, URL, [f"--model={model}", f"--api-key-file={file}"])
+    assert profiles.load(path) == {"url": URL, "model": model, "api-key-file": file}

@@ -1,0 +1,81 @@
+"""The checks before load of one run, done in the background of a screen."""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Literal, Protocol
+
+from core.config import ProbeConfig
+from core.errors import UserError
+from core.records import Check, RequestRecord
+from core.run.state import State
+from core.run.view import RunView
+from tui.live import checking
+from tui.settings import Asked
+
+Stage = Literal["checking", "ready", "refused", "stopped", "broken"]
+
+
+class Checker(Protocol):
+    """What `core.run.session.Session` is here."""
+
+    state: State
+
+    async def preflight(self) -> list[Check]: ...
+    def stop(self) -> None: ...
+
+    @property
+    def singles(self) -> tuple[RequestRecord, ...]: ...
+
+
+Makes = Callable[[ProbeConfig, str | None], AbstractContextManager[Checker]]
+
+
+class Checkup:
+    """One pass through the checks, for what was asked when it was made. `stage` says how it stands, `failure` why it broke off."""
+
+    def __init__(self, asked: Asked, makes: Makes = checking, clock: Callable[[], float] = time.monotonic) -> None:
+        self.asked = asked
+        self.stage: Stage = "checking"
+        self.failure: str | None = None
+        self.singles: tuple[RequestRecord, ...] = ()
+        self._makes = makes
+        self._clock = clock
+        self._checker: Checker | None = None
+        self.stopping = False
+        self._last = RunView(version=0, now_s=0.0, bin_s=1.0, config=asked.config)
+        self._done_at: float | None = None
+
+    async def run(self) -> None:
+        """Do the checks. Nothing is in flight any more when it returns; what goes wrong is in `failure`."""
+        try:
+            with self._makes(self.asked.config, self.asked.api_key) as checker:
+                self._checker = checker
+                if self.stopping:
+                    checker.stop()
+                try:
+                    checks = await checker.preflight()
+                finally:
+                    self._last, self._checker = self.view(), None
+                self.singles = checker.singles
+            refused = not checks or any(check.status == "refuse" for check in checks)
+            self.stage = "stopped" if self.stopping else "refused" if refused else "ready"
+        except Exception as error:  # of whatever kind: the screen says so and stays
+            self.stage = "broken"
+            self.failure = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+        self._done_at = self._clock()
+
+    def stop(self) -> None:
+        """End it: single requests that are open are cancelled. Idempotent."""
+        self.stopping = True
+        if self._checker is not None:
+            self._checker.stop()
+
+    def view(self) -> RunView:
+        """The checks so far."""
+        return self._last if self._checker is None else self._checker.state.view(self._clock())
+
+    @property
+    def age_s(self) -> float | None:
+        """How long ago it ended; None while it goes on."""
+        return None if self._done_at is None else self._clock() - self._done_at

@@ -1,0 +1,329 @@
+"""The Connect screen as a program: it asks what to run, checks it, and ends with that; the run is another program's."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import ClassVar
+
+from rich.segment import Segments
+from rich.traceback import Traceback
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.driver import Driver
+from textual.timer import Timer
+
+from core.config import ProbeConfig
+from core.errors import UserError
+from tui import discovery, profiles
+from tui.checkup import Checkup, Makes
+from tui.live import checking
+from tui.outlook import outlook
+from tui.screens import connect as screen
+from tui.screens.connect import ConnectScreen, Shown
+from tui.screens.save_profile import SaveProfile
+from tui.settings import FIELDS, MORE, Asked, Wrong, fields_of, placeholders, read, sketch
+from tui.signals import NO_ANSWER
+from tui.style import CHECKS, THEME_16, Mark, set_up_themes
+from tui.widgets.form import Form
+from tui.words import Texts
+
+POLL_S = 0.25
+LEAVE_S = 2.0
+"""Single requests are cancelled within 0.5 s; this long the app waits for that before it leaves anyway."""
+WIDTHS: list[tuple[int, str]] = [(0, "-cramped"), (60, "-narrow"), (100, "-broad"), (160, "-wide")]
+HEIGHTS: list[tuple[int, str]] = [(0, "-squat"), (16, "-short"), (22, "-middle"), (32, "-tall")]
+
+Lists = Callable[[str, str | None], Awaitable[tuple[str, ...]]]
+
+
+class ConnectApp(App[Asked]):
+    """Returns the run that was asked for and may start, or None when the user left. `profile`: what the fields begin with;
+    `note` is said above the checks until there are any. `makes` and `lists` are for tests: they reach no server."""
+
+    TITLE = "kneescope"
+    CSS_PATH = "connect.tcss"
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+r", "check", "Check", priority=True),
+        Binding("ctrl+s", "start", "Start", priority=True),
+        Binding("ctrl+o", "save", "Save profile", priority=True),
+        Binding("escape", "leave", "Leave"),
+        Binding("ctrl+c", "leave", show=False, priority=True),
+    ]
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        profile: Texts | None = None,
+        *,
+        note: str | None = None,
+        makes: Makes = checking,
+        lists: Lists = discovery.models,
+        driver_class: type[Driver] | None = None,
+    ) -> None:
+        super().__init__(driver_class=driver_class)
+        set_up_themes(self)
+        self._environ = environ
+        self._makes = makes
+        self._lists = lists
+        self._note = note
+        self._ask = ConnectScreen(fields_of(profile or {}))
+        self._left: set[str] = set()
+        self._asked: Asked | None = None
+        self._sketch: ProbeConfig | None = None
+        self._problems: Mapping[str, str] = {}
+        self._listed: str | None = None
+        self._checkup: Checkup | None = None
+        self._work: asyncio.Task[None] | None = None
+        self._again = False
+        self._leaving = False
+        self._looking: Timer | None = None
+
+    def get_default_screen(self) -> ConnectScreen:
+        """The one there is."""
+        return self._ask
+
+    def on_mount(self) -> None:
+        """Nothing is sent before the user does something."""
+        if self.console.color_system == "standard" and not self.is_headless:
+            self.theme = THEME_16.name
+        self._read()
+        self._looking = self.set_interval(POLL_S, self.look)
+        self.call_after_refresh(self.look)
+
+    def on_resize(self) -> None:
+        """Text that depends on the size follows it at once."""
+        self.call_after_refresh(self.look, again=True)
+
+    # --- what the user does ---
+
+    def on_form_changed(self) -> None:
+        """Typing sends nothing."""
+        self._read()
+        self.look()
+
+    def on_form_left(self, event: Form.Left) -> None:
+        """Another address: what models does it have? Other settings, once checks were asked for at this address: check again."""
+        self._left.add(event.name)
+        self._read()
+        asked = self._asked
+        if asked is not None and asked.url != self._listed:
+            self._list_models(asked.url, None)
+        if asked is not None and self._stale and self._checkup is not None and asked.url == self._checkup.asked.url:
+            self._check(asked)
+        self.look()
+
+    def on_input_submitted(self) -> None:
+        """Enter in the last field."""
+        self.action_start()
+
+    def on_button_pressed(self) -> None:
+        """The one button."""
+        self.action_start()
+
+    def action_check(self) -> None:
+        """Do the checks now, also those that are done."""
+        self._left.update(FIELDS)
+        self._read()
+        if self._asked is None:
+            self._to_first_problem()
+        else:
+            self._list_models(self._asked.url, self._asked.api_key)
+            self._check(self._asked)
+        self.look()
+
+    def action_start(self) -> None:
+        """Start what was checked; else check it first, and leave the start to another press. What a check refuses never starts."""
+        self.look()
+        asked = self._asked
+        if asked is not None and self._shown().may_start:
+            profiles.save_last(asked.url, asked.words)
+            self._go(asked)
+        elif asked is None or self._checkup is None or self._stale or self._checkup.stage in ("stopped", "broken"):
+            self.action_check()
+
+    def action_save(self) -> None:
+        """Ask where to keep the settings."""
+        self._left.update(FIELDS)
+        self._read()
+        asked = self._asked
+        if asked is None:
+            self._to_first_problem()
+        elif not isinstance(self.screen, SaveProfile):
+            save = lambda path, may_replace: profiles.save(path, asked.url, asked.words, replace=may_replace)  # noqa: E731
+            self.push_screen(SaveProfile(save), self._tell)
+        self.look()
+
+    def action_leave(self) -> None:
+        """Stop the checks while there are any, the second time leave."""
+        if self._work is None or self._leaving:
+            self._go()
+        elif self._checkup is not None and self._checkup.stopping:
+            self.close()
+        else:
+            self._stop()
+
+    async def action_quit(self) -> None:
+        """Textual's own ways to quit (ctrl+q, palette) mean the same as escape."""
+        self.action_leave()
+
+    def close(self) -> None:
+        """Leave as soon as nothing is in flight any more. Fit for signal handlers in this loop."""
+        if self._work is None:
+            self._go()
+            return
+        self._leaving = True
+        self._stop()
+        self.set_timer(LEAVE_S, self._go)
+
+    async def end(self) -> None:
+        """After the screen has closed: no request is left."""
+        if self._work is not None:
+            self._stop()
+            await asyncio.wait({self._work}, timeout=LEAVE_S)
+
+    # --- what is done about it ---
+
+    def _read(self) -> None:
+        form = self._ask.form
+        self._sketch = sketch(form.texts)
+        try:
+            self._asked, self._problems = read(form.texts, form.key, self._environ), {}
+        except Wrong as error:
+            self._asked, self._problems = None, error.problems
+
+    @property
+    def _stale(self) -> bool:
+        return self._checkup is not None and (self._asked is None or self._asked.checked != self._checkup.asked.checked)
+
+    def _list_models(self, url: str, api_key: str | None) -> None:
+        self._listed = url
+        self.run_worker(self._offer(url, api_key), group="models", exclusive=True)
+
+    async def _offer(self, url: str, api_key: str | None) -> None:
+        """Without the key, unless the user asked for checks: an address that was mistyped must not get it."""
+        try:
+            names = await self._lists(url, api_key)
+        except UserError as error:
+            names, self._note = (), f"{CHECKS['refuse'].glyph} {error}"
+        else:
+            self._note = _models_note(len(names))
+        self._ask.form.offer_models(names)
+        self.look()
+
+    def _check(self, asked: Asked) -> None:
+        """Begin the checks; those that are going on end first."""
+        if self._work is not None:
+            self._again = True
+            self._stop()
+            return
+        self._again = False
+        self._checkup = Checkup(asked, self._makes)
+        self._work = asyncio.create_task(self._carry(self._checkup))
+
+    async def _carry(self, checkup: Checkup) -> None:
+        await checkup.run()
+        self._work = None
+        if self._leaving:
+            self._go()
+        elif self._again and self._asked is not None:
+            self._check(self._asked)
+        self.look()
+
+    def _stop(self) -> None:
+        if self._checkup is not None:
+            self._checkup.stop()
+
+    def _go(self, asked: Asked | None = None) -> None:
+        if self._looking is not None:  # there is nothing left to draw on
+            self._looking.stop()
+        self.exit(asked)
+
+    def _to_first_problem(self) -> None:
+        name = next((name for name in FIELDS if name in self._problems), MORE)
+        self._ask.form.control(name).focus()
+
+    def _tell(self, text: str | None) -> None:
+        if text:
+            self.notify(text, timeout=5, markup=False)
+
+    # --- what is shown ---
+
+    def look(self, again: bool = False) -> None:
+        """Show how it stands."""
+        if self._ask.is_attached:
+            self._ask.show(self._shown(), again=again)
+
+    def _shown(self) -> Shown:
+        asked, checkup, stale = self._asked, self._checkup, self._stale
+        problems = {name: why for name, why in self._problems.items() if name in self._left or not name}
+        singles = checkup.singles if checkup is not None and not stale else ()
+        mark, following = _state(asked, checkup, stale=stale, wrong=bool(problems))
+        note = checkup.failure if checkup is not None and checkup.failure else self._note if checkup is None else None
+        return Shown(
+            mark=mark,
+            next=following,
+            problems=problems,
+            placeholders=placeholders(self._sketch, self._environ),
+            checks=checkup.view() if checkup is not None else None,
+            note=note,
+            stale=stale,
+            age_s=checkup.age_s // 1 if checkup is not None and checkup.age_s is not None else None,
+            outlook=outlook(self._sketch, singles) if self._sketch else None,
+            command=asked.command if asked else "",
+        )
+
+    def _fatal_error(self) -> None:
+        """As textual's, but without local variables, one of which could hold the key."""
+        self._exit_renderables.append(Segments(self.console.render(Traceback(show_locals=False, width=None))))
+        self._close_messages_no_wait()
+
+
+def _models_note(n: int) -> str | None:
+    if n == 0:
+        return "✘ The server lists no model."
+    return None if n == 1 else f"▲ The server has {n} models: choose one."
+
+
+def _state(asked: Asked | None, checkup: Checkup | None, *, stale: bool, wrong: bool) -> tuple[Mark, str]:
+    """How it stands, and what Start needs or does."""
+    if wrong:
+        return screen.WRONG, "correct what is marked ✘"
+    if checkup is None:
+        return screen.NOT_CHECKED, "ctrl+r checks first: about five single requests, no load"
+    if checkup.stage == "checking":
+        return screen.CHECKING, "when the checks are through; esc stops them"
+    if stale:
+        return screen.CHANGED, "ctrl+r checks the new settings first"
+    if checkup.stage == "refused":
+        return screen.REFUSED, "not while a check refuses: change what it says first"
+    if checkup.stage == "ready":
+        warned = any(check.status == "warn" for check in checkup.view().checks)
+        return screen.WARNED if warned else screen.READY, "ctrl+s: the checks are repeated, then load begins"
+    return (screen.STOPPED if checkup.stage == "stopped" else screen.BROKEN), "ctrl+r checks again, esc leaves"
+
+
+def ask(environ: Mapping[str, str]) -> Asked | None:
+    """Show the screen, with the settings of the last time, until a run is asked for or the user leaves (None).
+
+    Raises UserError when the screen itself failed.
+    """
+    from tui.display import StderrDriver, carried
+
+    profile, note = _last()
+    app = ConnectApp(environ, profile, note=note, driver_class=StderrDriver)
+    asyncio.run(carried(app, app.action_leave, app.close, app.end))
+    if app.return_code:
+        raise UserError("The screen ended by an error of its own; no load was sent.", NO_ANSWER)
+    return app.return_value
+
+
+def _last() -> tuple[Texts | None, str | None]:
+    """The settings of the last time; none the first time, and a sentence when they cannot be read."""
+    path = profiles.last_path()
+    if not path.exists():
+        return None, None
+    try:
+        return profiles.load(path), None
+    except UserError as error:
+        return None, f"▲ The settings of the last time cannot be used, the defaults stand here: {error}"

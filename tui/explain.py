@@ -1,0 +1,137 @@
+"""What each panel answers, and what each number in it is."""
+
+from typing import NamedTuple
+
+
+class Explained(NamedTuple):
+    """A panel: its name, the question that it answers, and (what stands there, what it is) for each of its numbers."""
+
+    name: str
+    question: str
+    rows: tuple[tuple[str, str], ...]
+
+
+PANELS: dict[str, Explained] = {
+    "floor": Explained(
+        "1 attainment floor",
+        "does this rate still hold?",
+        (
+            ("so far", "share of the requests sent so far that met every limit: at least and at most, because some are still open"),
+            ("target", "the share that must meet all limits in every repeat"),
+            ("open", "share of the requests sent whose fate is not known yet"),
+            ("r1 r2 …", "each repeat; ▒ is what it can still reach, from the lowest to the highest share"),
+            ("FAIL early", "a repeat ends as soon as the target cannot be met any more"),
+        ),
+    ),
+    "ladder": Explained(
+        "2 steps",
+        "which rates were tried, and how did they end?",
+        (
+            ("rps", "requests offered per second, at random moments (Poisson), whether or not the server keeps up"),
+            ("repeats", "✔ passed, ✘ failed, ⊘ void (does not count), … running, · not judged; ramp: only a hint of where to look"),
+            ("floor", "the worst repeat's share; ≤ or ≥ where it was decided before its end"),
+            ("verdict", "PASS: every repeat met the target. MIXED: some did. VOID: the evidence does not count"),
+        ),
+    ),
+    "ttft": Explained(
+        "3 TTFT",
+        "how long until the first token?",
+        (
+            (
+                "p50 p95 p99",
+                "of requests whose first token came in that second, counted from when each was due",
+            ),
+            ("limit", "the dashed line; each request over it is a miss"),
+            ("bands", "every second step is shaded"),
+        ),
+    ),
+    "tpot": Explained(
+        "4 TPOT",
+        "how fast do tokens come after the first?",
+        (
+            ("p50 p95 p99", "time per output token after the first, of requests that ended in that second"),
+            ("limit", "the dashed line; each request over it is a miss"),
+        ),
+    ),
+    "queue": Explained(
+        "5 queue",
+        "does work pile up?",
+        (
+            ("no first token", "sent by us, no token yet: waiting or in prefill"),
+            ("in flight", "sent by us, not ended"),
+            ("server waiting", "the server's own count of requests that it has not begun"),
+            ("running", "the server's own count in its batch; a flat top is its limit (max_num_seqs)"),
+            ("reading … old", "the server's numbers are that old: it answers /metrics late or not at all"),
+        ),
+    ),
+    "kv": Explained(
+        "6 KV cache",
+        "is memory the limit?",
+        (
+            ("%", "share of the cache in use"),
+            ("preemptions", "requests thrown out of a full cache and begun again, per second; ▾ marks when"),
+        ),
+    ),
+    "rate": Explained(
+        "7 rate",
+        "does the server keep up?",
+        (
+            ("offered", "requests due per second; the client sends each at its time or says how late"),
+            ("served", "requests that ended well per second; below offered for long, work piles up"),
+        ),
+    ),
+    "knee-curve": Explained(
+        "1 attainment (knee)",
+        "where does it break?",
+        (
+            (
+                "✔ ✘",
+                "each repeat of each step at the share that is certain: at least of one that passed, at most of one that failed",
+            ),
+            ("✗", "the segment of the ramp that failed: it only says where to look"),
+            ("⊘", "a void repeat; it is no evidence, so it stands at the foot whatever it saw"),
+            ("line", "through the floor of each step, its worst repeat; between two rates nothing was measured"),
+            ("PASS", "up to the highest rate at which every repeat passed"),
+            ("not known", "between that rate and the lowest with a failing repeat"),
+            ("MIXED", "from the lowest rate with a failing repeat; CLEAR FAIL from that at which most repeats failed"),
+            ("long-run knee", "of a simulated replica, known beforehand"),
+        ),
+    ),
+    "knee-served": Explained(
+        "2 goodput (knee)",
+        "what did the server do with what was offered?",
+        (
+            ("● good", "requests a second inside all limits, one point a repeat; orange where the repeat failed"),
+            ("○ served", "requests a second that ended in the window, where that is not the same"),
+            ("⠤", "as much as was offered: below it the server fell behind, or the repeat was cut short"),
+        ),
+    ),
+    "knee-step": Explained(
+        "3 chosen step (knee)",
+        "how slow was it, and for whom?",
+        (
+            ("p50 p95 p99", "of requests that ended well, each the highest of the step's repeats; ✘ over the limit of one request"),
+            ("*", "of fewer than 20 (p95) or 100 values (p99): hardly more than the slowest one"),
+            ("worst stretch", "the window's stretch with the lowest share; neighbouring requests share their fate"),
+            ("tokens", "the same by length of prompt and answer, of the worst repeat"),
+            ("↑ ↓ tab", "another step"),
+        ),
+    ),
+    "fleet": Explained(
+        "fleet",
+        "how many replicas, and what if?",
+        (
+            ("peak", "requests a second of all users together; figures typed anywhere go here"),
+            ("cost", "of one GPU for an hour, if it is to be reckoned"),
+            ("headroom", "the share of the safe rate that is used at peak: ← → by 0.01, home, end, mouse, or a number typed on it"),
+            ("sized by …", "replicas at the rate that holds, and what they would be were the failing rate the true one"),
+            ("one lost", "what each replica gets when one is gone and the peak goes on"),
+            ("as measured", "the next higher rate that passed; between the ends of the bracket nothing is claimed"),
+        ),
+    ),
+    "fleet-curve": Explained(
+        "load of each replica (fleet)",
+        "where on the measured curve does each replica run?",
+        (("at peak", "the load of each with all replicas there; one lost, two lost: with fewer of them"),),
+    ),
+}

@@ -1,0 +1,58 @@
+"""What one moment looks like to a screen: the view in the panels, the live one beside it, and how they differ."""
+
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from core.config import FleetAsk
+from core.run.view import RunView
+
+
+@dataclass(frozen=True, slots=True)
+class Playback:
+    """Where a recorded run stands: seconds since it began, how long it is, how fast it plays (times real time)."""
+
+    at_s: float
+    length_s: float
+    speed: float
+    playing: bool
+
+    @property
+    def at_end(self) -> bool:
+        """Whether nothing is left to play."""
+        return self.at_s >= self.length_s
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """`view` is drawn in the panels; `live` tells the state of the load and the last event. The two differ while paused.
+
+    `stopping`: the user asked for the end of load. `playback`: all this is past, None of a live run. `ask`: the fleet as the
+    user set it on the screen, None until he did.
+    """
+
+    view: RunView
+    live: RunView
+    paused: bool = False
+    stopping: bool = False
+    playback: Playback | None = None
+    ask: FleetAsk | None = None
+
+    @property
+    def recorded(self) -> bool:
+        """Whether no load can be on behind this."""
+        return self.playback is not None
+
+    @property
+    def fleet_ask(self) -> FleetAsk:
+        """The fleet that is asked for: the user's, else the configured one."""
+        if self.ask is not None:
+            return self.ask
+        return self.view.config.fleet if self.view.config else FleetAsk()
+
+
+def with_fleet(view: RunView, ask: FleetAsk | None) -> RunView:
+    """The view with the fleet that was asked for on the screen in place of the configured one; None: as it is."""
+    if ask is None or view.config is None or view.config.fleet == ask:
+        return view
+    return replace(view, config=replace(view.config, fleet=ask))

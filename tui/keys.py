@@ -1,0 +1,86 @@
+"""Every key of the run's screens in one table: bindings, footer, palette and help are all made from it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from textual.binding import Binding
+
+MOST_IN_FOOTER = 7
+"""With the palette's; more than that nobody reads, and 80 columns hold no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One command. `names` as textual names the keys; `short` stands in the footer and is found in the palette, `help` explains it.
+
+    `rank`: of the commands that mean something now, the footer shows those of the lowest ranks; None: never. `anywhere`: not
+    swallowed by a field that has the focus.
+    """
+
+    names: tuple[str, ...]
+    shown_as: str
+    action: str
+    short: str
+    help: str
+    rank: int | None = None
+    anywhere: bool = False
+
+
+KEYS: tuple[Key, ...] = (
+    Key(("x",), "x", "stop_load", "Stop load", "stop the load at once; what is finished is kept", 0, anywhere=True),
+    Key(("q",), "q", "leave", "Quit", "while loading the same, again: leave; without load: leave", 0, anywhere=True),
+    Key(("ctrl+c",), "ctrl+c", "interrupt", "Interrupt", "as q, whatever is open", anywhere=True),
+    Key(("space",), "space", "pause", "Pause", "hold the panels still; the load goes on, its state is live", 1),
+    Key(("space",), "space", "resume", "Resume", "live again", 1),
+    Key(("space",), "space", "play", "Play", "play a recorded run, or hold it; at its end from the beginning", 1),
+    Key(("comma",), ", .", "seek(-1)", "Seek", "through a recorded run, back by a twentieth of it", 2),
+    Key(("full_stop",), ".", "seek(1)", "Seek on", "through a recorded run, on by a twentieth of it"),
+    Key(("left_square_bracket",), "[ ]", "speed(-1)", "Speed", "half the speed of a recorded run", 6),
+    Key(("right_square_bracket",), "]", "speed(1)", "Faster", "double the speed of a recorded run"),
+    Key(("n",), "n", "end_step", "End step", "end this step unjudged and go on without it", 3),
+    Key(("plus",), "+ -", "rate(1)", "Rate", "with --hold: the rate up by 10 %", 2),
+    Key(("minus",), "-", "rate(-1)", "Lower rate", "with --hold: the rate down again", None),
+    Key(("r",), "r", "look_at('ramp')", "Ramp", "the run as it goes: floor, steps, latencies, queue, KV cache", 5, anywhere=True),
+    Key(
+        ("k",), "k", "look_at('knee')", "Knee", "attainment against rate: where it breaks, how sure that is, why", 5, anywhere=True
+    ),
+    Key(("f",), "f", "look_at('fleet')", "Fleet", "how many replicas for a peak, with how much headroom", 5, anywhere=True),
+    *(
+        Key(
+            (str(n),),
+            "1-7" if n == 1 else str(n),
+            f"panel({n})",
+            "Zoom",
+            "one panel alone; again: all",
+            4 if n == 1 else None,
+        )
+        for n in range(1, 8)
+    ),
+    Key(("c",), "c", "copy", "Copy", "copy a summary, to be pasted into an incident", 7),
+    Key(("s",), "s", "picture", "Picture", "save this screen as a picture, an SVG in the current folder"),
+    Key(("question_mark",), "?", "explain", "Explain", "explain this panel and all keys", 2),
+)
+TYPED = frozenset(key.action.partition("(")[0] for key in KEYS if key.action != "interrupt")
+"""What keys do that somebody may be typing into a field of text."""
+
+
+def bindings() -> Iterator[Binding]:
+    """The table as textual's bindings."""
+    for key in KEYS:
+        for name in key.names:
+            yield Binding(name, key.action, key.short, show=False, key_display=key.shown_as, priority=key.anywhere)
+
+
+def in_footer(active: Iterable[str]) -> list[Key]:
+    """Of the actions that mean something now the most important ones, and of those the most important first."""
+    able = set(active)
+    if "play" in able:  # in a recording the other screens and the way through it matter more
+        able -= {"panel(1)"}
+    ranked = sorted((key.rank, at) for at, key in enumerate(KEYS) if key.rank is not None and key.action in able)
+    return [KEYS[at] for _, at in ranked[: MOST_IN_FOOTER - 1]]
+
+
+def in_help() -> list[tuple[str, str]]:
+    """Keys and what they do, for the page about them: what belongs together on one line."""
+    also = {"leave": "q, ctrl+c"}
+    return [(also.get(key.action, key.shown_as), key.help) for key in KEYS if key.rank is not None or key.action == "picture"]

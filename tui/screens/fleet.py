@@ -1,0 +1,53 @@
+"""How many replicas, and what if?"""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.widget import Widget
+
+from core import fleet
+from tui.frame import Frame
+from tui.screens.run_screen import RunScreen
+from tui.widgets import curve, fleet_rows
+from tui.widgets.curve import CurvePanel, knee_of
+from tui.widgets.fleet_panel import FIGURES, FleetPanel
+
+
+class FleetScreen(RunScreen):
+    """Peak, price and headroom to set, what they make of the measured replica, and where that lies on its curve."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding(key, f"typed('{char}')", show=False) for key, char in FIGURES]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._fleet = FleetPanel(id="fleet", classes="panel")
+        self._curve = CurvePanel(id="fleet-curve", classes="panel")
+
+    def body(self) -> Iterable[Widget]:
+        """The numbers first, then the curve."""
+        yield Container(self._fleet, self._curve, id="fleet-panels")
+
+    def draw(self, frame: Frame) -> None:
+        """Show the view and the fleet that is asked for."""
+        self._fleet.show(frame)
+        plan = fleet.plan(knee_of(frame.view), frame.fleet_ask, frame.view.server)
+        self._curve.show_face(curve.attainment(frame.view, "load of each replica", fleet_rows.marks(plan)), "")
+
+    def on_mount(self) -> None:
+        """Begin at the peak."""
+        self._fleet.begin()
+
+    def on_screen_resume(self) -> None:
+        """Who comes back begins at the peak again."""
+        if self._fleet.is_mounted:
+            self._fleet.begin()
+
+    def on_screen_suspend(self) -> None:
+        """What is typed elsewhere is for no field here."""
+        self.set_focus(None)
+
+    def action_typed(self, char: str) -> None:
+        """A figure that no field has taken, as those do that are typed right behind the key that leads here."""
+        self._fleet.typed(char)

@@ -1,0 +1,70 @@
+"""Where does it break, how sure are we, and why?"""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.widget import Widget
+from textual.widgets import Static
+
+from core.results import StepResult
+from core.run.view import RunView
+from tui.frame import Frame
+from tui.screens.run_screen import RunScreen
+from tui.widgets import curve, knee_words
+from tui.widgets.curve import CurvePanel
+from tui.widgets.knee_step import StepPanel
+
+_MARGIN = 2
+_WORDS_SHARE = 6
+"""One row in so many is for the reasons: the curve must stay the largest thing on the screen."""
+
+
+class KneeScreen(RunScreen):
+    """The answer, drawn: attainment against rate, goodput, the reason, the percentiles of the chosen step."""
+
+    PANELS: ClassVar[tuple[str, ...]] = ("knee-curve", "knee-served", "knee-step")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,shift+tab", "choose(-1)", "Higher rate", show=False),
+        Binding("down,tab", "choose(1)", "Lower rate", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._chosen: int | None = None
+        self._head, self._why = Static(id="knee-head"), Static(id="knee-why")
+        self._curve = CurvePanel(id="knee-curve", classes="panel")
+        self._served = CurvePanel(id="knee-served", classes="panel")
+        self._step = StepPanel(id="knee-step", classes="panel")
+
+    def body(self) -> Iterable[Widget]:
+        """The answer above, the curve, what goes with it, the reason below."""
+        yield self._head
+        yield Container(self._curve, self._served, self._step, id="knee-panels")
+        yield self._why
+
+    def draw(self, frame: Frame) -> None:
+        """Show the view."""
+        view, width = frame.view, self.size.width - _MARGIN
+        self._head.update(knee_words.headlines(view, width))
+        self._why.update(knee_words.below(view, width, max(2, self.size.height // _WORDS_SHARE)))
+        self._curve.show_face(curve.attainment(view, "1 attainment"), curve.LEGEND)
+        self._served.show_face(curve.served(view, "2 goodput"), curve.SERVED_LEGEND)
+        self._step.show(view, self._choice(view))
+
+    def action_choose(self, steps: int) -> None:
+        """The step with the next higher or lower rate, round and round."""
+        if self._frame is None or not self._frame.view.steps:
+            return
+        view = self._frame.view
+        ladder = knee_words.ordered(view.steps)
+        now = self._choice(view)
+        at = next((at for at, step in enumerate(ladder) if now is not None and step.step == now.step), 0)
+        self._chosen = ladder[(at + steps) % len(ladder)].step
+        self._step.show(view, self._choice(view))
+
+    def _choice(self, view: RunView) -> StepResult | None:
+        """The user's choice while the view has it (a recorded run can be moved back), else the first one."""
+        chosen = [step for step in view.steps if step.step == self._chosen]
+        return chosen[-1] if chosen else knee_words.chosen_first(view)

@@ -1,0 +1,98 @@
+"""What every screen of a run shares: what is probed, the state of the load, the last event, and a word when it is too small."""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Static
+
+from tui.frame import Frame
+from tui.style import STYLES
+from tui.widgets.key_footer import KeyFooter
+from tui.widgets.plot_view import Titled
+from tui.widgets.status import EventLine, HeaderLine, StatusStrip, too_small
+
+
+class RunScreen(Screen[None]):
+    """A screen that draws frames. Subclasses give `body` and `draw`, and name the panels that digits maximise."""
+
+    AUTO_FOCUS = ""  # a focused field would take the digits that maximise panels
+    ALLOW_IN_MAXIMIZED_VIEW = "#top, #bottom"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "restore", show=False)]
+    PANELS: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._frame: Frame | None = None
+        self._header, self._status, self._event = HeaderLine(), StatusStrip(), EventLine()
+        self._banner, self._too_small = Static(id="banner"), Static(id="too-small")
+
+    def body(self) -> Iterable[Widget]:
+        """The widgets between the lines at the top and those at the bottom."""
+        raise NotImplementedError
+
+    def draw(self, frame: Frame) -> None:
+        """Show a frame in the body; called only when there is something new."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        yield Vertical(self._header, self._status, self._banner, id="top")
+        yield from self.body()
+        yield Vertical(self._event, KeyFooter(compact=True), id="bottom")
+        yield self._too_small
+
+    def show(self, frame: Frame) -> None:
+        """Take a frame; the lines at the top and the bottom follow the live view, the body only what has changed."""
+        if not self.is_mounted:  # the first time that it is looked at; the next frame is there in a moment
+            return
+        self._header.show(frame.live)
+        self._status.show(frame)
+        self._event.show(frame.live)
+        small = "\n".join(too_small(frame.live, *self.size))
+        if str(self._too_small.content) != small:
+            self._too_small.update(Content(small))
+        before, self._frame = self._frame, frame
+        if before is not None and _drawn(before) == _drawn(frame):
+            return
+        self.draw(frame)
+
+    def say(self, text: str) -> None:
+        """Put a sentence above the panels, to stay there; literal text."""
+        self._banner.update(Content.styled(text, STYLES["breaks"]))
+        self._banner.display = True
+
+    @property
+    def looked_at(self) -> Titled | None:
+        """The panel that is maximised or has the focus."""
+        if isinstance(self.maximized, Titled):
+            return self.maximized
+        focused = self.focused
+        within = [] if focused is None else [focused, *focused.ancestors]
+        return next((widget for widget in within if isinstance(widget, Titled)), None)
+
+    def panel(self, number: int) -> None:
+        """Maximise a panel, or restore when it is the one that is maximised."""
+        if number > len(self.PANELS):
+            return
+        panel = self.query_one(f"#{self.PANELS[number - 1]}")
+        self.set_focus(None)  # a field that is hidden must not take what is typed
+        if self.maximized is panel:
+            self.minimize()
+        else:
+            self.maximize(panel, container=False)
+
+    def action_restore(self) -> None:
+        """All panels again, nothing focused."""
+        if self.maximized is not None:
+            self.minimize()
+        self.set_focus(None)
+
+
+def _drawn(frame: Frame) -> tuple[object, ...]:
+    """What a body depends on."""
+    return frame.view.version, frame.view.now_s, frame.view.config, frame.ask

@@ -1,0 +1,81 @@
+"""Other characters for terminals and fonts that lack ours: a table that is laid over all that is written to the terminal.
+
+Ours are all one cell wide, and so are their stand-ins, so nothing moves.
+"""
+
+from typing import Literal
+
+Symbols = Literal["braille", "block", "ascii"]
+CHOICES: tuple[Symbols, ...] = ("braille", "block", "ascii")
+
+_TOP, _BOTTOM = 0b00011011, 0b11100100
+"""Bits of a braille character (U+2800 + bits) that are in its upper and in its lower two rows."""
+_ASCII = {
+    **dict.fromkeys("─━╌╍═▔▁", "-"),
+    **dict.fromkeys("│┃║▏▕▎▊┊╎┆", "|"),
+    **dict.fromkeys("╭╮╰╯┌┐└┘┏┓┗┛├┤┬┴┼", "+"),
+    **dict.fromkeys("█▇▆", "#"),
+    **dict.fromkeys("▅▄▒▓", "="),
+    **dict.fromkeys("▃▂░", "-"),
+    **dict.fromkeys("●◉", "*"),
+    **dict.fromkeys("○◌", "o"),
+    **dict.fromkeys("◐◑", "%"),
+    "✔": "+",
+    **dict.fromkeys("✘✗╳", "x"),  # noqa: RUF001
+    "⊘": "/",
+    "·": ".",
+    "…": "~",
+    "▲": "!",
+    "▾": "v",
+    "■": "#",
+    "‖": "=",
+    "▶": ">",
+    "►": ">",
+    "◂": "<",
+    "◆": "*",
+    "◇": "o",
+    "×": "x",  # noqa: RUF001
+    "≤": "<",
+    "≥": ">",
+    "–": "-",  # noqa: RUF001
+    "—": "-",
+    "→": ">",
+    "←": "<",
+    "↑": "^",
+    "↓": "v",
+}
+
+
+_in_use: Symbols = "braille"
+
+
+def use(choice: Symbols) -> None:
+    """From now on screens are written in these."""
+    global _in_use
+    _in_use = choice
+
+
+def in_use() -> Symbols:
+    """What screens are written in."""
+    return _in_use
+
+
+def table(symbols: Symbols) -> dict[int, str]:
+    """For `str.translate`: empty where all characters may stay."""
+    if symbols == "braille":
+        return {}
+    curves = {0x2800 + bits: _block(bits) if symbols == "block" else _sign(bits) for bits in range(256)}
+    return curves if symbols == "block" else {**curves, **{ord(char): sign for char, sign in _ASCII.items()}}
+
+
+def _block(bits: int) -> str:
+    """The half blocks that hold the dots."""
+    return " ▀▄█"[bool(bits & _TOP) + 2 * bool(bits & _BOTTOM)]
+
+
+def _sign(bits: int) -> str:
+    """The sign whose ink lies where most dots are."""
+    if not bits:
+        return " "
+    top, bottom = (bits & _TOP).bit_count(), (bits & _BOTTOM).bit_count()
+    return "'" if top > bottom else "." if bottom > top else ":"

@@ -1,0 +1,26 @@
+"""The keys that matter now, at the bottom of a screen."""
+
+from textual.app import ComposeResult
+from textual.widgets import Footer
+from textual.widgets._footer import FooterKey
+
+from tui import keys
+
+
+class KeyFooter(Footer):
+    """Textual's footer with our choice of keys: those of the table that mean something now, the most important first."""
+
+    def compose(self) -> ComposeResult:
+        """A key each, and the palette's."""
+        if not self._bindings_ready:
+            return
+        active = self.screen.active_bindings
+        able = [binding.action for _, binding, enabled, _ in active.values() if enabled]
+        chosen = keys.in_footer(able)
+        self.styles.grid_size_columns = len(chosen)
+        for key in chosen:
+            yield FooterKey(key.names[0], key.shown_as, key.short, key.action, tooltip=key.help).data_bind(compact=Footer.compact)
+        if self.app.COMMAND_PALETTE_BINDING in active:
+            _, binding, enabled, _ = active[self.app.COMMAND_PALETTE_BINDING]
+            shown = self.app.get_key_display(binding)
+            yield FooterKey(binding.key, shown, "All", binding.action, classes="-command-palette", disabled=not enabled)

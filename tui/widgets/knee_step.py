@@ -1,0 +1,183 @@
+"""The chosen step in numbers: its percentiles beside their limits, its worst stretch, its lengths."""
+
+from collections.abc import Callable, Iterable
+
+from textual.content import Content
+
+from core.config import Slo
+from core.results import Bucket, Percentiles, RepeatResult, StepResult
+from core.run.view import RunView
+from tui.style import DASH, VERDICTS, attained, count, latency, limit, number, rate, span
+from tui.widgets.ladder import floor_text
+from tui.widgets.pieces import Part, Piece, styled
+from tui.widgets.plot_view import Titled
+
+_FEW = {"p95": 20, "p99": 100}
+"""Nearest rank makes the p99 of fewer than 100 values, and the p95 of fewer than 20, the slowest one or nearly so."""
+_NAMES = ("p50", "p95", "p99")
+_COLUMN = 11
+
+Read = Callable[[RepeatResult], Percentiles]
+_LATENCIES: tuple[tuple[str, Read], ...] = (
+    ("TTFT", lambda repeat: repeat.ttft_s),
+    ("TPOT", lambda repeat: repeat.tpot_s),
+    ("E2E", lambda repeat: repeat.e2e_s),
+    ("ITL", lambda repeat: repeat.itl_s),
+)
+
+
+class StepPanel(Titled):
+    """Panel 3 of the knee: one step, chosen by the screen around it."""
+
+    ALLOW_MAXIMIZE = True
+
+    _step: StepResult | None = None
+    _slo: Slo | None = None
+
+    def show(self, view: RunView, step: StepResult | None) -> None:
+        """Take the step that is chosen, or None while there is none."""
+        slo = view.config.slo if view.config else None
+        if (step, slo) != (self._step, self._slo) or not self._title:
+            self._step, self._slo = step, slo
+            self.set_title(title(step, slo))
+            self.set_subtitle("↑ ↓ another step" if len(view.steps) > 1 else "")
+            self.refresh()
+
+    def render(self) -> Content:
+        """The percentiles, then what else fits whole."""
+        if self._step is None:
+            return Content.assemble(styled("no step is judged yet", "muted"))
+        shown: list[Content] = []
+        for block in blocks(self._step, self._slo):
+            if not shown or len(shown) + len(block) <= self.size.height:
+                shown += block
+        return Content("\n").join(shown)
+
+
+def title(step: StepResult | None, slo: Slo | None) -> tuple[Piece, ...]:
+    """What the panel says when it is collapsed to its border."""
+    if step is None:
+        return (Piece("3 chosen step", "strong"),)
+    mark = VERDICTS[step.verdict]
+    where = "ramp" if step.phase == "ramp" else f"step {step.step}"
+    return (
+        Piece(f"3 {where}", "strong"),
+        Piece(rate(step.rate_rps), "strong", 0),
+        Piece(str(mark), mark.role, 0),
+        Piece(f"floor {floor_text(step, slo.target if slo else None)}", "plain", 2),
+    )
+
+
+def blocks(step: StepResult, slo: Slo | None) -> list[list[Content]]:
+    """The table of percentiles, what it is of, the worst stretch, the lengths."""
+    repeats = counted(step)
+    if not repeats:
+        return [[Content.assemble(styled("no repeat of this step counts", "muted"))]]
+    table, marked = _percentiles(repeats, slo)
+    return [table, [_of_what(step, repeats, marked)], _worst(step, repeats, slo), _lengths(repeats, slo), _each(step, slo)]
+
+
+def _percentiles(repeats: list[RepeatResult], slo: Slo | None) -> tuple[list[Content], bool]:
+    """A row for each latency; and whether any of them is of too few values."""
+    head = "".join(f"{name:>{_COLUMN}}" for name in (*_NAMES, "limit"))
+    table = [Content.assemble(styled(f"{'':<4}{head}", "muted"))]
+    marked = False
+    for name, read in _LATENCIES:
+        limit_s = _limit(name, slo)
+        parts: list[Part] = [styled(f"{name:<4}", "strong")]
+        for which in _NAMES:
+            value, few = _highest(repeats, read, which)
+            over = value is not None and limit_s is not None and value > limit_s
+            marked |= few
+            text = f"{latency(value)}{'*' if few else ''}{' ✘' if over else ''}"
+            parts.append(styled(text.rjust(_COLUMN), "breaks" if over else "plain"))
+        parts.append(styled((limit(limit_s) if limit_s else DASH).rjust(_COLUMN), "muted"))
+        table.append(Content.assemble(*parts))
+    return table, marked
+
+
+def counted(step: StepResult) -> list[RepeatResult]:
+    """The repeats that are evidence; of a ramp its only one, which is the whole ramp."""
+    return [repeat for repeat in step.repeats if step.phase == "ramp" or repeat.verdict in ("pass", "fail")]
+
+
+def _limit(name: str, slo: Slo | None) -> float | None:
+    return {"TTFT": slo.ttft_s, "TPOT": slo.tpot_s, "E2E": slo.e2e_s}.get(name) if slo else None
+
+
+def _highest(repeats: Iterable[RepeatResult], read: Read, which: str) -> tuple[float | None, bool]:
+    """The highest of this percentile over the repeats, and whether it is of too few values to be one."""
+    known = [(value, read(repeat).n) for repeat in repeats if (value := getattr(read(repeat), which)) is not None]
+    if not known:
+        return None, False
+    value, n = max(known)
+    return value, n < _FEW.get(which, 0)
+
+
+def _of_what(step: StepResult, repeats: list[RepeatResult], marked: bool) -> Content:
+    n = sum(repeat.ttft_s.n for repeat in repeats)
+    text = f"of {count(n)} answers"
+    if step.phase == "ramp":
+        text += " over the whole ramp"
+    elif len(repeats) > 1:
+        text += f"; each the highest of {len(repeats)} repeats"
+    open_ = sum(repeat.sent - repeat.succeeded - repeat.errors for repeat in repeats if repeat.curtailed)
+    if open_ > 0:
+        text += f"; {count(open_)} had not ended"
+    return Content.assemble(styled(text, "muted"), styled("  * too few values" if marked else "", "strong"))
+
+
+def _worst(step: StepResult, repeats: list[RepeatResult], slo: Slo | None) -> list[Content]:
+    """Bad moments that an attainment averages away."""
+    blocks = [(repeat, repeat.worst_block) for repeat in repeats if repeat.worst_block is not None]
+    if not blocks or step.phase == "ramp":
+        return []
+    repeat, block = min(blocks, key=lambda pair: pair[1].attainment)
+    target = slo.target if slo else None
+    where = f" of repeat {repeat.index + 1}" if len(step.repeats) > 1 else ""
+    text = f"worst stretch {attained(block.attainment, target)}, {number(block.from_s)} to {number(block.to_s)} s{where}"
+    under = target is not None and block.attainment < target
+    return [Content.assemble(styled(text, "breaks" if under else "plain"))]
+
+
+def _lengths(repeats: list[RepeatResult], slo: Slo | None) -> list[Content]:
+    """Length classes of the repeat with the lowest attainment, as tokens in and out."""
+    buckets = min(repeats, key=lambda repeat: repeat.attainment_interval[0]).buckets
+    if len(buckets) < 2:
+        return []
+    target = slo.target if slo else None
+    head = f"{'tokens in':<11}{'out':<9}{'n':>6}  {'inside':>7}  {'TTFT p95':>8}  {'TPOT p95':>8}"
+    return [Content.assemble(styled(head, "muted")), *(_bucket(bucket, target) for bucket in buckets)]
+
+
+def _bucket(bucket: Bucket, target: float | None) -> Content:
+    share = DASH if bucket.attainment is None else attained(bucket.attainment, target)
+    under = bucket.attainment is not None and target is not None and bucket.attainment < target
+    return Content.assemble(
+        styled(f"{_range(bucket.input):<11}{_range(bucket.output):<9}{count(bucket.n):>6}  ", "plain"),
+        styled(f"{share:>7}", "breaks" if under else "plain"),
+        styled(f"  {latency(bucket.ttft_p95_s):>8}  {latency(bucket.tpot_p95_s):>8}", "plain"),
+    )
+
+
+def _each(step: StepResult, slo: Slo | None) -> list[Content]:
+    """Every repeat, with those that do not count."""
+    if step.phase == "ramp":
+        return []
+    head = f"{'repeat':<8}{'verdict':<11}{'inside':>14}{'of':>7}{'offered':>9}{'served':>8}{'good':>7}  queue"
+    return [Content.assemble(styled(head, "muted")), *(_repeat(repeat, slo) for repeat in step.repeats)]
+
+
+def _repeat(repeat: RepeatResult, slo: Slo | None) -> Content:
+    mark, target = VERDICTS[repeat.verdict], slo.target if slo else None
+    inside = f"{span(*repeat.attainment_interval, target):>14}{count(repeat.planned):>7}"
+    rates = f"{number(repeat.offered_rps):>9}{number(repeat.served_rps):>8}{number(repeat.goodput_rps):>7}"
+    return Content.assemble(
+        styled(f"{repeat.index + 1:<8}", "plain"),
+        styled(f"{mark!s:<11}", mark.role),
+        styled(f"{inside}{rates}  {repeat.queue or DASH}", "plain"),
+    )
+
+
+def _range(ends: tuple[int, int]) -> str:
+    return f"{ends[0]}" if ends[0] == ends[1] else f"{ends[0]}{DASH}{ends[1]}"

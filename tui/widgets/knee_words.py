@@ -1,0 +1,75 @@
+"""The knee in words: what holds and what fails, how sure that is, and why it stopped."""
+
+import textwrap
+from collections.abc import Sequence
+
+from textual.content import Content
+
+from core.results import Answer, StepResult
+from core.run.view import RunView
+from tui.style import VERDICTS, clean, rate
+from tui.widgets import answer
+from tui.widgets.curve import fail_rps, knee_of
+from tui.widgets.pieces import styled
+
+_HEAD = 6
+
+
+def headlines(view: RunView, width: int) -> Content:
+    """The answer; while the search is on, the bracket so far."""
+    if view.answer is not None:
+        return Content("\n").join([line for block in answer.headlines(view, view.answer, width) for line in block])
+    so_far = answer.zones(view, Answer(outcome="bracket", message="", knee=knee_of(view)), width)
+    if so_far:
+        return Content("\n").join([Content.assemble(styled("so far, the search goes on", "muted")), *so_far])
+    if view.config is not None and view.config.method.hold_rps is not None:
+        text = "a rate is held, no knee is looked for"
+    else:
+        text = "no rate is judged yet" if view.current else "the checks come first, then the ramp"
+    return Content.assemble(styled(text, "muted"))
+
+
+def below(view: RunView, width: int, height: int) -> Content:
+    """Why it stopped, then what to know beside the answer; what has no room is counted."""
+    why = why_lines(view, width)
+    blocks = [why] if why else []
+    if view.answer is not None:
+        blocks += answer.note_lines(view, view.answer, width)
+    return answer.clip(blocks, height, "c copies all")
+
+
+def why_lines(view: RunView, width: int) -> list[Content]:
+    """The reason why the search stopped where it did, in words of the judge; of the step that is the failing end."""
+    step = _failing(view)
+    if step is None:
+        everything = view.answer is not None and view.answer.outcome == "at_least"
+        return _hung("WHY", "no rate that was tried failed", width) if everything else []
+    where = "a segment of the ramp, " if step.phase == "ramp" else ""
+    reasons = dict.fromkeys(clean(repeat.reason) for repeat in step.repeats if repeat.verdict == "fail" and repeat.reason)
+    more = [f"{VERDICTS['fail'].glyph} {reason}" for reason in reasons if reason not in step.reason]
+    texts = (f"{where}{rate(step.rate_rps)}: {clean(step.reason)}", *more)
+    return [line for at, text in enumerate(texts) for line in _hung("" if at else "WHY", text, width)]
+
+
+def _failing(view: RunView) -> StepResult | None:
+    """The step behind the failing end: the last full one at that rate, else the segment of the ramp."""
+    failing_rps = fail_rps(knee_of(view))
+    steps = [step for step in view.steps if step.rate_rps == failing_rps and step.verdict in ("fail", "mixed")]
+    return max(steps, key=lambda step: (step.phase != "ramp", step.step), default=None)
+
+
+def _hung(head: str, text: str, width: int) -> list[Content]:
+    first, *rest = textwrap.wrap(text, max(20, width - _HEAD))
+    begin = Content.assemble(styled(f"{head:<{_HEAD}}", "strong"), styled(first, "plain"))
+    return [begin, *(Content.assemble(styled(" " * _HEAD + line, "plain")) for line in rest)]
+
+
+def chosen_first(view: RunView) -> StepResult | None:
+    """The step that is looked at before the user chooses: that which passed at the knee, else the last one judged."""
+    passed = [step for step in view.steps if step.rate_rps == knee_of(view).pass_rps and step.verdict == "pass"]
+    return passed[-1] if passed else view.steps[-1] if view.steps else None
+
+
+def ordered(steps: Sequence[StepResult]) -> list[StepResult]:
+    """Steps by rate, the highest first, as the ladder has them."""
+    return sorted(steps, key=lambda step: (step.rate_rps, step.step), reverse=True)
