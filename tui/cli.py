@@ -12,9 +12,10 @@ import click
 
 from core import __version__
 from core.errors import UserError
-from tui.inputs import api_key, read_port, read_server
-from tui.options import Given, Reads, SectionedCommand, build, preflight_options, run_options
-from tui.results import say, say_if_heard, silence
+from tui.clicking import Reads, SectionedCommand
+from tui.inputs import read_port, read_server
+from tui.options import SECRET_OPTIONS, Given, access_of, build, preflight_options, run_options
+from tui.results import Fault, say, say_if_heard, silence
 from tui.signals import INTERRUPTED, NO_ANSWER, SIGNALS, interrupt_on_terminate
 from tui.terminal import plain, plug_closed_streams, why_no_screen
 
@@ -53,17 +54,17 @@ class Kneescope(click.Group):
 
 
 def logged(argv: Sequence[str]) -> str:
-    """The command line as it may be written down: without the text of `--between`, which may hold a secret."""
+    """The command line as it may be written down: without the values of options that may hold a secret."""
     words, hidden = ["kneescope"], False
     for word in argv:
         name, equals, _ = word.partition("=")
         if hidden:
             words.append("'...'")
-        elif name == "--between" and equals:
+        elif name in SECRET_OPTIONS and equals:
             words += [name, "'...'"]
         else:
             words.append(shlex.quote(word))
-        hidden = word == "--between" and not hidden
+        hidden = word in SECRET_OPTIONS and not hidden
     return " ".join(words)
 
 
@@ -85,9 +86,9 @@ def _exit_code(command: Callable[[], Any]) -> int:
     except BrokenPipeError:  # the reader of the help has left
         silence(1)
         return NO_ANSWER
-    except Exception:
-        fault = f"Error: this is a fault of kneescope itself; please report it with these lines.\n{traceback.format_exc()}"
-        say_if_heard(fault)
+    except Exception as error:
+        trace = str(error) if isinstance(error, Fault) else traceback.format_exc()
+        say_if_heard(f"Error: this is a fault of kneescope itself; please report it with these lines.\n{trace}")
         return NO_ANSWER
 
 
@@ -130,11 +131,11 @@ def probe(command: str, /, url: str, **options: Any) -> int:
     """
     given = Given(**options)
     config = build(given, url)
-    key = api_key(given.api_key_file, os.environ)
+    access = access_of(given, os.environ)
     from tui import live
 
     interrupt_on_terminate()
-    return live.run(live.Job(config=config, given=given, command=command, name=given.model, api_key=key))
+    return live.run(live.Job(config=config, given=given, command=command, name=given.model, access=access))
 
 
 @cli.command(cls=SectionedCommand, params=run_options())
@@ -147,11 +148,11 @@ def demo(command: str, /, name: str, **options: Any) -> int:
     replica's own where no option says otherwise; its true knee stands beside the answer.
     """
     given = Given(**options)
-    key = api_key(given.api_key_file, os.environ)
+    access = access_of(given, os.environ)
     from tui.demo import run
 
     interrupt_on_terminate()
-    return run(name, given, command, key)
+    return run(name, given, command, access)
 
 
 @cli.command()
@@ -178,11 +179,11 @@ def preflight(url: str, **options: Any) -> int:
     """
     given = Given(**options)
     config = build(given, url)
-    key = api_key(given.api_key_file, os.environ)
+    access = access_of(given, os.environ)
     from tui import live
 
     interrupt_on_terminate()
-    return live.preflight(config, key, given.json_file)
+    return live.preflight(config, access, given.json_file)
 
 
 @cli.command("open")

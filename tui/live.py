@@ -1,6 +1,7 @@
 """One live run from the command line: paths, session, the screen or the lines, and what is handed over at the end."""
 
 import asyncio
+import dataclasses
 import sys
 import tempfile
 import time
@@ -14,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from core import report
+from core.access import Access
 from core.config import FleetAsk, ProbeConfig
 from core.errors import UserError
 from core.records import Check
@@ -21,9 +23,9 @@ from core.results import Answer
 from core.run import log as runs
 from core.run.session import Session
 from core.run.view import RunView
-from tui import headless
+from tui import asking, headless
 from tui.options import Given
-from tui.results import JsonOut, emit, say, say_if_heard
+from tui.results import JsonOut, emit, say, say_if_heard, scrubbed
 from tui.signals import INTERRUPTED, NO_ANSWER, NOT_MET, TwoStage, leave_now
 from tui.terminal import plain, why_no_screen
 
@@ -53,17 +55,18 @@ class Job:
     given: Given
     command: str
     name: str | None
-    api_key: str | None = field(default=None, repr=False)
+    access: Access = field(default_factory=Access)
     truth_rps: float | None = None
     start: Callable[[], Awaitable[Served]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A run that is over, answered or not; `failure` is what broke it, `between_output` what a failing --between command said."""
+    """A run that is over, answered or not. `path` is None when nothing could be written into its file, `failure` is what broke
+    it, `between_output` what a failing --between command said."""
 
     view: RunView
-    path: Path
+    path: Path | None
     failure: Exception | None
     between_output: str | None = field(default=None, repr=False)
 
@@ -96,6 +99,14 @@ class Live:
 
 def run(job: Job) -> int:
     """Do the run and hand its results over; returns the exit code. Raises UserError when it could not begin or broke off."""
+    with scrubbed(job.access):
+        return _done(job)
+
+
+def _done(job: Job) -> int:
+    if job.start is None and not (job.given.headless or job.given.quiet) and asking.can_ask():
+        config, access = asking.settle(job.config, job.access)
+        job = dataclasses.replace(job, config=config, access=access)
     out = JsonOut(job.given.json_file)
     try:
         ended = asyncio.run(_run(job))
@@ -120,7 +131,7 @@ async def _run(job: Job) -> Ended:
             session = Session(
                 config,
                 log,
-                api_key=job.api_key,
+                access=job.access,
                 between=job.given.between,
                 command=job.command,
                 truth_rps=job.truth_rps,
@@ -131,9 +142,9 @@ async def _run(job: Job) -> Ended:
                 failure = error
         finally:
             log.close()
-            _drop_empty(log.path)
+            kept = not _dropped_empty(log.path)
     view = with_fleet(session.state.view(time.monotonic()), ask)
-    return Ended(view=view, path=log.path, failure=failure, between_output=session.between_output)
+    return Ended(view=view, path=log.path if kept else None, failure=failure, between_output=session.between_output)
 
 
 @asynccontextmanager
@@ -178,26 +189,38 @@ def code_of(view: RunView) -> int:
     return NOT_MET if code == 0 and view.answer.required_met is False else code
 
 
-def hand_over(view: RunView, path: Path, out: JsonOut, *, also_say: bool) -> None:
+def hand_over(view: RunView, path: Path | None, out: JsonOut, *, also_say: bool) -> None:
     """Write the JSON where it was asked for and the verdict on stdout, or on stderr when stdout holds the JSON."""
-    text = report.to_text(view, str(path))
+    run_log = None if path is None else str(path)
+    text = report.to_text(view, run_log)
     try:
         if not out.to_stdout:
             emit(text)
         elif also_say:
             say_if_heard(text.rstrip("\n"))
     finally:
-        out.write(report.to_json(view, str(path)))
+        out.write(report.to_json(view, run_log))
 
 
-def preflight(config: ProbeConfig, api_key: str | None, json_file: str | None) -> int:
-    """The checks alone, each printed as soon as it is known; 0 when load could start, else 3. Leaves no run file."""
+def preflight(config: ProbeConfig, access: Access, json_file: str | None) -> int:
+    """The checks alone, each printed as soon as it is known; 0 when load could start, else 3. Leaves no run file.
+
+    A server that is far may be looked at without leave: what it would take to load it is no check of it.
+    """
+    config = replace(config, safety=replace(config.safety, public_ok=True))
+    with scrubbed(access):
+        if asking.can_ask():
+            config, access = asking.settle(config, access, loads=False)
+        return _checked(config, access, json_file)
+
+
+def _checked(config: ProbeConfig, access: Access, json_file: str | None) -> int:
     out = JsonOut(json_file)
     try:
         with _temporary_folder() as folder:
             log = runs.RunLog(Path(folder) / "preflight.jsonl")
             try:
-                checks, interrupted = asyncio.run(_preflight(Session(config, log, api_key=api_key), quiet=out.to_stdout))
+                checks, interrupted = asyncio.run(_preflight(Session(config, log, access=access), quiet=out.to_stdout))
             finally:
                 log.close()
         ok = not interrupted and bool(checks) and all(check.status != "refuse" for check in checks)
@@ -216,10 +239,19 @@ def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
 
 async def _preflight(session: Session, *, quiet: bool) -> tuple[list[Check], bool]:
     """The checks that were done, and whether a signal ended them."""
-    live, printer = Live(session), headless.CheckPrinter()
+    live, printer, said = Live(session), headless.CheckPrinter(), 0
+
+    def lines_now() -> list[str]:
+        nonlocal said
+        view = live.view()
+        for line in view.lines[said:]:  # what is being waited for: no result, so not for stdout
+            say_if_heard(plain(line.text))
+        said = len(view.lines)
+        return printer.feed(view)
+
     with TwoStage(lambda _: session.stop(), leave_now, leave_now) as signals:
         work = session.preflight()
-        checks = await work if quiet else await headless.follow(work, lambda: printer.feed(live.view()), emit, session.stop)
+        checks = await work if quiet else await headless.follow(work, lines_now, emit, session.stop)
     return checks, signals.seen
 
 
@@ -239,8 +271,10 @@ async def _screen(session: Session) -> FleetAsk | None:
     return await display.show(live, run=live.run, on_stop=session.stop, on_rate=session.change_rate, end=live.end)
 
 
-def _drop_empty(path: Path) -> None:
-    """Remove a run file into which nothing was written."""
+def _dropped_empty(path: Path) -> bool:
+    """Remove a run file into which nothing was written, and say whether it was one."""
     with suppress(OSError):
         if path.stat().st_size == 0:
             path.unlink()
+            return True
+    return False

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 from core.errors import UserError
+from core.report import while_going
 from core.run import log as runs
 from core.run.events import time_of
 from core.run.state import State
@@ -47,7 +48,10 @@ def report(run: str, json_file: str | None) -> None:
     """The verdict on stdout, or the JSON where it was asked for."""
     out = JsonOut(json_file)
     try:
-        recorded = Recorded(run)
-        hand_over(recorded.view(), recorded.path, out, also_say=False)
+        path = runs.resolve(run)
+        going = runs.is_going(path)  # before it is read: what ends meanwhile is then still called going, never the reverse
+        recorded = Recorded(str(path))
+        view = while_going(recorded.view()) if going else recorded.view()
+        hand_over(view, recorded.path, out, also_say=False)
     finally:
         out.withdraw()

@@ -307,7 +307,9 @@ class Search:
         return "at_least" if self._bracket.failed_rps is None else "bracket"
 
     def _done(self, outcome: Outcome, *notes: str) -> Done:
-        return Done(answer=conclude(outcome, self._bracket.knee(notes), unconfirmed_rps=self._bracket.unconfirmed_rps))
+        bracket = self._bracket
+        answer = conclude(outcome, bracket.knee(notes), unconfirmed_rps=bracket.unconfirmed_rps, broken=bracket.broken)
+        return Done(answer=answer)
 
     # --- how long it takes ---
 
