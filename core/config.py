@@ -122,12 +122,17 @@ def _refuse(text: str) -> "Lengths":
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the requests go. `url` is the base without `/v1`; `metrics_url` None means beside the API."""
+    """Where the requests go. `url` is the base without `/v1`; `metrics_url` None means beside the API.
+
+    `insecure`: the server's certificate is not checked. `proxy`: through which proxy, without user and password.
+    """
 
     url: str
     model: str | None = None
     api: Api = "completions"
     metrics_url: str | None = None
+    insecure: bool = False
+    proxy: str | None = None
 
     def __post_init__(self) -> None:
         if not re.match(r"(?i:https?)://[^/\s@]+", self.url):
@@ -215,13 +220,31 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Safety(msgspec.Struct, frozen=True, kw_only=True):
-    """What the load may never exceed; None means no such limit."""
+    """What the load may never exceed, and what was agreed to; None means no such limit.
+
+    `max_rps` limits the rates that are tried. `max_in_flight` requests open at once and `max_duration_s` end the run with what
+    is finished. `with_others`: the server serves others, too; then `max_waiting` requests waiting there make load back off.
+    `public_ok`: a server that is neither on this machine nor in a private network may be loaded.
+    """
 
     max_rps: float | None = None
+    max_in_flight: int | None = None
+    max_duration_s: float | None = None
+    with_others: bool = False
+    max_waiting: int | None = None
+    public_ok: bool = False
 
     def __post_init__(self) -> None:
         if self.max_rps is not None:
             _require_rate(self.max_rps, "--max-rps")
+        if self.max_in_flight is not None and self.max_in_flight < 1:
+            raise UserError(f"--max-in-flight: {self.max_in_flight} must be at least 1.")
+        if self.max_duration_s is not None:
+            require_positive(self.max_duration_s, "--max-duration")
+        if self.max_waiting is not None and self.max_waiting < 0:
+            raise UserError(f"--max-waiting: {self.max_waiting} must be zero or more.")
+        if self.max_waiting is not None and not self.with_others:
+            raise UserError("--max-waiting spares the requests of others; it belongs to --with-others.")
 
 
 class FleetAsk(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,6 +286,10 @@ class ProbeConfig(msgspec.Struct, frozen=True, kw_only=True):
         if only_tpot and self.workload.output_tokens.largest <= 1:
             raise UserError(
                 "The only limit is TPOT, but answers of one token have none; ask for more --output-tokens or set --ttft or --e2e."
+            )
+        if self.safety.with_others and (self.method.reset_cache or self.method.between):
+            raise UserError(
+                "--with-others: what --reset-cache and --between do to the server, they do to the others on it; leave them out."
             )
         max_rps = math.inf if self.safety.max_rps is None else self.safety.max_rps
         for rate_rps in (*self.method.rates_rps, self.method.hold_rps, self.method.require_rps):

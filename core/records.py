@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from core.access import Access
 from core.config import Target, Workload
 
 Phase = Literal["preflight", "single", "ramp", "search", "confirm", "tighten", "list", "hold"]
@@ -45,6 +46,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """First message to the generator child: everything that stays the same for the run. Travels by pipe only.
 
     `nonce` (random hex of the run) makes prompts cold: it goes into salts and first tokens, never into seeds.
+    `salted` False: the server refuses a `cache_salt`, and the first tokens alone keep prompts apart.
     """
 
     target: Target
@@ -52,10 +54,11 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     workload: Workload
     alphabet: PromptAlphabet
     nonce: str
-    api_key: str | None = None
+    access: Access = Access()
+    salted: bool = True
 
     def __repr__(self) -> str:
-        return f"Hello({self.target.url}, model={self.model!r}, key={'set' if self.api_key else 'none'})"
+        return f"Hello({self.target.url}, model={self.model!r}, {self.access!r})"
 
 
 class RepeatOrder(msgspec.Struct, frozen=True, kw_only=True, tag="order"):
@@ -94,13 +97,18 @@ ChildCommand = Hello | RepeatOrder | StopArrivals | Abort
 # --- what happened to it ------------------------------------------------------------------------------------------
 
 
-class RequestSent(msgspec.Struct, frozen=True, kw_only=True, tag="sent"):
-    """A request left the client. `t_sched` is when it was due; every latency starts there."""
+class RequestSent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="sent"):
+    """A request left the client. `t_sched` is when it was due; every latency starts there.
+
+    `connect_s`: how long the server kept it from leaving, by a connection that it did not take (0 where that was no more
+    than a client's own doing can be, `core.load.transport.STUCK_S`). That is the server's time, and no lateness of ours.
+    """
 
     order: int
     index: int
     t_sched: float
     t_sent: float
+    connect_s: float = 0.0
 
 
 class RequestFirst(msgspec.Struct, frozen=True, kw_only=True, tag="first"):
@@ -130,6 +138,7 @@ class RequestEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
 
     `t_last` is the last event whose token count rose, `t_end` the end of the body. `error` is the server's first
     sentence or ours. `usage` False: tokens were counted one per event because the server sent no usage.
+    `resent`: it went out twice, because the kept connection that it was first written to was just being closed.
     """
 
     order: int
@@ -151,6 +160,7 @@ class RequestEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     error: str | None = None
     usage: bool = True
     fingerprint: str | None = None
+    resent: bool = False
     gaps: GapSummary = GapSummary()
 
 

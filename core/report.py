@@ -13,11 +13,13 @@ from core.config import Lengths, ProbeConfig
 from core.judge.bracket import Bracket, rate_number, rate_text
 from core.judge.wording import at_most, beside, count, duration, limits
 from core.results import Answer, FailCount, RepeatResult, StepResult
+from core.run.guard import others_rps
 from core.run.state import step_line
 from core.run.view import RunView
 
 SCHEMA = 1
 WIDTH = 100
+_GOING = "The run is still going: this is how it stands so far."
 _UNFINISHED = "The run ended before its answer, and without a word: the program or the machine was ended."
 
 
@@ -37,7 +39,7 @@ def result(view: RunView, run_log: str | None) -> dict[str, Any]:
         "started_at": view.started_utc,
         "duration_s": view.duration_s if view.duration_s is not None else view.now_s,
         "required": _required(config, answer) if config else None,
-        "others_rps": None,
+        "others_rps": others_rps(view.steps) if config and config.safety.with_others else None,
         "server": _server(view),
         "client": msgspec.to_builtins(view.client) if view.client else None,
         "preflight": msgspec.to_builtins(view.checks),
@@ -60,6 +62,11 @@ def answer_of(view: RunView) -> Answer:
         return view.answer
     bracket = Bracket.of(view.config.method, view.steps) if view.config else Bracket()
     return Answer(outcome="interrupted", message=_UNFINISHED, knee=bracket.knee(), required_met=bracket.required_met)
+
+
+def while_going(view: RunView) -> RunView:
+    """The view of a run whose file is still being written: what it will answer is not known yet, and it has not ended either."""
+    return view if view.answer else msgspec.structs.replace(view, answer=msgspec.structs.replace(answer_of(view), message=_GOING))
 
 
 def _workload(config: ProbeConfig) -> dict[str, Any]:
@@ -99,6 +106,8 @@ def _server(view: RunView) -> dict[str, Any]:
         "dp": info.dp if info else None,
         "fingerprint": info.fingerprint if info else None,
         "simulated": info.simulated if info else None,
+        "insecure": view.config.target.insecure if view.config else None,
+        "proxy": view.config.target.proxy if view.config else None,
         "config": dict(info.config) if info else {},
     }
 
@@ -292,6 +301,12 @@ def _asked(view: RunView) -> list[str]:
     return lines
 
 
+_ASSUMED = (
+    "This takes for granted that the balancer spreads requests evenly, not by long-lived connections, that they arrive as in "
+    "the test (Poisson, these lengths), and that no replica is down."
+)
+
+
 def _fleet_table(view: RunView, answer: Answer) -> list[str]:
     plan = fleet.plan(answer.knee, view.config.fleet, view.server) if view.config else None
     if plan is None:
@@ -301,7 +316,8 @@ def _fleet_table(view: RunView, answer: Answer) -> list[str]:
     lines = _wrapped(f"Fleet for a peak of {rate_text(plan.peak_rps)} at headroom {plan.headroom:g}, {gpus}:")
     lines.append("  if one replica carries     replicas   GPUs   load of each at peak")
     ends = (("holds", plan.at_pass), ("fails", plan.at_fail))
-    return lines + [_fleet_row(word, size) for word, size in ends if size is not None]
+    lines += [_fleet_row(word, size) for word, size in ends if size is not None]
+    return lines + _wrapped(_ASSUMED, "  ")
 
 
 def _fleet_row(word: str, size: fleet.FleetSize) -> str:

@@ -79,7 +79,8 @@ class Bucket(msgspec.Struct, frozen=True, kw_only=True):
 class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
     """One judged repeat; the fields are those of the result file (README.md, "Result").
 
-    `attainment_interval` is (good/planned, 1 - misses/planned): one number when every ending was decided.
+    `attainment_interval` is (good/planned, 1 - misses/planned): one number when every ending was decided. `others_rps`: requests
+    of others a second, as far as the server's counters tell.
     """
 
     index: int
@@ -115,6 +116,7 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
     worst_block: WorstBlock | None = None
     buckets: tuple[Bucket, ...] = ()
     loop_lag_max_s: float | None = None
+    others_rps: float | None = None
     warmup_s: float = 0.0
     measure_s: float = 0.0
     curtailed: bool = False
@@ -192,9 +194,11 @@ class ClientInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 class JudgeRules(msgspec.Struct, frozen=True, kw_only=True):
     """The rules by which a repeat is judged: its limits, whether prompts must have been cold, whether a pass may be cut short.
-    `strict`: a window so small that its target allows no miss is void instead of a warning (acceptance)."""
+    `strict`: a window so small that its target allows no miss is void instead of a warning (acceptance). `with_others`: others
+    may use the server meanwhile, so that they void nothing."""
 
     slo: Slo
     cold: bool = True
     curtail_pass: bool = True
     strict: bool = False
+    with_others: bool = False

@@ -5,7 +5,6 @@ Bin b holds values in (GAMMA^(b-1), GAMMA^b] microseconds; any quantile is withi
 """
 
 import math
-from collections.abc import Iterable
 
 from core.records import GapSummary
 from core.results import Percentiles
@@ -26,27 +25,34 @@ def value_of(bin_index: int) -> float:
     return _UNIT_S * 2 * GAMMA**bin_index / (GAMMA + 1)
 
 
-def percentiles(summaries: Iterable[GapSummary]) -> Percentiles:
-    """Nearest-rank percentiles over the gaps of many answers, never above the largest gap."""
-    counts: dict[int, int] = {}
-    n, total, largest = 0, 0.0, 0.0
-    for summary in summaries:
-        n += summary.n
-        total += summary.sum_s
-        largest = max(largest, summary.max_s)
+class Sketch:
+    """The gaps of many answers in one histogram, which stays as small as that of one."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+        self._n, self._total_s, self._largest_s = 0, 0.0, 0.0
+
+    def add(self, summary: GapSummary) -> None:
+        """Take in the gaps of one more answer."""
+        self._n += summary.n
+        self._total_s += summary.sum_s
+        self._largest_s = max(self._largest_s, summary.max_s)
         for bin_index, count in summary.bins:
-            counts[bin_index] = counts.get(bin_index, 0) + count
-    if n == 0:
-        return Percentiles()
-    ordered = sorted(counts.items())
-    return Percentiles(
-        p50=_rank(ordered, n, 0.50, largest),
-        p95=_rank(ordered, n, 0.95, largest),
-        p99=_rank(ordered, n, 0.99, largest),
-        mean=total / n,
-        max=largest,
-        n=n,
-    )
+            self._counts[bin_index] = self._counts.get(bin_index, 0) + count
+
+    def percentiles(self) -> Percentiles:
+        """Nearest-rank percentiles over all of them, never above the largest gap."""
+        if self._n == 0:
+            return Percentiles()
+        ordered, n, largest = sorted(self._counts.items()), self._n, self._largest_s
+        return Percentiles(
+            p50=_rank(ordered, n, 0.50, largest),
+            p95=_rank(ordered, n, 0.95, largest),
+            p99=_rank(ordered, n, 0.99, largest),
+            mean=self._total_s / n,
+            max=largest,
+            n=n,
+        )
 
 
 def _rank(ordered: list[tuple[int, int]], n: int, q: float, largest: float) -> float:

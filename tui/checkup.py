@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol
 
+from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
 from core.records import Check, RequestRecord
@@ -28,7 +29,7 @@ class Checker(Protocol):
     def singles(self) -> tuple[RequestRecord, ...]: ...
 
 
-Makes = Callable[[ProbeConfig, str | None], AbstractContextManager[Checker]]
+Makes = Callable[[ProbeConfig, Access], AbstractContextManager[Checker]]
 
 
 class Checkup:
@@ -49,7 +50,7 @@ class Checkup:
     async def run(self) -> None:
         """Do the checks. Nothing is in flight any more when it returns; what goes wrong is in `failure`."""
         try:
-            with self._makes(self.asked.config, self.asked.api_key) as checker:
+            with self._makes(self.asked.config, self.asked.access) as checker:
                 self._checker = checker
                 if self.stopping:
                     checker.stop()

@@ -13,9 +13,10 @@ import click
 from core import __version__
 from core.errors import UserError
 from tui import profiles
-from tui.inputs import api_key, read_port, read_server
-from tui.options import Given, Reads, SectionedCommand, build, preflight_options, run_options, symbols_option
-from tui.results import say, say_if_heard, silence
+from tui.clicking import Reads, SectionedCommand
+from tui.inputs import read_port, read_server
+from tui.options import Given, access_of, build, preflight_options, run_options, symbols_option
+from tui.results import Fault, say, say_if_heard, silence
 from tui.signals import INTERRUPTED, NO_ANSWER, SIGNALS, interrupt_on_terminate
 from tui.terminal import plain, plug_closed_streams, why_no_screen
 from tui.words import key_refused, logged
@@ -66,9 +67,9 @@ def _exit_code(command: Callable[[], Any]) -> int:
     except BrokenPipeError:  # the reader of the help has left
         silence(1)
         return NO_ANSWER
-    except Exception:
-        fault = f"Error: this is a fault of kneescope itself; please report it with these lines.\n{traceback.format_exc()}"
-        say_if_heard(fault)
+    except Exception as error:
+        trace = str(error) if isinstance(error, Fault) else traceback.format_exc()
+        say_if_heard(f"Error: this is a fault of kneescope itself; please report it with these lines.\n{trace}")
         return NO_ANSWER
 
 
@@ -113,7 +114,7 @@ def _connect() -> int:
     asked = connect.ask(os.environ)
     if asked is None:
         return INTERRUPTED
-    job = live.Job(config=asked.config, given=asked.given, command=asked.command, name=asked.given.model, api_key=asked.api_key)
+    job = live.Job(config=asked.config, given=asked.given, command=asked.command, name=asked.given.model, access=asked.access)
     return live.run(job)
 
 
@@ -139,11 +140,11 @@ def probe(context: click.Context, /, url: str | None, **options: Any) -> int:
     if url is None:
         raise click.UsageError("Missing argument 'URL': the address of the server, such as http://127.0.0.1:8000.", context)
     config = build(given, url)
-    key = api_key(given.api_key_file, os.environ)
+    access = access_of(given, os.environ)
     from tui import live
 
     interrupt_on_terminate()
-    return live.run(live.Job(config=config, given=given, command=context.obj, name=given.model, api_key=key))
+    return live.run(live.Job(config=config, given=given, command=context.obj, name=given.model, access=access))
 
 
 @cli.command(cls=SectionedCommand, params=run_options())
@@ -156,11 +157,11 @@ def demo(command: str, /, name: str, **options: Any) -> int:
     replica's own where no option says otherwise; its true knee stands beside the answer.
     """
     _, given = _with_profile(options, server=False)
-    key = api_key(given.api_key_file, os.environ)
+    access = access_of(given, os.environ)
     from tui.demo import run
 
     interrupt_on_terminate()
-    return run(name, given, command, key)
+    return run(name, given, command, access)
 
 
 @cli.command()
@@ -187,11 +188,11 @@ def preflight(url: str, **options: Any) -> int:
     """
     given = Given(**options)
     config = build(given, url)
-    key = api_key(given.api_key_file, os.environ)
+    access = access_of(given, os.environ)
     from tui import live
 
     interrupt_on_terminate()
-    return live.preflight(config, key, given.json_file)
+    return live.preflight(config, access, given.json_file)
 
 
 @cli.command("open", params=[symbols_option()])

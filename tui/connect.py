@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import ClassVar
 
+from msgspec.structs import replace
 from rich.segment import Segments
 from rich.traceback import Traceback
 from textual.app import App
@@ -11,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.driver import Driver
 from textual.timer import Timer
 
+from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
 from tui import discovery, profiles
@@ -32,7 +34,7 @@ LEAVE_S = 2.0
 WIDTHS: list[tuple[int, str]] = [(0, "-cramped"), (60, "-narrow"), (100, "-broad"), (160, "-wide")]
 HEIGHTS: list[tuple[int, str]] = [(0, "-squat"), (16, "-short"), (22, "-middle"), (32, "-tall")]
 
-Lists = Callable[[str, str | None], Awaitable[tuple[str, ...]]]
+Lists = Callable[[str, Access, bool], Awaitable[tuple[str, ...]]]
 
 
 class ConnectApp(App[Asked]):
@@ -108,7 +110,7 @@ class ConnectApp(App[Asked]):
         self._read()
         asked = self._asked
         if asked is not None and asked.url != self._listed:
-            self._list_models(asked.url, None)
+            self._list_models(asked, replace(asked.access, api_key=None, headers=()))
         if asked is not None and self._stale and self._checkup is not None and asked.url == self._checkup.asked.url:
             self._check(asked)
         self.look()
@@ -128,7 +130,7 @@ class ConnectApp(App[Asked]):
         if self._asked is None:
             self._to_first_problem()
         else:
-            self._list_models(self._asked.url, self._asked.api_key)
+            self._list_models(self._asked, self._asked.access)
             self._check(self._asked)
         self.look()
 
@@ -196,14 +198,14 @@ class ConnectApp(App[Asked]):
     def _stale(self) -> bool:
         return self._checkup is not None and (self._asked is None or self._asked.checked != self._checkup.asked.checked)
 
-    def _list_models(self, url: str, api_key: str | None) -> None:
-        self._listed = url
-        self.run_worker(self._offer(url, api_key), group="models", exclusive=True)
+    def _list_models(self, asked: Asked, access: Access) -> None:
+        self._listed = asked.url
+        self.run_worker(self._offer(asked, access), group="models", exclusive=True)
 
-    async def _offer(self, url: str, api_key: str | None) -> None:
-        """Without the key, unless the user asked for checks: an address that was mistyped must not get it."""
+    async def _offer(self, asked: Asked, access: Access) -> None:
+        """Without the key and the headers, unless the user asked for checks: an address that was mistyped must not get it."""
         try:
-            names = await self._lists(url, api_key)
+            names = await self._lists(asked.url, access, asked.config.target.insecure)
         except UserError as error:
             names, self._note = (), f"{CHECKS['refuse'].glyph} {error}"
         else:

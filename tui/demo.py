@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from core.access import Access
 from core.config import Lengths, ProbeConfig, Slo, Workload
 from core.replica import process
 from core.replica.catalog import Replica, TokenLengths, load
@@ -9,7 +10,7 @@ from tui import live
 from tui.options import Base, Given, build
 
 
-def run(name: str, given: Given, command: str, api_key: str | None) -> int:
+def run(name: str, given: Given, command: str, access: Access) -> int:
     """Start the replica of that name (or JSON file), probe it, stop it; returns the exit code of the probe."""
     replica = load(name)
     base = own(replica)
@@ -20,7 +21,7 @@ def run(name: str, given: Given, command: str, api_key: str | None) -> int:
             given=given,
             command=command,
             name=replica.model_name,
-            api_key=api_key,
+            access=access,
             truth_rps=replica.truth_rps if same_question(config, base) else None,
             start=lambda: process.start(name),
         )

@@ -3,6 +3,7 @@
 import httpx
 import msgspec
 
+from core.access import Access
 from core.errors import UserError
 from core.run.client import http_client
 from core.server.checks import ModelCard
@@ -16,13 +17,17 @@ class _Models(msgspec.Struct):
     data: list[ModelCard]
 
 
-async def models(url: str, api_key: str | None, http: httpx.AsyncClient | None = None) -> tuple[str, ...]:
+async def models(url: str, access: Access, insecure: bool = False, http: httpx.AsyncClient | None = None) -> tuple[str, ...]:
     """The names in /v1/models, at most MOST of them. Raises UserError with a sentence when there is no such list."""
-    async with http or http_client() as client:
+    async with http or http_client(access, insecure) as client:
         try:
-            reply = await Caller(client, Credential(url, api_key)).get(f"{url}/v1/models")
+            reply = await Caller(client, Credential(url, access)).get(f"{url}/v1/models")
             if not reply.ok:
-                hint = ", which needs the API key: it is sent with the checks" if reply.status in (401, 403) and not api_key else ""
+                hint = (
+                    ", which needs the API key: it is sent with the checks"
+                    if reply.status in (401, 403) and not access.api_key
+                    else ""
+                )
                 raise UserError(f"GET /v1/models {reply.refusal()}{hint}.")
             return tuple(card.id for card in msgspec.json.decode(reply.body, type=_Models).data[:MOST])
         except HttpError as error:

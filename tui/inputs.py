@@ -5,10 +5,12 @@ because addresses are written into the run file. Refusals that could hold a key 
 """
 
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from core.access import Access
 from core.config import Lengths, require_positive
 from core.errors import UserError
 
@@ -107,17 +109,61 @@ def read_server(text: str, name: str) -> str:
     return read_url(text, name).removesuffix("/v1").rstrip("/")
 
 
+def read_header(text: str, name: str) -> tuple[str, str]:
+    """`Name: value`; the value may also be `env:VARIABLE` or `file:PATH`, which no process list shows. It is never repeated."""
+    header, colon, value = text.partition(":")
+    value = value.strip()
+    if not colon or not header.strip():
+        raise UserError(f"{name}: this is no header; give 'Name: value', 'Name: env:VARIABLE' or 'Name: file:PATH'.")
+    value = _from_elsewhere(value, name) if value.startswith(("env:", "file:")) else value
+    return Access(headers=((header.strip(), value),)).headers[0]
+
+
+def read_proxy(text: str, name: str) -> str:
+    """The address of an HTTP proxy, or `env:VARIABLE`, which alone may hold a user and a password."""
+    value, hidden = text.strip(), text.strip().startswith("env:")
+    if hidden:
+        value = _from_elsewhere(value, name)
+    elif "@" in value:
+        raise UserError(f"{name}: a password on the command line is seen by others; put the address into a variable: env:NAME.")
+    value = value if "://" in value else f"http://{value}"
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not value.isascii() or not value.isprintable() or " " in value:
+        shown = "what the variable holds" if hidden else repr(text)
+        raise UserError(f"{name}: {shown} is no address of a proxy; give one such as http://127.0.0.1:3128, or env:NAME.")
+    return value.rstrip("/")
+
+
+def _from_elsewhere(value: str, name: str) -> str:
+    """What stands in a variable (`env:NAME`) or a file (`file:PATH`)."""
+    kind, _, place = value.partition(":")
+    if kind == "env":
+        found = os.environ.get(place.strip(), "").strip()
+        if not found:
+            raise UserError(f"{name}: the variable that it names (env:...) is not set or empty.")
+        return found
+    return _content(place.strip(), name).strip()
+
+
+def _content(file: str, name: str) -> str:
+    """The beginning of a text file that holds a secret. Raises UserError without showing the name: it may be the secret."""
+    try:
+        with Path(file).open(encoding="utf-8") as source:  # it may be a pipe, and a device may have no end
+            return source.read(_KEY_CHARS)
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or "it is not text"
+        raise UserError(f"{name}: the file cannot be read ({why}); give the path of a file that holds the key.") from None
+
+
 def api_key(file: str | None, environ: Mapping[str, str]) -> str | None:
     """The key of a file, else of the environment, else None. Raises UserError for what cannot be a key, never showing it."""
     if file is None:
         return read_key(environ[KEY_VARIABLE], KEY_VARIABLE) if environ.get(KEY_VARIABLE, "").strip() else None
-    try:
-        with Path(file).open(encoding="utf-8") as source:  # it may be a pipe, and a device may have no end
-            text = source.read(_KEY_CHARS)
-    except (OSError, ValueError) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or "it is not text"
-        raise UserError(f"--api-key-file: the file cannot be read ({why}); give the path of a file that holds the key.") from None
-    return read_key(text, "--api-key-file")
+    return read_key(_content(file, "--api-key-file"), "--api-key-file")
 
 
 def read_key(text: str, source: str) -> str:

@@ -1,6 +1,7 @@
 """One live run from the command line: paths, session, the screen or the lines, and what is handed over at the end."""
 
 import asyncio
+import dataclasses
 import sys
 import tempfile
 import time
@@ -14,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from core import report
+from core.access import Access
 from core.config import FleetAsk, ProbeConfig
 from core.errors import UserError
 from core.records import Check
@@ -21,10 +23,10 @@ from core.results import Answer
 from core.run import log as runs
 from core.run.session import Session
 from core.run.view import RunView
-from tui import headless
+from tui import asking, headless
 from tui.frame import with_fleet
 from tui.options import Given
-from tui.results import JsonOut, emit, say, say_if_heard
+from tui.results import JsonOut, emit, say, say_if_heard, scrubbed
 from tui.signals import INTERRUPTED, NO_ANSWER, NOT_MET, TwoStage, leave_now
 from tui.terminal import plain, why_no_screen
 
@@ -54,17 +56,18 @@ class Job:
     given: Given
     command: str
     name: str | None
-    api_key: str | None = field(default=None, repr=False)
+    access: Access = field(default_factory=Access)
     truth_rps: float | None = None
     start: Callable[[], Awaitable[Served]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A run that is over, answered or not; `failure` is what broke it, `between_output` what a failing --between command said."""
+    """A run that is over, answered or not. `path` is None when nothing could be written into its file, `failure` is what broke
+    it, `between_output` what a failing --between command said."""
 
     view: RunView
-    path: Path
+    path: Path | None
     failure: Exception | None
     between_output: str | None = field(default=None, repr=False)
 
@@ -97,6 +100,14 @@ class Live:
 
 def run(job: Job) -> int:
     """Do the run and hand its results over; returns the exit code. Raises UserError when it could not begin or broke off."""
+    with scrubbed(job.access):
+        return _done(job)
+
+
+def _done(job: Job) -> int:
+    if job.start is None and not (job.given.headless or job.given.quiet) and asking.can_ask():
+        config, access = asking.settle(job.config, job.access)
+        job = dataclasses.replace(job, config=config, access=access)
     out = JsonOut(job.given.json_file)
     try:
         ended = asyncio.run(_run(job))
@@ -121,7 +132,7 @@ async def _run(job: Job) -> Ended:
             session = Session(
                 config,
                 log,
-                api_key=job.api_key,
+                access=job.access,
                 between=job.given.between,
                 command=job.command,
                 truth_rps=job.truth_rps,
@@ -132,9 +143,9 @@ async def _run(job: Job) -> Ended:
                 failure = error
         finally:
             log.close()
-            _drop_empty(log.path)
+            kept = not _dropped_empty(log.path)
     view = with_fleet(session.state.view(time.monotonic()), ask)
-    return Ended(view=view, path=log.path, failure=failure, between_output=session.between_output)
+    return Ended(view=view, path=log.path if kept else None, failure=failure, between_output=session.between_output)
 
 
 @asynccontextmanager
@@ -172,23 +183,35 @@ def code_of(view: RunView) -> int:
     return NOT_MET if code == 0 and view.answer.required_met is False else code
 
 
-def hand_over(view: RunView, path: Path, out: JsonOut, *, also_say: bool) -> None:
+def hand_over(view: RunView, path: Path | None, out: JsonOut, *, also_say: bool) -> None:
     """Write the JSON where it was asked for and the verdict on stdout, or on stderr when stdout holds the JSON."""
-    text = report.to_text(view, str(path))
+    run_log = None if path is None else str(path)
+    text = report.to_text(view, run_log)
     try:
         if not out.to_stdout:
             emit(text)
         elif also_say:
             say_if_heard(text.rstrip("\n"))
     finally:
-        out.write(report.to_json(view, str(path)))
+        out.write(report.to_json(view, run_log))
 
 
-def preflight(config: ProbeConfig, api_key: str | None, json_file: str | None) -> int:
-    """The checks alone, each printed as soon as it is known; 0 when load could start, else 3. Leaves no run file."""
+def preflight(config: ProbeConfig, access: Access, json_file: str | None) -> int:
+    """The checks alone, each printed as soon as it is known; 0 when load could start, else 3. Leaves no run file.
+
+    A server that is far may be looked at without leave: what it would take to load it is no check of it.
+    """
+    config = replace(config, safety=replace(config.safety, public_ok=True))
+    with scrubbed(access):
+        if asking.can_ask():
+            config, access = asking.settle(config, access, loads=False)
+        return _checked(config, access, json_file)
+
+
+def _checked(config: ProbeConfig, access: Access, json_file: str | None) -> int:
     out = JsonOut(json_file)
     try:
-        with checking(config, api_key) as session:
+        with checking(config, access) as session:
             checks, interrupted = asyncio.run(_preflight(session, quiet=out.to_stdout))
         ok = not interrupted and bool(checks) and all(check.status != "refuse" for check in checks)
         out.write(msgspec.json.encode({"ok": ok, "preflight": checks}).decode())
@@ -198,12 +221,12 @@ def preflight(config: ProbeConfig, api_key: str | None, json_file: str | None) -
 
 
 @contextmanager
-def checking(config: ProbeConfig, api_key: str | None) -> Iterator[Session]:
+def checking(config: ProbeConfig, access: Access) -> Iterator[Session]:
     """A session for the checks alone, whose run file is gone afterwards. Raises UserError when there is no room for one."""
     with _temporary_folder() as folder:
         log = runs.RunLog(Path(folder) / "preflight.jsonl")
         try:
-            yield Session(config, log, api_key=api_key)
+            yield Session(config, log, access=access)
         finally:
             log.close()
 
@@ -217,10 +240,19 @@ def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
 
 async def _preflight(session: Session, *, quiet: bool) -> tuple[list[Check], bool]:
     """The checks that were done, and whether a signal ended them."""
-    live, printer = Live(session), headless.CheckPrinter()
+    live, printer, said = Live(session), headless.CheckPrinter(), 0
+
+    def lines_now() -> list[str]:
+        nonlocal said
+        view = live.view()
+        for line in view.lines[said:]:  # what is being waited for: no result, so not for stdout
+            say_if_heard(plain(line.text))
+        said = len(view.lines)
+        return printer.feed(view)
+
     with TwoStage(lambda _: session.stop(), leave_now, leave_now) as signals:
         work = session.preflight()
-        checks = await work if quiet else await headless.follow(work, lambda: printer.feed(live.view()), emit, session.stop)
+        checks = await work if quiet else await headless.follow(work, lines_now, emit, session.stop)
     return checks, signals.seen
 
 
@@ -242,8 +274,10 @@ async def _screen(session: Session, path: Path) -> FleetAsk | None:
     return await display.show(live, run=live.run, hands=hands, end=live.end, path=str(path))
 
 
-def _drop_empty(path: Path) -> None:
-    """Remove a run file into which nothing was written."""
+def _dropped_empty(path: Path) -> bool:
+    """Remove a run file into which nothing was written, and say whether it was one."""
     with suppress(OSError):
         if path.stat().st_size == 0:
             path.unlink()
+            return True
+    return False

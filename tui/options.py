@@ -3,7 +3,7 @@
 Values are read by the configuration's own parsers, so that every front end refuses the same nonsense with the same sentence.
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -11,6 +11,7 @@ import click
 import msgspec
 from msgspec.structs import replace
 
+from core.access import Access, public_address
 from core.config import (
     Api,
     FleetAsk,
@@ -27,9 +28,25 @@ from core.config import (
 )
 from core.errors import UserError
 from tui import symbols
-from tui.inputs import read_command, read_count, read_length, read_rate, read_rates, read_seed, read_url
+from tui.clicking import Option, Reads
+from tui.inputs import (
+    api_key,
+    read_command,
+    read_count,
+    read_header,
+    read_length,
+    read_proxy,
+    read_rate,
+    read_rates,
+    read_seed,
+    read_url,
+)
 
 SERVER, LIMITS, WORKLOAD, METHOD, FLEET, OUTPUT = "Server", "Limits", "Workload", "Search", "Fleet", "Output"
+ACCESS, SAFETY = "Access", "Safety"
+
+SECRET_OPTIONS = ("--header", "--between")
+"""Their values may hold a secret: they are blanked out wherever a command line is written down, and no file may keep them."""
 
 Limit = float | Literal["none"] | None
 """Seconds, `none` (taken away), or None: the option was not given."""
@@ -37,27 +54,6 @@ Limit = float | Literal["none"] | None
 
 def _read_limit(text: str, name: str) -> float | str:
     return "none" if text.strip().lower() == "none" else parse_duration_s(text, name)
-
-
-class Reads(click.ParamType):  # type: ignore[type-arg]  # generic only in newer releases of click
-    """A value read by a parser of the form (text, option name) -> value, whose UserError is the refusal."""
-
-    def __init__(self, name: str, read: Callable[[str, str], Any]) -> None:
-        self.name = name
-        self._read = read
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The parsed value; raises UserError naming the option."""
-        name = param.opts[0] if param and param.opts[0].startswith("-") else self.name.upper()
-        return self._read(value, name) if isinstance(value, str) else value
-
-
-class Option(click.Option):
-    """A click option that knows its heading in the help text."""
-
-    def __init__(self, section: str, name: str, help: str, *, to: str | None = None, **attributes: Any) -> None:
-        super().__init__([name, to] if to else [name], help=help, **attributes)
-        self.section = section
 
 
 def symbols_option() -> Option:
@@ -77,21 +73,6 @@ def symbols_option() -> Option:
     )
 
 
-class SectionedCommand(click.Command):
-    """A command whose help lists its options under headings."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one list per section, in the order of the table; what has none comes last."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
-            if record is not None:
-                sections.setdefault(getattr(param, "section", "Help"), []).append(record)
-        for title, rows in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(rows)
-
-
 _DURATION = Reads("duration", parse_duration_s)
 _LIMIT = Reads("duration|none", _read_limit)
 _SHARE = Reads("share", parse_fraction)
@@ -100,6 +81,9 @@ _RATE = Reads("rate", read_rate)
 _RATES = Reads("rate,rate,...", read_rates)
 _COMMAND = Reads("'command'", read_command)
 _COUNT = Reads("n", read_count)
+_FEW = Reads("n", read_seed)
+_HEADER = Reads("'name: value'", read_header)
+_PROXY = Reads("address", read_proxy)
 _SEED = Reads("n", read_seed)
 _URL = Reads("url", read_url)
 
@@ -132,18 +116,62 @@ def _method_options() -> list[Option]:
     ]
 
 
+def _access_options() -> list[Option]:
+    """What opens a server, goes to its origin alone, and is written nowhere."""
+    return [
+        Option(
+            ACCESS,
+            "--api-key-file",
+            "File that holds the API key [default: KNEESCOPE_API_KEY, else asked for]. No option takes the key itself.",
+            metavar="FILE",
+        ),
+        Option(
+            ACCESS,
+            "--header",
+            "Header for a gateway, 'Name: value'; repeatable, and treated like a key. 'Name: env:VARIABLE' and"
+            " 'Name: file:PATH' keep the value out of process lists.",
+            type=_HEADER,
+            multiple=True,
+        ),
+        Option(ACCESS, "--ca-file", "PEM file of the authorities that sign the server's certificate.", metavar="FILE"),
+        Option(ACCESS, "--client-cert", "PEM file of this client's certificate.", metavar="FILE"),
+        Option(ACCESS, "--client-key", "PEM file of its key, when that is not in the same file.", metavar="FILE"),
+        Option(ACCESS, "--insecure", "Do not check the server's certificate; said in the result.", is_flag=True),
+        Option(
+            ACCESS,
+            "--proxy",
+            "HTTP proxy, such as http://proxy:3128, or env:VARIABLE for one with a password. Proxy variables alone are not"
+            " obeyed, and this machine is always reached directly.",
+            type=_PROXY,
+        ),
+    ]
+
+
+def _safety_options() -> list[Option]:
+    """What spares the server, and those who use it."""
+    return [
+        Option(SAFETY, "--max-rps", "Never load above this rate [default: no such limit].", type=_RATE),
+        Option(SAFETY, "--max-in-flight", "End the run when more requests are open at once [default: no such limit].", type=_COUNT),
+        Option(SAFETY, "--max-duration", "End the run after this time [default: no such limit].", type=_DURATION),
+        Option(
+            SAFETY,
+            "--with-others",
+            "Load a server that serves others now: the answer is what fits on top of them, and load backs off when requests"
+            " are preempted or end in errors.",
+            is_flag=True,
+        ),
+        Option(SAFETY, "--max-waiting", "With others: back off when more requests than this wait at the server.", type=_FEW),
+        Option(SAFETY, "--yes", "Load a server that is neither on this machine nor in a private network.", is_flag=True),
+    ]
+
+
 def _table() -> list[Option]:
     choice = click.Choice
     return [
-        Option(SERVER, "--model", "Model to ask for [default: the only one the server has]."),
+        Option(SERVER, "--model", "Model to ask for [default: the only one the server has, else asked for]."),
         Option(SERVER, "--api", "Interface to load [default: completions].", type=choice(["completions", "chat"])),
         Option(SERVER, "--metrics-url", "Address of the server's metrics [default: /metrics beside the API].", type=_URL),
-        Option(
-            SERVER,
-            "--api-key-file",
-            "File that holds the API key [default: the variable KNEESCOPE_API_KEY]. No option takes the key itself.",
-            metavar="FILE",
-        ),
+        *_access_options(),
         Option(
             LIMITS,
             "--ttft",
@@ -164,9 +192,9 @@ def _table() -> list[Option]:
         Option(WORKLOAD, "--output-tokens", "Answer length, likewise [default: 128; demo: the replica's].", type=_LENGTH),
         *_method_options(),
         Option(METHOD, "--start-rps", "First rate of the ramp [default: 2 / the idle latency of a request].", type=_RATE),
-        Option(METHOD, "--max-rps", "Never load above this rate [default: no such limit].", type=_RATE),
         Option(METHOD, "--drain", "Longest wait for requests that no limit decides [default: 2m].", type=_DURATION),
         Option(METHOD, "--seed", "Seed of arrivals and lengths [default: 11].", type=_SEED),
+        *_safety_options(),
         Option(FLEET, "--peak-rps", "Peak rate that the fleet must carry [default: none, no fleet size].", type=_RATE),
         Option(FLEET, "--headroom", "Share of a replica's safe rate to use at peak [default: 0.7].", type=_SHARE),
         Option(FLEET, "--tp", "Tensor parallel size [default: as the server tells, else 1].", type=_COUNT),
@@ -193,8 +221,8 @@ def run_options() -> list[click.Parameter]:
 
 
 def preflight_options() -> list[click.Parameter]:
-    """What the checks alone need: server, limits, workload and `--json`."""
-    return [o for o in _table() if o.section in (SERVER, LIMITS, WORKLOAD) or o.name == "json_file"]
+    """What the checks alone need: server, limits, workload, `--with-others` and `--json`."""
+    return [o for o in _table() if o.section in (SERVER, ACCESS, LIMITS, WORKLOAD) or o.name in ("with_others", "json_file")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +233,12 @@ class Given:
     api: str | None = None
     metrics_url: str | None = None
     api_key_file: str | None = None
+    header: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    ca_file: str | None = None
+    client_cert: str | None = None
+    client_key: str | None = None
+    insecure: bool = False
+    proxy: str | None = field(default=None, repr=False)
     ttft: Limit = None
     tpot: Limit = None
     e2e: Limit = None
@@ -224,6 +258,11 @@ class Given:
     between: str | None = field(default=None, repr=False)  # may hold a secret: it goes to the run and nowhere else
     start_rps: float | None = None
     max_rps: float | None = None
+    max_in_flight: int | None = None
+    max_duration: float | None = None
+    with_others: bool = False
+    max_waiting: int | None = None
+    yes: bool = False
     drain: float | None = None
     seed: int | None = None
     peak_rps: float | None = None
@@ -261,6 +300,8 @@ class Given:
 
     def _refuse_what_has_no_effect(self) -> None:
         """An option that the other ones leave nothing to do would be misread as having done it."""
+        if self.insecure and self.ca_file is not None:
+            raise UserError("--insecure checks no certificate, so --ca-file has no effect; leave one out.")
         if self.rates is not None and self.start_rps is not None:
             raise UserError("--start-rps is where a search begins, --rates judges a list instead; give one of them.")
         if self.rates is not None and self.budget is not None:
@@ -278,6 +319,23 @@ class Given:
         for name, value in idle.items():
             if value:
                 raise UserError(f"{name} has no effect with --hold, which keeps one rate until it is stopped; leave one out.")
+
+
+def access_of(given: Given, environ: Mapping[str, str]) -> Access:
+    """What opens the server, read from files and the environment; files that cannot be used are refused now (UserError)."""
+    access = Access(
+        api_key=api_key(given.api_key_file, environ),
+        headers=given.header,
+        ca_file=given.ca_file,
+        client_cert=given.client_cert,
+        client_key=given.client_key,
+        proxy=given.proxy,
+    )
+    if given.ca_file or given.client_cert:
+        from core.net import tls_context  # httpx is loaded only when it is used
+
+        tls_context(access, given.insecure)
+    return access
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
@@ -311,7 +369,14 @@ def build(given: Given, url: str, base: Base | None = None) -> ProbeConfig:
     """The run that was asked for. Raises UserError with a sentence for anything that makes no sense together."""
     base = base or Base()
     return ProbeConfig(
-        target=Target(url=url, model=given.model, api=cast(Api, given.api or "completions"), metrics_url=given.metrics_url),
+        target=Target(
+            url=url,
+            model=given.model,
+            api=cast(Api, given.api or "completions"),
+            metrics_url=given.metrics_url,
+            insecure=given.insecure,
+            proxy=None if given.proxy is None else public_address(given.proxy),
+        ),
         slo=_slo(given, base.slo),
         workload=replace(base.workload, **_present(input_tokens=given.input_tokens, output_tokens=given.output_tokens)),
         method=Method(
@@ -331,6 +396,13 @@ def build(given: Given, url: str, base: Base | None = None) -> ProbeConfig:
                 seed=given.seed,
             ),
         ),
-        safety=Safety(max_rps=given.max_rps),
+        safety=Safety(
+            max_rps=given.max_rps,
+            max_in_flight=given.max_in_flight,
+            max_duration_s=given.max_duration,
+            with_others=given.with_others,
+            max_waiting=given.max_waiting,
+            public_ok=given.yes,
+        ),
         fleet=FleetAsk(**_present(peak_rps=given.peak_rps, headroom=given.headroom, tp=given.tp, pp=given.pp, dp=given.dp)),
     )

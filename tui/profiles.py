@@ -17,8 +17,9 @@ import tomli_w
 
 from core.errors import UserError
 from tui import words
+from tui.clicking import Reads
 from tui.inputs import read_server
-from tui.options import OUTPUT, SERVER, Reads
+from tui.options import OUTPUT, SERVER
 from tui.words import OPTIONS
 
 URL = "url"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from core.errors import UserError
 from core.markdown import to_markdown
+from core.report import while_going
 from core.run import log as runs
 from core.run.replay import Replay
 from core.run.view import RunView
@@ -89,10 +90,13 @@ def report(run: str, json_file: str | None, kind: str = "text") -> None:
     """The verdict on stdout, or the JSON where it was asked for. `kind`: text, or md for a summary in Markdown."""
     out = JsonOut(json_file)
     try:
-        recorded = Recorded(run)
+        path = runs.resolve(run)
+        going = runs.is_going(path)  # before it is read: what ends meanwhile is then still called going, never the reverse
+        recorded = Recorded(str(path))
+        view = while_going(recorded.view()) if going else recorded.view()
         if kind == "md" and json_file is None:
-            emit(to_markdown(recorded.view(), str(recorded.path)))
+            emit(to_markdown(view, str(recorded.path)))
             return
-        hand_over(recorded.view(), recorded.path, out, also_say=False)
+        hand_over(view, recorded.path, out, also_say=False)
     finally:
         out.withdraw()

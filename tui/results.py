@@ -3,12 +3,30 @@
 import errno
 import os
 import sys
-from contextlib import suppress
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
 
+from core.access import Access
 from core.errors import UserError
+
+
+class Fault(Exception):
+    """An error of kneescope itself; the text is its traceback, fit to be shown."""
+
+
+@contextmanager
+def scrubbed(access: Access) -> Iterator[None]:
+    """What nobody foresaw comes out as a Fault, in whose traceback no secret stands."""
+    try:
+        yield
+    except (UserError, click.exceptions.Exit, click.ClickException, click.Abort):
+        raise
+    except Exception:
+        raise Fault(access.scrub(traceback.format_exc())) from None
 
 
 def emit(text: str) -> None:

@@ -2,13 +2,16 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec import structs
+
+from core.access import Access
 from core.config import ProbeConfig, Target
 from core.errors import UserError
 from tui import inputs, words
-from tui.options import Given, build
+from tui.options import Given, access_of, build
 from tui.profiles import URL
 from tui.style import limit, share_limit
 from tui.words import OPTIONS
@@ -76,7 +79,7 @@ class Asked:
     words: tuple[str, ...]
     given: Given
     config: ProbeConfig
-    api_key: str | None = field(default=None, repr=False)
+    access: Access
 
     @property
     def command(self) -> str:
@@ -86,7 +89,7 @@ class Asked:
     @property
     def checked(self) -> tuple[object, ...]:
         """All that the checks before load depend on: while it is the same, so are they."""
-        return self.config.target, self.config.slo, self.config.workload, self.api_key
+        return self.config.target, self.config.slo, self.config.workload, self.access
 
 
 class Wrong(Exception):
@@ -100,9 +103,9 @@ class Wrong(Exception):
 def read(texts: Mapping[str, str], key: str, environ: Mapping[str, str]) -> Asked:
     """The run that the fields ask for; `key` is the typed one. Raises Wrong."""
     problems = {name: why for name in FIELDS if (why := problem(name, texts.get(name, ""))) is not None}
-    api_key = None
+    typed = None
     try:
-        api_key = _api_key(texts.get("api-key-file", "").strip(), key, environ)
+        typed = _api_key(texts.get("api-key-file", "").strip(), key, environ)
     except UserError as error:
         problems.setdefault(KEY if key.strip() else "api-key-file", str(error))
     if problems:
@@ -110,7 +113,8 @@ def read(texts: Mapping[str, str], key: str, environ: Mapping[str, str]) -> Aske
     url, said = inputs.read_server(texts[URL], "URL"), said_by(texts)
     try:
         given = words.given(said)
-        return Asked(url=url, words=tuple(said), given=given, config=build(given, url), api_key=api_key)
+        access = structs.replace(access_of(replace(given, api_key_file=None), {}), api_key=typed)
+        return Asked(url=url, words=tuple(said), given=given, config=build(given, url), access=access)
     except UserError as error:
         raise Wrong({_whose(str(error)): str(error)}) from None
 

@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from core.errors import UserError
-from tui.options import Given, Option, run_options
+from tui.clicking import Option
+from tui.options import SECRET_OPTIONS, Given, run_options
 
 _KEY_OPTIONS = {"--api-key", "--apikey", "--key", "--token"}
 _KEY_REFUSED = (
@@ -76,17 +77,17 @@ def split(line: str) -> list[str]:
 
 
 def logged(argv: Sequence[str]) -> str:
-    """The command line as it may be written down: without the text of `--between`, which may hold a secret."""
+    """The command line as it may be written down: without the values of options that may hold a secret."""
     said, hidden = ["kneescope"], False
     for word in argv:
         name, equals, _ = word.partition("=")
         if hidden:
             said.append("'...'")
-        elif name == "--between" and equals:
+        elif name in SECRET_OPTIONS and equals:
             said += [name, "'...'"]
         else:
             said.append(shlex.quote(word))
-        hidden = word == "--between" and not hidden
+        hidden = word in SECRET_OPTIONS and not hidden
     return " ".join(said)
 
 

@@ -1,12 +1,14 @@
 """What the judged rates amount to: the knee as a bracket, the evidence behind each end, and the sentences for it."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Self
 
 from core.config import Method
 from core.judge.fit import Fit, fit_of
 from core.judge.modes import rules_of
+from core.judge.wording import classes, count
 from core.records import Phase
 from core.results import Answer, FailCount, Knee, Outcome, StepResult
 
@@ -145,6 +147,19 @@ class Bracket:
         return None if self.passed_rps is not None else min(self._passed(_LOOKING), default=None)
 
     @property
+    def broken(self) -> str | None:
+        """How many requests ended in errors at the lowest failing rate, and in which, when most of those that ended did."""
+        endings: Counter[str] = Counter()
+        for step in self._at(self.failed_rps):
+            for repeat in step.repeats:
+                endings.update({name: n for name, n in repeat.endings.items() if name != "aborted"})
+        ended = sum(endings.values())
+        errors = ended - endings.pop("ok", 0)
+        if 2 * errors <= ended or self.failed_rps is None:
+            return None
+        return f"{errors} of {count(ended, 'request')} ended in errors ({classes(endings)})"
+
+    @property
     def required_met(self) -> bool | None:
         """Whether the required rate passed a full step of its own; None while it was not judged."""
         verdicts = [step.verdict for step in self._steps if step.phase == "list" and step.rate_rps == self._required_rps]
@@ -189,10 +204,10 @@ class Bracket:
         """What to know about the evidence behind the upper end, which without a clear fail is the first fail."""
         if self.clear_fail_rps is not None:
             return None
-        count = _fail_count(self._at(self.failed_rps))
-        if self.failed_rps is not None and count.failed == 0:
+        behind = _fail_count(self._at(self.failed_rps))
+        if self.failed_rps is not None and behind.failed == 0:
             return FROM_RAMP
-        return ONE_FAILING_STEP if count.run == 1 else None
+        return ONE_FAILING_STEP if behind.run == 1 else None
 
     # --- pieces ---
 
@@ -222,22 +237,26 @@ def _fail_count(steps: Sequence[StepResult]) -> FailCount:
     return FailCount(failed=verdicts.count("fail"), run=len(verdicts))
 
 
-def _at_least_one(count: FailCount, rate_rps: float | None) -> FailCount | None:
+def _at_least_one(behind: FailCount, rate_rps: float | None) -> FailCount | None:
     """A rate that failed in the ramp only has no repeats of its own: the ramp counts as one."""
-    return None if rate_rps is None else FailCount(failed=max(count.failed, 1), run=max(count.run, 1))
+    return None if rate_rps is None else FailCount(failed=max(behind.failed, 1), run=max(behind.run, 1))
 
 
 def _mostly_failed(step: StepResult) -> bool:
     """At least two and at least half of the repeats failed."""
-    count = _fail_count([step])
-    return count.failed >= 2 and 2 * count.failed >= count.run
+    behind = _fail_count([step])
+    return behind.failed >= 2 and 2 * behind.failed >= behind.run
 
 
-def conclude(outcome: Outcome, knee: Knee, *, unconfirmed_rps: float | None = None) -> Answer:
+def conclude(outcome: Outcome, knee: Knee, *, unconfirmed_rps: float | None = None, broken: str | None = None) -> Answer:
     """The answer of a search that came to its end by itself: bracket, at_least or below.
 
-    `unconfirmed_rps`: the lowest rate that passed a short step of the search, where none was confirmed.
+    `unconfirmed_rps`: the lowest rate that passed a short step of the search, where none was confirmed. `broken`: how requests
+    end at the lowest rate. Where most are errors nothing was learned about what the server can take: that is no answer.
     """
+    if outcome == "below" and broken is not None and knee.first_fail_rps is not None:
+        message = f"No answer: already at {rate_text(knee.first_fail_rps)} {broken}. See to the server and run again."
+        return Answer(outcome="void", message=message, knee=knee)
     holds = "" if knee.pass_rps is None else f"holds at {rate_text(knee.pass_rps)}"
     fails = "" if knee.first_fail_rps is None else f"fails at {rate_text(knee.first_fail_rps)}"
     clear_rps = knee.clear_fail_rps

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 
 from core.config import Slo
@@ -148,6 +149,24 @@ def no_usage(ok: Sequence[RequestRecord]) -> str | None:
     if not guessed:
         return None
     return f"the server sent no usage with {guessed} of {count(len(ok), 'answer')}: their tokens are counted one per event"
+
+
+def what_failed(records: Sequence[RequestRecord]) -> str | None:
+    """What the errors said: the sentence that most of them share."""
+    said = Counter(record.error or record.ending for record in records if record.ending not in ("ok", "aborted"))
+    if not said:
+        return None
+    words, n = said.most_common(1)[0]
+    others = f"; {count(len(said) - 1, 'other sentence')} beside it" if len(said) > 1 else ""
+    return f"{n} of {count(said.total(), 'error')}: {words.rstrip('.')}{others}"
+
+
+def resent(records: Sequence[RequestRecord]) -> str | None:
+    """Requests that went out twice."""
+    n = sum(record.resent for record in records)
+    if not n:
+        return None
+    return f"{count(n, 'request')} went out a second time, on a fresh connection: the server was just closing the kept one"
 
 
 def several_processes(breaks: int) -> str | None:

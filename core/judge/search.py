@@ -326,9 +326,11 @@ class Search:
         return "at_least" if self._bracket.failed_rps is None else "bracket"
 
     def _done(self, outcome: Outcome, *notes: str) -> Done:
-        return Done(
-            answer=conclude(outcome, self._bracket.knee(notes, estimated=True), unconfirmed_rps=self._bracket.unconfirmed_rps)
+        bracket = self._bracket
+        answer = conclude(
+            outcome, bracket.knee(notes, estimated=True), unconfirmed_rps=bracket.unconfirmed_rps, broken=bracket.broken
         )
+        return Done(answer=answer)
 
     # --- how long it takes ---
 

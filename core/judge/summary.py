@@ -8,7 +8,6 @@ from core.judge.slo import e2e_s, tpot_s, ttft_s
 from core.judge.tally import Tally
 from core.records import RequestRecord
 from core.results import Percentiles
-from core.sketch import percentiles as gap_percentiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +20,13 @@ class Latencies:
     itl_s: Percentiles
 
     @classmethod
-    def of(cls, ok: Sequence[RequestRecord]) -> "Latencies":
+    def of(cls, ok: Sequence[RequestRecord], itl_s: Percentiles) -> "Latencies":
+        """`itl_s`: of their gaps, which the tally has summed up."""
         return cls(
             ttft_s=percentiles(v for r in ok if (v := ttft_s(r)) is not None),
             tpot_s=percentiles(v for r in ok if (v := tpot_s(r)) is not None),
             e2e_s=percentiles(v for r in ok if (v := e2e_s(r)) is not None),
-            itl_s=gap_percentiles(r.gaps for r in ok),
+            itl_s=itl_s,
         )
 
 

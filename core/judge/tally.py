@@ -1,9 +1,11 @@
 """The running account of one repeat: which requests are good, bad, open or not yet sent, at any moment."""
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,7 @@ from core.judge.slo import good, sure_miss_at
 from core.judge.traffic import Traffic
 from core.records import RepeatOrder, RequestEnded, RequestFirst, RequestRecord, RequestSent, Role
 from core.results import Bounds, Percentiles
+from core.sketch import Sketch
 
 CLOSING_S = 0.25
 """How long the end of an answer's body may lag behind its last token, at least. Only the end of the body tells when the
@@ -28,6 +31,12 @@ _NEVER = float("inf")
 def closing_s(event: RequestEnded) -> float:
     """How long an open request is to be waited for past its limit, by this one's lag between its last token and its end."""
     return 2 * (event.t_end - event.t_last) if event.ending == "ok" and event.t_last is not None else 0.0
+
+
+def _lean(event: RequestEnded) -> RequestEnded:
+    """The record as it is kept: without its histogram (4 KB of a long answer), and with texts that all answers share."""
+    shared = {name: value and sys.intern(value) for name in ("finish_reason", "fingerprint") if (value := getattr(event, name))}
+    return msgspec.structs.replace(event, gaps=msgspec.structs.replace(event.gaps, bins=()), **shared)
 
 
 class Tally:
@@ -46,11 +55,14 @@ class Tally:
         slo: Slo,
         input_tokens: NDArray[np.int64] | None = None,
         closing: float = CLOSING_S,
+        *,
+        keeps_records: bool = True,
     ) -> None:
         """Arrays of the drawn plan, one entry per request: offset after `start_at` in seconds, segment, tokens asked for.
         `closing`: the longest `closing_s` of the requests before these.
 
-        `input_tokens` None: not known, and the result has no length classes.
+        `keeps_records` False: for an order without end, whose requests are judged elsewhere; then nothing of a request that
+        has ended is kept but its place in the counts. `input_tokens` None: not known, and the result has no length classes.
         Raises ValueError for arrays that do not fit together or are not in the order of time.
         """
         self.order: Final = order
@@ -72,6 +84,8 @@ class Tally:
         self._stopped_at: float | None = None
         self._errors: Counter[str] = Counter()
         self._measured_endings: Counter[str] = Counter()
+        self._keeps_records = keeps_records
+        self._itl = Sketch()
         self._records: list[RequestRecord] = []
         self._measured_records: list[RequestRecord] = []
 
@@ -115,14 +129,19 @@ class Tally:
             (self._good if good(event, self.slo) else self._bad)[segment] += 1
 
     def _keep(self, event: RequestEnded) -> None:
-        self._records.append(event)
+        record = _lean(event)
+        if self._keeps_records:
+            self._records.append(record)
         if event.ending == "aborted":
             self._stopped_at = event.t_end if self._stopped_at is None else min(self._stopped_at, event.t_end)
         elif event.ending != "ok":
             self._errors[event.ending] += 1
         if self._segment[event.index] in self.measured:
-            self._measured_records.append(event)
             self._measured_endings[event.ending] += 1
+            if self._keeps_records:
+                self._measured_records.append(record)
+                if event.ending == "ok":
+                    self._itl.add(event.gaps)
 
     # --- attainment -----------------------------------------------------------------------------------------------
 
@@ -169,6 +188,11 @@ class Tally:
     def measured_records(self) -> list[RequestRecord]:
         """Those of them that were scheduled in a measured segment."""
         return self._measured_records
+
+    @property
+    def itl_s(self) -> Percentiles:
+        """Gaps between events that carried tokens, over the measured requests that ended ok."""
+        return self._itl.percentiles()
 
     @property
     def traffic(self) -> Traffic:

@@ -24,7 +24,7 @@ class Traffic:
     def sent(self, event: RequestSent) -> None:
         self._left[event.index] = True
         self._sent_at.append(event.t_sent)
-        self._lateness_s.append(event.t_sent - event.t_sched)
+        self._lateness_s.append(event.t_sent - event.t_sched - event.connect_s)
 
     def first(self, event: RequestFirst) -> None:
         self._has_first[event.index] = True

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from core.config import Slo
-from core.judge.slo import tpot_s
+from core.judge.slo import too_many_errors, tpot_s
 from core.judge.wording import classes, count, duration, plain
 from core.records import RequestRecord
 from core.results import Percentiles
@@ -32,6 +32,8 @@ MAX_PROMPT_OFF = 0.02
 
 OTHERS_FEW, OTHERS_SHARE = 2, 0.01
 """A health probe or two, or one request in a hundred, moves no attainment."""
+
+_SHEDDING = (408, 425, 429)
 
 CLUMP_DECODE_S, CLUMP_SHARE = 0.100, 0.2
 """No model decodes half its tokens within a millisecond of each other and takes longer than 100 ms over an answer; something
@@ -104,6 +106,16 @@ def client_failed(records: Sequence[RequestRecord]) -> str | None:
         return None
     cause = f" ({failed[0].error})" if failed[0].error else ""
     return f"the client, not the server: {count(len(failed), 'request')} failed on this machine{cause}"
+
+
+def refused(records: Sequence[RequestRecord], planned: int, max_error_rate: float) -> str | None:
+    """Requests refused as they would be at any rate (a key that was taken back, a model that was unloaded, prompts too long for
+    it, a redirect), when they are more than the errors that a pass may have. Statuses by which servers shed load are not these."""
+    found = [r for r in records if r.status is not None and 300 <= r.status < 500 and r.status not in _SHEDDING]
+    if not too_many_errors(len(found), planned, max_error_rate):
+        return None
+    cause = f" ({found[0].error.rstrip('.')})" if found[0].error else ""
+    return f"{count(len(found), 'request')} ended in a refusal that no load causes{cause}"
 
 
 def warm_prompts(hit_frac: float | None, records: Sequence[RequestRecord]) -> str | None:

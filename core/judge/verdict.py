@@ -41,6 +41,7 @@ class _Evidence:
     latencies: Latencies
     queue: QueueVerdict | None
     rates: Rates
+    others: float | None
 
     @property
     def closed(self) -> bool:
@@ -98,9 +99,10 @@ def judge_repeat(
         server=server,
         bounds=bounds,
         ok=ok,
-        latencies=Latencies.of(ok),
+        latencies=Latencies.of(ok, tally.itl_s),
         queue=_queue(tally, decision),
         rates=Rates.of(tally, bounds.planned, bounds.good, _cut_at(tally, done, now)),
+        others=_others(tally, samples),
     )
     void = [reason for reason in _void_reasons(evidence) if reason]
     verdict, reason = _verdict(evidence, void)
@@ -126,20 +128,31 @@ def _void_reasons(e: _Evidence) -> Iterable[str | None]:
     if e.rules.strict and not _is_ramp(tally):
         yield validity.too_few(e.bounds.planned, slo.target)
     yield validity.client_failed(tally.records)
+    yield validity.refused(tally.records, e.bounds.planned, slo.max_error_rate)
     never_sent = e.bounds.planned - e.bounds.sent if e.decision is not None and e.decision.kind == "drained" else 0
     yield validity.unsent(max(never_sent, e.done.unsent if e.done else 0))
     yield validity.late(tally.lateness_s, slo.ttft_s)
     yield validity.stalled(e.loop_lags_s, slo.ttft_s)
     yield validity.restarted(e.readings.breaks)
-    if e.rules.cold:
-        yield validity.warm_prompts(e.readings.prefix_hit_frac, e.ok)
+    if e.rules.cold:  # the server's counters are everybody's; with others, only what it told of our own requests counts
+        yield validity.warm_prompts(None if e.rules.with_others else e.readings.prefix_hit_frac, e.ok)
     yield validity.short_answers(e.ok)
     yield validity.prompt_length_off(e.ok)
-    refused = [r.t_end for r in tally.records if r.ending in _REFUSED and tally.traffic.has_left(r.index)]
-    others = e.readings.others(tally.traffic.sent_at, np.array(refused), tally.stopped_at)
-    yield validity.others_took_part(others, tally.sent_count)
+    if not e.rules.with_others:
+        yield validity.others_took_part(e.others, tally.sent_count)
     yield validity.in_clumps(e.ok, slo, e.readings.mean("decode_time_s"))
     yield validity.tpot_undecidable(e.ok, slo)
+
+
+def _others(tally: Tally, samples: Sequence[ServerSample]) -> float | None:
+    """At least how many requests of others the server had meanwhile."""
+    refused = [r.t_end for r in tally.records if r.ending in _REFUSED and tally.traffic.has_left(r.index)]
+    return Readings(samples).others(tally.traffic.sent_at, np.array(refused), tally.stopped_at)
+
+
+def _others_rps(e: _Evidence) -> float | None:
+    over_s = e.readings.samples[-1].t - e.readings.samples[0].t if e.readings.samples else 0.0
+    return None if e.others is None or over_s <= 0 else e.others / over_s
 
 
 def _verdict(e: _Evidence, void: Sequence[str]) -> tuple[RepeatVerdict, str]:
@@ -180,6 +193,8 @@ def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[str | None]:
         yield caveats.loop_lag(e.loop_lag_max_s or 0.0, slo.ttft_s)
     yield caveats.unread(len(e.readings.samples), e.server.metrics_url)
     yield caveats.several_processes(e.readings.breaks)
+    yield caveats.what_failed(e.tally.records)
+    yield caveats.resent(e.tally.records)
     yield caveats.no_usage(e.ok)
     yield caveats.no_tpot(e.ok, slo)
     if not e.whole_window:
@@ -241,6 +256,7 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: str, warnings: Sequenc
         worst_block=worst_block(tally, e.latencies.e2e_s.mean) if e.uncurtailed else None,
         buckets=buckets(tally, closed=e.closed),
         loop_lag_max_s=e.loop_lag_max_s,
+        others_rps=_others_rps(e),
         warmup_s=tally.layout.length_s("warmup"),
         measure_s=tally.layout.length_s("measured"),
         curtailed=not e.closed,

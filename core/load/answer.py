@@ -63,7 +63,7 @@ def error_text(data: bytes) -> str | None:
     """The message of an error object in any form that vLLM has used, or None when the JSON holds no error.
 
     Forms: `{"error": {"message": ...}}` (0.10.1 and later), `{"object": "error", "message": ...}` (before),
-    `{"error": "text"}` (401 and scaling), `{"detail": ...}` (unknown paths of older releases).
+    `{"error": "text"}` (401 and scaling), `{"detail": ...}` (unknown paths of older releases); gateways put it into a list.
     """
     try:
         return _error_in(msgspec.json.decode(data))
@@ -72,6 +72,8 @@ def error_text(data: bytes) -> str | None:
 
 
 def _error_in(value: Any) -> str | None:
+    if isinstance(value, list) and value:
+        value = value[0]
     if not isinstance(value, dict):
         return None
     error = value.get("error")
@@ -113,8 +115,9 @@ class AnswerReader:
     """Follows one answer. `t_first`, `t_last` are the times of the first event with tokens and of the last whose count rose.
 
     An event's tokens are the rise of `usage.completion_tokens` where the server sends usage with every chunk; one chunk may hold
-    several (speculative decoding, `--stream-interval`, a frontend that is behind). Without that it is one per event that carries
-    output. The last usage that is not null decides `output_tokens`. Role-only and usage-only chunks start nothing.
+    several (speculative decoding, `--stream-interval`, a frontend that is behind). An event with output and without usage counts
+    as one. The last usage that is not null decides `output_tokens`. Role-only and usage-only chunks start nothing. `done`: the
+    server has said `[DONE]`, after which nothing is taken in.
     """
 
     def __init__(self) -> None:
@@ -126,6 +129,7 @@ class AnswerReader:
         self.finish_reason: str | None = None
         self.fingerprint: str | None = None
         self.error: str | None = None
+        self.done = False
         self._t_finish: float | None = None
         self._counted = 0
         self._final: int | None = None
@@ -150,9 +154,10 @@ class AnswerReader:
     def feed(self, events: list[SseEvent], t: float) -> None:
         """Take in the events of one read, which all arrived at `t`. After an error (`error` is set) the rest is ignored."""
         for event in events:
-            if self.error is not None:
+            if self.error is not None or self.done:
                 return
-            if event.data and event.data != DONE:
+            self.done = event.data == DONE
+            if event.data and not self.done:
                 self._event(event, t)
 
     def feed_rest(self, events: list[SseEvent], t: float) -> None:
@@ -160,10 +165,11 @@ class AnswerReader:
         self.feed([event for event in events if event.data == DONE or _is_json(event.data)], t)
 
     def end(self, *, orderly: bool) -> tuple[Ending, str | None]:
-        """How the answer ended, and why if it was no success; `orderly` says that the body came to its end."""
+        """How the answer ended, and why if it was no success; `orderly` says that the body came to its end. One that was finished
+        and said so by `[DONE]` was whole before anything broke."""
         if self.error is not None:
             return "stream", self.error
-        if not orderly:
+        if not orderly and not (self.done and self.finish_reason is not None):
             return "truncated", f"The connection broke after {self.output_tokens} tokens."
         if self.finish_reason is None:
             return "truncated", f"The stream ended after {self.output_tokens} tokens without a finish_reason."
@@ -187,6 +193,8 @@ class AnswerReader:
             return
         if chunk.error or chunk.object == "error":
             self.error = error_text(event.data) or _excerpt(event.data)
+        elif not chunk.choices and chunk.usage is None and (said := error_text(event.data)) is not None:
+            self.error = said
         elif event.name == BARE_JSON:
             self.error = f"The server answered with JSON outside the event stream: {_excerpt(event.data)}"
         else:
@@ -202,12 +210,12 @@ class AnswerReader:
         if not chunk.choices:
             return
         choice = chunk.choices[0]
-        if choice.finish_reason is not None:
+        if choice.finish_reason:  # some servers send an empty one with every chunk
             self.finish_reason, self._t_finish = choice.finish_reason, t
         if total is not None and total > self._counted:
             self._continuous = True
             self._tokens(total - self._counted, t)
-        elif not self._continuous and choice.carries_output:
+        elif choice.carries_output and (total is None or not self._continuous):
             self._tokens(1, t)
 
     def _keep_usage(self, usage: _Usage) -> None:

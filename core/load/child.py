@@ -22,6 +22,7 @@ from core.load.dispatch import OrderRun
 from core.load.protocol import commands, encode
 from core.load.transport import TRANSPORT_NAME, LoadTransport
 from core.load.workload import Bodies
+from core.net import proxy_for, tls_context
 from core.records import Abort, ChildCommand, ChildMessage, Hello, LoadReady, RepeatOrder, StopArrivals
 
 _READ_BYTES = 256 * 1024
@@ -85,10 +86,10 @@ class Child:
         self._refuse_if_busy()
         old = self._hello
         self._hello = hello
-        if self._client is None or old is None or (old.target, old.api_key) != (hello.target, hello.api_key):
+        if self._client is None or old is None or (old.target, old.access) != (hello.target, hello.access):
             if self._client is not None:
                 await self._client.aclose()
-            self._client = LoadClient(hello.target, hello.api_key, LoadTransport())
+            self._client = LoadClient(hello.target, hello.access, _transport(hello))
 
     def _start(self, order: RepeatOrder) -> None:
         self._refuse_if_busy()
@@ -110,6 +111,11 @@ class Child:
         self._run = None
         if not task.cancelled() and (problem := task.exception()) is not None:
             self._fail(problem)
+
+
+def _transport(hello: Hello) -> LoadTransport:
+    access, target = hello.access, hello.target
+    return LoadTransport(tls_context(access, target.insecure), proxy_for(access, target.url))
 
 
 class Outbox(asyncio.BaseProtocol):

@@ -1,13 +1,15 @@
 """One streamed request over httpx, from its due time to its record."""
 
 import asyncio
+import contextlib
 import errno
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 import httpx
 
+from core.access import Access
 from core.config import Target
 from core.load.answer import AnswerReader, error_text
 from core.load.sse import EventTooLong, SseParser
@@ -15,12 +17,17 @@ from core.load.workload import PATHS
 from core.records import Ending, RequestEnded, RequestFirst, RequestSent
 
 CONNECT_TIMEOUT_S = 10.0
-"""The only timeout: a request that was accepted may take as long as the server likes; who judges it also ends it."""
+"""The only limit on an answer: a request that was accepted may take as long as the server likes; who judges it also ends it."""
+
+ERROR_BODY_TIMEOUT_S = 5.0
+"""An HTTP error has failed by its status; its words are waited for this long, since a proxy may leave the body open for ever."""
+
+CLOSING_TIMEOUT_S = 5.0
+"""A proxy may leave a body open behind the answer's `[DONE]`: the answer is whole by then, and its end is waited for this long."""
 
 MAX_ERROR_CHARS = 300
 _MAX_ERROR_BODY = 64 * 1024
 _CLIENT_ERRNOS = (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL)
-_HIDDEN = "***"
 
 Emit = Callable[[RequestSent | RequestFirst | RequestEnded], None]
 _Outcome = tuple[Ending, str | None]
@@ -39,13 +46,12 @@ class Job:
 
 
 class LoadClient:
-    """Sends requests to one target. The key goes to that origin only: redirects are not followed, proxies not looked for."""
+    """Sends requests to one target. What opens it goes to that origin only: redirects are not followed, proxies not looked for."""
 
-    def __init__(self, target: Target, api_key: str | None, transport: httpx.AsyncBaseTransport) -> None:
+    def __init__(self, target: Target, access: Access | None, transport: httpx.AsyncBaseTransport) -> None:
         headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}
-        if api_key:
-            headers["Authorization"] = f"Bearer {api_key}"
-        self._api_key = api_key
+        self._access = access or Access()
+        headers |= self._access.request_headers
         self._url = target.url.rstrip("/") + PATHS[target.api]
         self._http = httpx.AsyncClient(
             transport=transport,
@@ -84,8 +90,8 @@ class LoadClient:
         try:
             if not response.is_success:
                 return "http", _http_error(response, await _body(response))
-            if response.headers.get("Content-Type", "").startswith("application/json"):
-                return "stream", error_text(await _body(response)) or "The server answered with one JSON body, not a stream."
+            if (coding := response.headers.get("Content-Encoding", "identity").lower()) != "identity":
+                return "stream", f"The server compressed the answer ({coding}) though it was asked not to: that holds tokens back."
             return await _read(response, exchange)
         except EventTooLong as problem:
             return "stream", str(problem)
@@ -96,12 +102,10 @@ class LoadClient:
             await response.aclose()
 
     def _shown(self, words: str | None) -> str | None:
-        """A server's words as they may be kept: one line, no longer than MAX_ERROR_CHARS, without the key."""
+        """A server's words as they may be kept: one line, no longer than MAX_ERROR_CHARS, without a secret."""
         if words is None:
             return None
-        text = " ".join(words.split())
-        if self._api_key:
-            text = text.replace(self._api_key, _HIDDEN)
+        text = self._access.scrub(" ".join(words.split()))
         return text if len(text) <= MAX_ERROR_CHARS else text[: MAX_ERROR_CHARS - 1] + "…"
 
 
@@ -116,12 +120,16 @@ class _Exchange:
         self._emit = emit
         self._shown = shown
         self._t_sent: float | None = None
+        self._resent = False
         self._told_first = False
 
-    def sent(self, t: float) -> None:
-        """The request was written at `t`; a resend moves the time of the record, and is not told twice."""
+    def sent(self, t: float, connect_s: float = 0.0) -> None:
+        """The request was written at `t`, after the server had kept it waiting for a connection for `connect_s`; a resend
+        moves the time of the record, and is not told twice."""
         if self._t_sent is None:
-            self._emit(RequestSent(order=self.job.order, index=self.job.index, t_sched=self.job.t_sched, t_sent=t))
+            job = self.job
+            self._emit(RequestSent(order=job.order, index=job.index, t_sched=job.t_sched, t_sent=t, connect_s=connect_s))
+        self._resent = self._t_sent is not None
         self._t_sent = t
 
     def read(self, data: bytes, t: float) -> None:
@@ -154,6 +162,7 @@ class _Exchange:
                 error=self._shown(error),
                 usage=reader.usage,
                 fingerprint=self._shown(reader.fingerprint),
+                resent=self._resent,
                 gaps=reader.gaps,
             )
         )
@@ -168,24 +177,53 @@ class _Exchange:
 
 async def _read(response: httpx.Response, exchange: _Exchange) -> _Outcome:
     """The body to its end, or to the first error in it."""
-    async for data in response.aiter_raw():
+    beginning = b""
+    body = response.aiter_raw()
+    async for data in body:
         exchange.read(data, time.monotonic())
         if exchange.reader.error is not None:
             return exchange.reader.end(orderly=False)
+        if exchange.reader.done:
+            return exchange.reader.end(orderly=await _closed(body))
+        if not exchange.parser.any_event:
+            beginning = (beginning + data)[:_MAX_ERROR_BODY] if len(beginning) < _MAX_ERROR_BODY else beginning
     exchange.reader.feed_rest(exchange.parser.close(), time.monotonic())
+    if not exchange.parser.any_event and (said := _no_stream(response, beginning)) is not None:
+        return "stream", said
     return exchange.reader.end(orderly=True)
 
 
+async def _closed(body: AsyncIterator[bytes]) -> bool:
+    """Whether the body ends in order after its `[DONE]`: a connection that is to be used again must be read to that end."""
+    with contextlib.suppress(TimeoutError, httpx.HTTPError):
+        async with asyncio.timeout(CLOSING_TIMEOUT_S):
+            async for _ in body:
+                pass
+            return True
+    return False
+
+
+def _no_stream(response: httpx.Response, body: bytes) -> str | None:
+    """What came in place of an event stream: a page of a gateway, nothing at all, a body in another form; None where it was one,
+    of comments alone."""
+    kind = response.headers.get("Content-Type", "").partition(";")[0].strip() or "no content type"
+    words = body.decode("utf-8", "replace").strip()
+    if not words:
+        return f"The server answered HTTP {response.status_code} with an empty body ({kind}), not with a stream."
+    if kind.lower() == "text/event-stream":
+        return None
+    return f"The server's answer ({kind}) is no event stream" + ("." if words.startswith("<") else f": {words}")
+
+
 async def _body(response: httpx.Response) -> bytes:
-    """The beginning of a body that is no stream; what breaks off is given as far as it came."""
+    """The beginning of the body of an error; what breaks off, or does not end, is given as far as it came."""
     data = b""
-    try:
-        async for piece in response.aiter_raw():
-            data += piece
-            if len(data) > _MAX_ERROR_BODY:
-                break
-    except httpx.HTTPError:
-        return data
+    with contextlib.suppress(httpx.HTTPError, TimeoutError):
+        async with asyncio.timeout(ERROR_BODY_TIMEOUT_S):
+            async for piece in response.aiter_raw():
+                data += piece
+                if len(data) > _MAX_ERROR_BODY:
+                    break
     return data
 
 

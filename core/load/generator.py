@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from core.access import Access
 from core.errors import UserError
 from core.load.protocol import encode, messages
 from core.records import Abort, ChildCommand, ChildMessage, Hello, LoadReady, RepeatOrder, StopArrivals
@@ -37,7 +38,7 @@ class Generator:
     def __init__(self, process: Process) -> None:
         self._process = process
         self._closing = False
-        self._api_key: str | None = None
+        self._access = Access()
         self._last_words: deque[str] = deque(maxlen=1)
         self._batches: asyncio.Queue[list[ChildMessage]] = asyncio.Queue()
         self._pending: deque[ChildMessage] = deque()
@@ -67,7 +68,7 @@ class Generator:
 
     async def hello(self, hello: Hello) -> None:
         """Say what stays the same for the coming orders; may be said again between orders, when preflight learned more."""
-        self._api_key = hello.api_key
+        self._access = hello.access
         await self._say(hello)
 
     async def order(self, order: RepeatOrder) -> None:
@@ -132,9 +133,7 @@ class Generator:
         code = await self._process.wait()
         await asyncio.gather(*self._readers)
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        words = self._last_words[0] if self._last_words else "it said nothing"
-        if self._api_key:
-            words = words.replace(self._api_key, "***")
+        words = self._access.scrub(self._last_words[0]) if self._last_words else "it said nothing"
         raise UserError(
             f"The load generator ended by itself ({how}): {words}. Its load has stopped; start the run again.", exit_code=3
         )

@@ -10,7 +10,7 @@ _BOM = b"\xef\xbb\xbf"
 class SseEvent(NamedTuple):
     """One event: its data lines joined by newlines, and its `event:` name if it has one.
 
-    A line that is JSON outside any field, as some servers write their errors, comes as an event named BARE_JSON.
+    JSON outside any field, as some servers write their errors, on one line or over several, comes as an event named BARE_JSON.
     """
 
     data: bytes
@@ -25,13 +25,15 @@ class SseParser:
     """Takes the bytes of one body in any pieces and returns the events they complete.
 
     Lines end with LF, CRLF or CR and with nothing else (HTML standard, section 9.2): text in JSON may hold U+2028 and U+0085
-    unescaped, so `str.splitlines` would break it; `bytes.splitlines` knows just these three.
+    unescaped, so `str.splitlines` would break it; `bytes.splitlines` knows just these three. `any_event` says that there was one.
     """
 
     def __init__(self, limit: int = MAX_EVENT_BYTES) -> None:
+        self.any_event = False
         self._limit = limit
-        self._line: list[bytes] = []
+        self._line = bytearray()
         self._data: list[bytes] = []
+        self._bare: list[bytes] = []
         self._size = 0
         self._name: bytes | None = None
         self._first_line = True
@@ -45,14 +47,16 @@ class SseParser:
                 data = data[1:]
         events: list[SseEvent] = []
         for line in data.splitlines(keepends=True):
-            self._size += len(line)
+            part = line.rstrip(b"\r\n")  # an end of line is not counted: it may be one byte or two, and these may be cut apart
+            self._size += len(part)
             if self._size > self._limit:
                 raise EventTooLong(f"The stream holds an event of more than {self._limit} bytes; it was not read on.")
-            if line[-1:] not in (b"\n", b"\r"):
-                self._line.append(line)
+            if len(part) == len(line):
+                self._line += part
                 break
-            self._end_line(line.rstrip(b"\r\n"), events)
+            self._end_line(part, events)
         self._after_cr = data[-1:] == b"\r"
+        self.any_event = self.any_event or bool(events)
         return events
 
     def close(self) -> list[SseEvent]:
@@ -61,24 +65,28 @@ class SseParser:
         if self._line:
             self._end_line(b"", events)
         self._end_event(events)
+        self.any_event = self.any_event or bool(events)
         return events
 
     def _end_line(self, end: bytes, events: list[SseEvent]) -> None:
         line = end
         if self._line:
-            self._line.append(end)
-            line = b"".join(self._line)
+            line = bytes(self._line + end)
             self._line.clear()
         if self._first_line:
             self._first_line = False
             line = line.removeprefix(_BOM)
         if not line:
             self._end_event(events)
-        elif line[:1] == b"{":
-            events.append(SseEvent(line, BARE_JSON))
+        elif self._bare:
+            self._bare.append(line)
+        elif line[:1] in (b"{", b"["):
+            self._bare.append(line)
+            if line.rstrip()[-1:] in (b"}", b"]"):
+                self._end_bare(events)
         else:
             self._field(line)
-        if not self._data:
+        if not self._data and not self._bare:
             self._size = 0
 
     def _field(self, line: bytes) -> None:
@@ -93,3 +101,9 @@ class SseParser:
             events.append(SseEvent(b"\n".join(self._data) if len(self._data) > 1 else self._data[0], self._name))
             self._data.clear()
         self._name = None
+        if self._bare:
+            self._end_bare(events)
+
+    def _end_bare(self, events: list[SseEvent]) -> None:
+        events.append(SseEvent(b"\n".join(self._bare), BARE_JSON))
+        self._bare.clear()

@@ -4,10 +4,12 @@ httpx's own pool (httpcore 1.0.9) polls every idle socket on each request and co
 aiohttp's, hold the 101st stream back in silence. Here nothing waits for anything.
 
 A transport for load does two things beyond httpx's contract: it calls the request extension `on_sent` with the monotonic time at
-which the request was written, and it resends, once and on a fresh connection, a request whose reused connection died before any
-byte of an answer: the server was just closing it for idleness.
+which the request was written and the seconds for which the server kept it waiting for a connection, and it resends, once and on
+a fresh connection, a request whose reused connection died before any byte of an answer: the server was just closing it for
+idleness.
 """
 
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +21,13 @@ import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
+from core.access import Access, proxy_login
+from core.net import tls_context
+
+STUCK_S = 0.9
+"""A connection that takes longer was not taken at once: the queue of the server's socket was full, and the system asked again
+after a second (RFC 6298). A client that is short of CPU is not stuck for so long without its loop showing it."""
+
 KEEPALIVE_S = 4.0
 """Idle connections are given up before the server does it: uvicorn, and so vLLM, closes them after 5 s."""
 
@@ -28,11 +37,12 @@ TRANSPORT_NAME = f"httpx {httpx.__version__}, aiohttp {aiohttp.__version__} (htt
 class _Exchange:
     """What aiohttp's traces tell about the request that the current task sends."""
 
-    __slots__ = ("on_sent", "reused")
+    __slots__ = ("began", "connect_s", "on_sent", "reused")
 
-    def __init__(self, on_sent: Callable[[float], None] | None) -> None:
+    def __init__(self, on_sent: Callable[[float, float], None] | None) -> None:
         self.on_sent = on_sent
         self.reused = False
+        self.began = self.connect_s = 0.0
 
 
 _current: ContextVar[_Exchange] = ContextVar("exchange")
@@ -41,16 +51,19 @@ _current: ContextVar[_Exchange] = ContextVar("exchange")
 class LoadTransport(httpx.AsyncBaseTransport):
     """aiohttp under httpx. Make it inside the running loop. Raises only httpx's exceptions, with the cause chained."""
 
-    def __init__(self) -> None:
-        tls = httpx.create_ssl_context(trust_env=False)
+    def __init__(self, tls: ssl.SSLContext | None = None, proxy: str | None = None) -> None:
+        tls = tls or tls_context(Access())
+        self._login = _login(proxy)
         options: dict[str, Any] = {"limit": 0, "limit_per_host": 0, "ttl_dns_cache": None, "ssl": tls}
-        self._pooled = _carrier(aiohttp.TCPConnector(keepalive_timeout=KEEPALIVE_S, **options), tls)
-        self._fresh = _carrier(aiohttp.TCPConnector(force_close=True, **options), tls)
+        self._pooled = _carrier(aiohttp.TCPConnector(keepalive_timeout=KEEPALIVE_S, **options), tls, proxy)
+        self._fresh = _carrier(aiohttp.TCPConnector(force_close=True, **options), tls, proxy)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request; returns when the headers of the answer are there."""
         exchange = _Exchange(request.extensions.get("on_sent"))
         _current.set(exchange)
+        if request.url.scheme == "http":  # there is no tunnel whose opening could carry it
+            request.headers.update(self._login)
         try:
             response = await _translated(self._pooled.handle_async_request(request))
         except (httpx.ReadError, httpx.RemoteProtocolError) as problem:
@@ -81,7 +94,7 @@ class _Body(httpx.AsyncByteStream):
             await self._body.aclose()
 
 
-def _carrier(connector: aiohttp.TCPConnector, tls: Any) -> AiohttpTransport:
+def _carrier(connector: aiohttp.TCPConnector, tls: ssl.SSLContext, proxy: str | None) -> AiohttpTransport:
     session = aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -90,14 +103,33 @@ def _carrier(connector: aiohttp.TCPConnector, tls: Any) -> AiohttpTransport:
         auto_decompress=False,
         trust_env=False,
     )
-    return AiohttpTransport(client=session, verify=tls, trust_env=False)
+    return AiohttpTransport(client=session, verify=tls, trust_env=False, proxy=_without_login(proxy))
+
+
+def _login(proxy: str | None) -> dict[str, str]:
+    login = proxy_login(proxy) if proxy else None
+    return {} if login is None else {"Proxy-Authorization": login}
+
+
+def _without_login(proxy: str | None) -> httpx.Proxy | None:
+    """For httpx-aiohttp 0.2.0, which would hand user and password on in a form that aiohttp 3.14 warns of."""
+    if proxy is None:
+        return None
+    return httpx.Proxy(httpx.URL(proxy).copy_with(username=None, password=None), headers=_login(proxy))
 
 
 def _trace() -> aiohttp.TraceConfig:
     async def sent(session: object, context: object, params: object) -> None:
         exchange = _current.get()
         if exchange.on_sent is not None:
-            exchange.on_sent(time.monotonic())
+            exchange.on_sent(time.monotonic(), exchange.connect_s if exchange.connect_s > STUCK_S else 0.0)
+
+    async def connecting(session: object, context: object, params: object) -> None:
+        _current.get().began = time.monotonic()
+
+    async def connected(session: object, context: object, params: object) -> None:
+        exchange = _current.get()
+        exchange.connect_s = time.monotonic() - exchange.began
 
     async def reused(session: object, context: object, params: object) -> None:
         _current.get().reused = True
@@ -106,6 +138,8 @@ def _trace() -> aiohttp.TraceConfig:
     # aiohttp writes headers and body together; its event for the headers alone comes before that, by 0.1 ms and at times 1 ms.
     trace.on_request_chunk_sent.append(sent)
     trace.on_connection_reuseconn.append(reused)
+    trace.on_connection_create_start.append(connecting)
+    trace.on_connection_create_end.append(connected)
     return trace
 
 

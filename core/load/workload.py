@@ -46,8 +46,9 @@ class Bodies:
             "top_p": 1.0,
             "stream": True,
             "stream_options": {"include_usage": True, "continuous_usage_stats": True},
-            "cache_salt": digest[:32].hex(),
         }
+        if self._hello.salted:
+            body["cache_salt"] = digest[:32].hex()
         if self._chat:
             body["messages"] = [{"role": "user", "content": self._text(index, digest)}]
             body["max_completion_tokens"] = output_tokens

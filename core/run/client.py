@@ -7,6 +7,8 @@ import platform
 import httpx
 
 from core import __version__
+from core.access import Access
+from core.net import PlainTransport
 from core.results import ClientInfo
 
 
@@ -22,6 +24,7 @@ def client_info() -> ClientInfo:
     )
 
 
-def http_client() -> httpx.AsyncClient:
-    """For checks and metrics. Proxy variables are not obeyed: they are meant for the web, not for the server under test."""
-    return httpx.AsyncClient(trust_env=False)
+def http_client(access: Access, insecure: bool = False) -> httpx.AsyncClient:
+    """For checks and metrics. Proxy variables are not obeyed: they are meant for the web, not for the server under test.
+    Raises UserError for certificates that cannot be used."""
+    return httpx.AsyncClient(transport=PlainTransport(access, insecure), trust_env=False)

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from core.errors import UserError
 from core.judge.verdict import Decision
+from core.judge.wording import duration
 from core.records import (
     ChildMessage,
     Hello,
@@ -20,9 +21,12 @@ from core.records import (
     RequestRecord,
     ServerSample,
 )
-from core.run.events import Event, LoadStateChanged, RepeatStarted
+from core.run.events import Event, LoadStateChanged, Note, RepeatStarted
 from core.run.liveness import LOST_ENDINGS, Liveness
 
+FIRST_TOKEN_S = 60.0
+"""A cold engine compiles for half a minute before its first token; nothing that can be loaded takes longer when it is idle."""
+SAY_AFTER_S = 5.0
 CHECK_S = 0.1
 LEAD_S = 0.25
 """From handing over an order to its time zero: the child draws the arrivals and makes the first prompts in it."""
@@ -54,7 +58,8 @@ class Load(Protocol):
 
 @dataclass(slots=True)
 class OrderRun:
-    """One order and what became of it. `lost` says why the server cannot be judged at all any more."""
+    """One order and what became of it. `records` are those of single requests; `lost` says why the server cannot be judged at
+    all any more."""
 
     order: RepeatOrder
     liveness: Liveness
@@ -117,7 +122,7 @@ class Conductor:
             if run.heard_at - before > _QUIET_S:
                 run.liveness.unheard(run.heard_at)
             match message:
-                case RequestEnded():
+                case RequestEnded() if run.order.phase in ("preflight", "single"):  # of others, the state keeps account
                     run.records.append(message)
                 case LoadTick():
                     run.ticks.append(message)
@@ -128,13 +133,22 @@ class Conductor:
                     pass
         raise UserError("The load generator ended before the run did, so nothing is being sent any more; run again.", exit_code=3)
 
+    @property
+    def in_flight(self) -> int:
+        """How many requests of ours are open; those that still wait for a connection only the child's reports count."""
+        run = self.current
+        if run is None or run.over.is_set():
+            return 0
+        return max(run.liveness.in_flight, run.ticks[-1].in_flight if run.ticks else 0)
+
     def sampled(self, sample: ServerSample) -> None:
         """A new reading of the server."""
         if self.current is not None:
             self.current.liveness.sample(sample)
 
     async def singles(self, hello: Hello, n: int, phase: Phase, seed: int, drain_s: float) -> list[RequestRecord]:
-        """Send n requests one after another, each an order of its own; one that has no end after `drain_s` is aborted."""
+        """Send n requests one after another, each an order of its own. One that has no first token after FIRST_TOKEN_S, or no
+        end after `drain_s`, is aborted, and the last: a server that is silent is not waited for again."""
         await self._generator.hello(hello)
         records: list[RequestRecord] = []
         for _ in range(n):
@@ -144,13 +158,30 @@ class Conductor:
                 order=self.next_order(), phase=phase, step=0, repeat=repeat, seed=seed, offsets_s=(0.0,), start_at=self.start_at()
             )
             run = await self._begin(order, 0.0)
-            await self._wait(run, drain_s + LEAD_S)
+            await self._answered(run, drain_s)
             await self._abort(run)
             await self._wait(run, END_S)
             if not run.over.is_set():
                 raise _stuck()
             records += run.records
+            if run.aborted_at is not None:
+                break
         return records
+
+    async def _answered(self, run: OrderRun, drain_s: float) -> None:
+        """Until a single request has ended or is to be given up; says once what is being waited for."""
+        began, first_s, said = self._clock(), min(FIRST_TOKEN_S, drain_s), False
+        while not run.over.is_set():
+            waited_s = self._clock() - began - LEAD_S
+            if waited_s >= (drain_s if run.liveness.decoding else first_s):
+                return
+            if waited_s >= SAY_AFTER_S and not said:
+                said = True
+                what = f"the end of a single request (at most {duration(drain_s)}, --drain)"
+                if not run.liveness.decoding:
+                    what = f"the first token of a single request (at most {duration(first_s)}): a server may still be warming up"
+                self._emit(Note(t=self._clock(), text=f"Waiting for {what}."))
+            await self._wait(run, CHECK_S)
 
     async def run(
         self, order: RepeatOrder, decide: Decide, idle_e2e_s: float, hear: Callable[[ChildMessage], None] | None = None

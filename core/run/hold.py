@@ -94,7 +94,7 @@ class HeldOrder:
         ended = {m.index for m in self._heard if isinstance(m, RequestEnded) and m.t_end < since}
         self._heard = [m for m in self._heard if m.index not in ended]
         ticks = [tick for tick in run.ticks if begin <= tick.t <= now]
-        del run.records[:], run.ticks[: len(run.ticks) - len(ticks)]
+        del run.ticks[: len(run.ticks) - len(ticks)]
         tally = self._account(at, begin - self._order.start_at, self._rules.slo)
         result = judge_repeat(tally, decision, now, self._rules, samples, ticks, None, self._server)
         self._next += 1

@@ -107,8 +107,8 @@ class LiveRepeat:
         return "measuring" if elapsed_s < end_s else "waiting"
 
     def _lateness_p99_s(self) -> float | None:
-        """Over all sends so far; reckoned again only when there are more."""
-        if self.tally.sent_count != self._late_p99_s[0]:
+        """Over all sends so far; reckoned again when there are 1 % more: sorting 180,000 of them takes 30 ms."""
+        if self.tally.sent_count > 1.01 * self._late_p99_s[0]:
             self._late_p99_s = self.tally.sent_count, self.tally.lateness_s.p99
         return self._late_p99_s[1]
 

@@ -35,6 +35,11 @@ class Liveness:
     def in_flight(self) -> int:
         return len(self._without_first) + len(self._decoding)
 
+    @property
+    def decoding(self) -> int:
+        """How many requests in flight have their first token."""
+        return len(self._decoding)
+
     def message(self, message: ChildMessage) -> None:
         match message:
             case RequestSent(index=index, t_sent=t):

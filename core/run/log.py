@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import os
 import re
 import stat
@@ -21,6 +22,8 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 class RunLog:
     """Appends events to one file (mode 0600), each with one unbuffered write; `sync` forces them to disk.
+
+    While it is open the file is locked, which ends with the process however that ends: so a reader knows (`is_going`).
 
     After the first failed write it stays silent: the run is ended by that error, and a line after a torn one would
     make the file unreadable.
@@ -116,6 +119,16 @@ def _status(path: Path) -> os.stat_result | None:
     return None
 
 
+def is_going(path: Path) -> bool:
+    """Whether a run is still writing into this file, on this machine."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
 def read(path: Path) -> Iterator[Event]:
     """The events of a file in order; a torn last line is left out.
 
@@ -145,11 +158,25 @@ def _open(path: Path) -> int:
         raise UserError(f"{path} cannot be written: {error.strerror}. Give a file elsewhere with --out.") from error
     status = os.fstat(fd)
     if stat.S_ISREG(status.st_mode) and status.st_size == 0:
-        return fd
+        if _locked(fd):
+            return fd
+        os.close(fd)
+        raise UserError(f"{path} is being written by another run; give a file of its own with --out.")
     os.close(fd)
     if not stat.S_ISREG(status.st_mode):
         raise UserError(f"{path} is not an ordinary file; give one with --out.")
     raise UserError(f"{path} already holds something and is never overwritten; give a new file with --out.")
+
+
+def _locked(fd: int) -> bool:
+    """False when somebody else has the lock; a file system without locks is no reason not to write."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -5,14 +5,18 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
+from core.config import Safety
+from core.judge.wording import duration
 from core.records import ServerSample
 from core.run.events import Event, Note, SampleFailed, ServerSampled
-from core.server.metrics import ScrapeError
+from core.server.metrics import SCRAPE_INTERVAL_S, ScrapeError, pace_s
 
 SETTLE_S = 15.0
 """So long a server may go on working on requests that were cut off; one that has other traffic never gets idle."""
 FRESH_S = 3.0
 """A reading that takes longer than this is not waited for: load and verdicts do not hang on /metrics."""
+
+SLOW_READINGS = 3
 
 
 class Source(Protocol):
@@ -30,13 +34,16 @@ class Readings:
         emit: Callable[[Event], None],
         clock: Callable[[], float],
         listener: Callable[[ServerSample], None],
+        safety: Safety = Safety(),  # noqa: B008 (frozen)
     ) -> None:
+        self._safety = safety
         self._source = source
         self._emit = emit
         self._clock = clock
         self._listener = listener
         self._kept: list[ServerSample] = []
         self._news = asyncio.Event()
+        self._slow, self._said_slow = 0, False
 
     async def pump(self) -> None:
         """Turn readings into events until cancelled."""
@@ -46,10 +53,20 @@ class Readings:
             if isinstance(reading, ScrapeError):
                 self._emit(SampleFailed(t=self._clock(), reason=str(reading)))
                 continue
+            self._note_pace(reading)
             self._kept.append(reading)
             self._listener(reading)
             self._emit(ServerSampled(t=reading.t, sample=reading))
             self._news.set()
+
+    def _note_pace(self, reading: ServerSample) -> None:
+        """Say once that readings are slow, and so fewer; one or two that are may be the machine's doing."""
+        every_s = pace_s(reading.took_s)
+        self._slow = self._slow + 1 if every_s > SCRAPE_INTERVAL_S else 0
+        if self._slow >= SLOW_READINGS and not self._said_slow:
+            self._said_slow = True
+            took = f"A reading of the server's metrics takes {duration(reading.took_s)}"
+            self._say(f"{took}: they are read only every {duration(every_s)}, so as not to be a load of their own.")
 
     def keep_from_now(self, since: float) -> None:
         """Forget all readings but the newest, the one just before what comes; and that one too if it was begun before
@@ -73,9 +90,12 @@ class Readings:
         return tuple(self._kept)
 
     async def fresh(self, after: float, timeout_s: float = FRESH_S) -> ServerSample | None:
-        """The first reading begun after `after`; None when none comes in time."""
+        """The first reading begun after `after`; None when none comes in time, which is longer where they are read less often."""
         if self._source is None:
             return None
+        if self._kept:
+            took_s = self._kept[-1].took_s
+            timeout_s = max(timeout_s, min(pace_s(took_s) + 2 * took_s, SETTLE_S))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while True:
@@ -87,7 +107,10 @@ class Readings:
         return None
 
     async def settle(self) -> None:
-        """Wait until the server has nothing running or waiting, at most SETTLE_S; a note says so when it has not settled."""
+        """Wait until the server has nothing running or waiting, at most SETTLE_S; a note says so when it has not settled.
+
+        With others there it never gets idle; then only their own limit (`max_waiting`), if there is one, is waited for.
+        """
         if self._source is None:
             return
         began = after = self._clock()
@@ -99,7 +122,7 @@ class Readings:
                 )
                 return
             busy = (sample.running or 0.0) + (sample.waiting or 0.0)
-            if busy == 0:
+            if busy == 0 or self._spared(sample):
                 return
             if self._clock() - began >= SETTLE_S:
                 self._say(
@@ -107,6 +130,11 @@ class Readings:
                 )
                 return
             after = sample.t
+
+    def _spared(self, sample: ServerSample) -> bool:
+        """Whether others are there and are served as they were promised."""
+        limit = self._safety.max_waiting
+        return self._safety.with_others and (limit is None or (sample.waiting or 0.0) <= limit)
 
     def _say(self, text: str) -> None:
         self._emit(Note(t=self._clock(), level="warn", text=text))

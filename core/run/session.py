@@ -11,17 +11,19 @@ from typing import Any, Protocol, TypeVar
 import httpx
 import msgspec
 
+from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
 from core.judge.search import Done, Hold, Ramp, Search
 from core.judge.singles import idle_e2e_s
 from core.load.generator import Generator
-from core.records import Check, Hello, Phase, RequestRecord, ServerInfo
+from core.records import Check, Hello, Phase, RequestRecord, ServerInfo, ServerSample
 from core.results import Answer, Outcome
 from core.run.between import Between
 from core.run.client import client_info, http_client
 from core.run.conductor import Conductor, Load
 from core.run.events import CheckDone, Event, LoadStateChanged, Note, RunEnded, RunStarted, ServerKnown
+from core.run.guard import Others, SafetyStop, on_top, watch
 from core.run.log import RunLog
 from core.run.readings import Readings, Source
 from core.run.state import State
@@ -70,27 +72,28 @@ class Session:
         config: ProbeConfig,
         log: RunLog,
         *,
-        api_key: str | None = None,
+        access: Access = Access(),  # noqa: B008 (frozen)
         command: str = "",
         truth_rps: float | None = None,
         between: str | None = None,
         start_load: Callable[[], Awaitable[Load]] = Generator.start,
-        preflight: Callable[[ProbeConfig, str | None, str, httpx.AsyncClient, SendSingles], Checks] = Preflight,
+        preflight: Callable[[ProbeConfig, Access, str, httpx.AsyncClient, SendSingles], Checks] = Preflight,
         scraper: Callable[[str, httpx.AsyncClient, Credential], Source] = _scraper,
-        http: Callable[[], httpx.AsyncClient] = http_client,
+        http: Callable[[], httpx.AsyncClient] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.state = State()
         self._config = config
         self._log = log
-        self._api_key = api_key
+        self._access = access
         self._command = command
         self._truth_rps = truth_rps
         self._between_command = between
         self._start_load = start_load
         self._make_preflight = preflight
         self._make_scraper = scraper
-        self._make_http = http
+        self._make_http = http or (lambda: http_client(access, config.target.insecure))
+        self._others = Others(config.safety)
         self._clock = clock
         self._search = Search(config)
         self._generator: Load | None = None
@@ -116,13 +119,18 @@ class Session:
             answer = self._stopped()
         except asyncio.CancelledError as error:
             failure, answer = error, self._stopped()
+        except SafetyStop as stop:
+            answer = self._ended_by(stop)
         except (NoAnswer, UserError) as error:
             answer = self._so_far("refused" if self._steps is None else "void", str(error))
         except Exception as error:
+            self._access.scrub_error(error)
             failure = error
             answer = self._so_far(
                 "void", f"The run broke off through an error of kneescope itself: {type(error).__name__}: {error}"
             )
+        if self._config.safety.with_others:
+            answer = on_top(answer, self.state.view(self._clock()).steps)
         try:
             self._end(answer, count_repeat=not isinstance(failure, Exception))
         finally:
@@ -185,7 +193,7 @@ class Session:
             method = self._config.method
             return await self._conducting.singles(hello, n, phase, method.seed, method.drain_s)
 
-        preflight = self._make_preflight(self._config, self._api_key, secrets.token_hex(8), http, send)
+        preflight = self._make_preflight(self._config, self._access, secrets.token_hex(8), http, send)
         async for check in preflight.checks():
             self._emit(CheckDone(t=self._clock(), check=check))
         self._emit(ServerKnown(t=self._clock(), info=preflight.info))
@@ -194,7 +202,7 @@ class Session:
 
     async def _climb(self, server: ServerInfo, idle_s: float) -> Answer:
         """Run what the search asks for until it has its answer."""
-        readings = Readings(self._source(server), self._emit, self._clock, self._conducting.sampled)
+        readings = Readings(self._source(server), self._emit, self._clock, self._sampled, self._config.safety)
         self._spawn(readings.pump())
         await readings.fresh(self._clock())
         self._between = self._prepared_between(readings)
@@ -209,6 +217,7 @@ class Session:
             emit=self._emit,
             sync=self._log.sync,
             clock=self._clock,
+            others=self._others,
         )
         began = self._clock()
         self._emit(Note(t=began, text=self._search.expected_text()))
@@ -228,15 +237,19 @@ class Session:
                     passed = [repeat.e2e_s.mean for repeat in result.repeats if repeat.verdict in ("pass", "unjudged")]
                     self._search.observe_step(result, passed[-1] if passed else None)
 
+    def _sampled(self, sample: ServerSample) -> None:
+        self._conducting.sampled(sample)
+        self._others.sampled(sample)
+
     def _source(self, server: ServerInfo) -> Source | None:
         """What reads the server's metrics, on a connection of its own; None when it has none."""
         if server.metrics_url is None:
             return None
-        return self._make_scraper(server.metrics_url, self._client(), Credential(self._config.target.url, self._api_key))
+        return self._make_scraper(server.metrics_url, self._client(), Credential(self._config.target.url, self._access))
 
     def _prepared_between(self, readings: Readings) -> Between:
         http, url = self._client(), self._config.target.url
-        caller = Caller(http, Credential(url, self._api_key))
+        caller = Caller(http, Credential(url, self._access))
 
         async def reset() -> CacheReset:
             return await reset_prefix_cache(caller, url)
@@ -267,6 +280,7 @@ class Session:
             )
         )
         task: asyncio.Task[T] | None = None
+        began = self._clock()
         try:
             if self._stopping:
                 raise _Stopped
@@ -274,6 +288,7 @@ class Session:
             self._generator = await self._start_load()
             self._conductor = Conductor(self._generator, self._emit, self._clock, lambda: self._healthy(http))
             self._spawn(self._conductor.pump())
+            self._spawn(watch(self._config.safety, lambda: self._conducting.in_flight, self._clock, began))
             task = asyncio.create_task(body(http))
             either: set[asyncio.Future[Any]] = {task, self._broken}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -285,10 +300,11 @@ class Session:
             await self._shut_down(task)
 
     async def _quit(self, task: asyncio.Task[T]) -> None:
-        """End `task`; if the run was stopped, with the child's word that nothing is in flight any more."""
+        """End `task`; if the run was stopped or has reached a limit, with the child's word that nothing is in flight any more."""
         task.cancel()
         await asyncio.wait({task})
-        if self._broken is not None and isinstance(self._broken.exception(), _Stopped) and self._conductor is not None:
+        why = self._broken.exception() if self._broken is not None else None
+        if isinstance(why, (_Stopped, SafetyStop)) and self._conductor is not None:
             await self._conductor.cut()
 
     async def _shut_down(self, task: "asyncio.Task[T] | None") -> None:
@@ -326,6 +342,13 @@ class Session:
         held = self._steps.held() if self._steps is not None else None
         return self._so_far("interrupted", STOPPED) if held is None else self._so_far("held", held)
 
+    def _ended_by(self, stop: SafetyStop) -> Answer:
+        """A limit of the run ends a held rate as the user does; of a search there is no answer, only what was finished."""
+        held = self._steps.held() if self._steps is not None else None
+        if held is not None:
+            return self._so_far("held", f"{held}; {stop}")
+        return self._so_far("void", f"No answer, {stop}; finished steps are kept.")
+
     def _so_far(self, outcome: Outcome, message: str) -> Answer:
         return msgspec.structs.replace(self._search.answer_so_far(outcome, message), required_met=self._search.require_met)
 
@@ -356,7 +379,8 @@ class Session:
         """The status of GET /health; None without an answer. A body, which may never end, is not waited for."""
         url = f"{self._config.target.url.rstrip('/')}/health"
         try:
-            async with asyncio.timeout(_HEALTH_S), http.stream("GET", url, timeout=None) as reply:
+            headers = {"Accept-Encoding": "identity", **self._access.request_headers}
+            async with asyncio.timeout(_HEALTH_S), http.stream("GET", url, headers=headers, timeout=None) as reply:
                 return reply.status_code
         except (TimeoutError, httpx.HTTPError):
             return None

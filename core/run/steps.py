@@ -8,6 +8,7 @@ import msgspec
 
 from core.config import ProbeConfig
 from core.judge import modes
+from core.judge.backlog import runaway, segment_at
 from core.judge.bracket import rate_text
 from core.judge.rechecks import spread_note
 from core.judge.search import Hold, Ramp, Step
@@ -20,6 +21,7 @@ from core.results import JudgeRules, RepeatResult, StepResult, StepVerdict
 from core.run.between import Between
 from core.run.conductor import Conductor, OrderRun
 from core.run.events import Event, Note, RepeatJudged, StepJudged, StepStarted
+from core.run.guard import Others, SafetyStop
 from core.run.hold import HeldOrder, HeldRate
 from core.run.readings import Readings
 from core.run.state import State
@@ -49,7 +51,9 @@ class Steps:
         emit: Callable[[Event], None],
         sync: Callable[[], None],
         clock: Callable[[], float],
+        others: Others | None = None,
     ) -> None:
+        self._others = others or Others(config.safety)
         self._config = config
         self._server = server
         self._idle_e2e_s = idle_e2e_s
@@ -63,7 +67,7 @@ class Steps:
         self._count = 0
         self._open: StepStarted | None = None
         self._strict = config.method.mode == "acceptance"
-        self._rules = JudgeRules(slo=config.slo)
+        self._rules = self._rules_for()
         self._results: list[RepeatResult] = []
         self._held_rate: HeldRate | None = None
         self._held_order: HeldOrder | None = None
@@ -71,7 +75,7 @@ class Steps:
 
     async def step(self, action: Step, left_s: float | None) -> StepResult:
         """Judge one rate. Raises NoAnswer when a repeat is void twice or the server is lost."""
-        rules = JudgeRules(slo=self._config.slo, curtail_pass=action.curtail_pass, strict=self._strict)
+        rules = self._rules_for(curtail_pass=action.curtail_pass, strict=self._strict)
         started = self._start(action.phase, action.rate_rps, action.repeats, left_s, rules)
         segments = action.segments
         for index in range(action.repeats):
@@ -85,7 +89,7 @@ class Steps:
 
     async def ramp(self, action: Ramp, left_s: float | None) -> tuple[float | None, float | None]:
         """Run the ramp: the rate of the last segment that held and of the one that failed, None where there is none."""
-        rules = JudgeRules(slo=self._config.slo)
+        rules = self._rules_for()
         started = self._start("ramp", action.segments[0].rate_rps, 1, left_s, rules)
         _, run = await self._repeat(started, 0, action.segments)
         reason = run.decision.reason if run.decision else ""
@@ -99,7 +103,7 @@ class Steps:
         bounds = self._account(run).bounds((run.decided_at or self._clock()) - REPORT_DELAY_S, failed)
         if bounds.bad > allowed_misses(bounds.planned, self._config.slo.target):
             reason = out_of_reach(bounds, self._config.slo.target)  # with what came in since the decision
-        self._close(failed_rps, "fail", reason, bounds.end)
+        self._close(failed_rps, "fail", reason, bounds.end if bounds.bad else None)
         return passed_rps, failed_rps
 
     async def hold(self, action: Hold) -> NoReturn:
@@ -110,7 +114,7 @@ class Steps:
         segments, e2e_s = action.segments, self._idle_e2e_s
         self._held_rate = rate = HeldRate(segments[-1].rate_rps, self._config.safety.max_rps, self._conductor.wind_down)
         while True:
-            rules = JudgeRules(slo=self._config.slo, curtail_pass=False, strict=self._strict)
+            rules = self._rules_for(curtail_pass=False, strict=self._strict)
             started = self._start("hold", rate.now_rps, 0, None, rules)
             while rate.next_rps == rate.now_rps:
                 await self._hold_order(started, segments)
@@ -164,6 +168,10 @@ class Steps:
             self._judge(started, run)
         self._close(started.rate_rps, "unjudged", reason)
 
+    def _rules_for(self, *, curtail_pass: bool = True, strict: bool = False) -> JudgeRules:
+        with_others = self._config.safety.with_others
+        return JudgeRules(slo=self._config.slo, curtail_pass=curtail_pass, strict=strict, with_others=with_others)
+
     def _start(self, phase: Phase, rate_rps: float, repeats: int, left_s: float | None, rules: JudgeRules) -> StepStarted:
         self._count += 1
         self._results, self._rules = [], rules
@@ -207,9 +215,24 @@ class Steps:
             tally = self._state.tally
             if tally is None:
                 return None
-            return decide_ramp(tally, now, rules, drain_s) if started.phase == "ramp" else decide_step(tally, now, rules, drain_s)
+            if (backed_off := self._backed_off(tally, now)) is not None:
+                return backed_off
+            if started.phase == "ramp":
+                return decide_ramp(tally, now, rules, drain_s) or runaway(tally, now, self._idle_e2e_s)
+            return decide_step(tally, now, rules, drain_s)
 
+        self._others.begin()
         return await self._conductor.run(order, decide, self._idle_e2e_s)
+
+    def _backed_off(self, tally: Tally, now: float) -> Decision | None:
+        """The rate fails, and its load ends, as soon as others suffer from it: it does not fit on top of them."""
+        why = self._others.suffer(sum(tally.errors.values()))
+        if why is None:
+            return None
+        at = segment_at(tally, now)
+        text = f"backed off from {rate_text(tally.layout.segments[at].rate_rps)} for the sake of others: {why}"
+        self._emit(Note(t=now, level="warn", text=text))
+        return Decision(kind="fail", reason=text, segment=at if tally.order.phase == "ramp" else None)
 
     def _order(self, started: StepStarted, index: int, segments: tuple[Segment, ...]) -> RepeatOrder:
         """The order to be run at once; the readings kept begin just before it."""
@@ -235,12 +258,15 @@ class Steps:
             run, tally = self._conductor.current, self._state.tally
             if run is None or tally is None:
                 return None
+            if (why := self._others.suffer(sum(tally.errors.values()))) is not None:
+                raise SafetyStop(f"backed off for the sake of others: {why}")
             while (result := held.judge(run, tally, now)) is not None:
                 self._keep(started, result)
                 self._sync()
             drained = run.wound_down_at is not None and now > run.wound_down_at + drain_s
             return Decision(kind="complete", reason="every segment is judged") if held.over or drained else None
 
+        self._others.begin()
         run = await self._conductor.run(order, decide, self._idle_e2e_s, held.hear)
         for result in held.cut(run, self._clock()):
             self._keep(started, result)

@@ -35,6 +35,19 @@ def request_check(record: RequestRecord) -> Check:
     return check_of("request", "pass", f"A streamed request of {size} was answered: {took}.")
 
 
+def refuses_salt(record: RequestRecord) -> bool:
+    """Whether the server refused a field that it does not know (vLLM up to 0.6.4, and gateways that check requests)."""
+    return record.ending == "http" and record.status in (400, 422) and "cache_salt" in (record.error or "")
+
+
+def unsalted(check: Check) -> Check:
+    """The same check for a server that takes no salt: prompts are kept apart by their first tokens alone."""
+    if check.status == "refuse":
+        return check
+    message = f"{check.message} It takes no cache_salt, so that only their first tokens keep prompts apart."
+    return check_of(check.check, "warn", message)
+
+
 def usage_check(record: RequestRecord) -> Check:
     """Whether the stream says how many tokens each event brings; without that they are counted one per event."""
     events = record.gaps.n + 1 if record.output_tokens else 0

@@ -4,9 +4,12 @@ import re
 import resource
 from collections.abc import Mapping, Sequence
 
+import httpx
 import msgspec
 
-from core.config import Api, Workload
+from core.access import Access
+from core.config import Api, Target, Workload
+from core.net import is_loopback, proxy_for, unused_proxies
 from core.records import Check, CheckStatus, ServerSample
 from core.server.exposition import kv_capacity_tokens
 from core.server.mapping import has_feature
@@ -39,6 +42,33 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 def check_of(name: str, status: CheckStatus, message: str) -> Check:
     """A Check from its three parts: stable short name, how it stands, one sentence."""
     return Check(check=name, status=status, message=message)
+
+
+def connection_check(target: Target, access: Access, environ: Mapping[str, str]) -> Check | None:
+    """What is unusual about the way to the server; None where nothing is. Addresses of proxies stand here without a password."""
+    host, says = httpx.URL(target.url).host, []
+    if target.insecure and target.url.lower().startswith("https:"):
+        says.append("Its certificate is not checked (--insecure): whoever answers gets the requests, and the key.")
+    unused = {} if access.proxy is not None or is_loopback(host) else unused_proxies(environ)
+    if proxy_for(access, target.url):
+        says.append(f"Everything goes through the proxy {access.public_proxy}, whose delay is measured with the server's.")
+    elif access.proxy is not None:
+        says.append(f"The proxy {access.public_proxy} is not used: the server is on this machine.")
+    if unused:
+        named = " and ".join(f"{name} ({address})" for name, address in unused.items())
+        says.append(f"Not used: {named}; --proxy env:{next(iter(unused))} goes through it.")
+    if not says:
+        return None
+    return check_of("connection", "warn" if target.insecure or proxy_for(access, target.url) else "pass", " ".join(says))
+
+
+def place_check(url: str, near: bool | None) -> Check | None:
+    """Whether a server may be loaded without a word: one on this machine or in a private network. None: it may."""
+    if near:
+        return None
+    where = "is not known from here" if near is None else "is neither on this machine nor in a private network"
+    message = f"{url} {where}: load only what you may load. --yes says that you may; nothing but a look at it was sent."
+    return check_of("place", "refuse", message)
 
 
 def version_check(version: str | None, simulated: bool, api: Api) -> Check:
@@ -153,14 +183,23 @@ def layout_check(fingerprint: str | None, engines: int | None, version: str | No
     return check_of("layout", "pass", f"{shown}."), layout
 
 
-def traffic_check(sample: ServerSample | None) -> Check:
-    """What the server was doing for others before our first request."""
+def others_now(sample: ServerSample | None) -> float:
+    """How many requests the server has before our first one, as far as it tells."""
+    return 0.0 if sample is None else (sample.running or 0.0) + (sample.waiting or 0.0)
+
+
+def traffic_check(sample: ServerSample | None, with_others: bool) -> Check:
+    """What the server was doing for others before our first request, and whether that was agreed to."""
     if sample is None or sample.running is None:
         return check_of("traffic", "warn", "Whether others use the server is not known: it does not tell how many requests it has.")
-    others = sample.running + (sample.waiting or 0)
+    others = others_now(sample)
     if others > 0:
-        message = f"{others:g} requests of others are there now ({sample.running:g} running, {sample.waiting or 0:g} waiting)."
-        return check_of("traffic", "warn", message)
+        parts = f"{sample.running:g} running, {sample.waiting or 0:g} waiting"
+        now = f"The server serves others: {others:g} requests are there now ({parts})"
+        if with_others:
+            return check_of("traffic", "warn", f"{now}. The answer is what fits on top of them.")
+        message = f"{now}. Load would slow theirs, and theirs would spoil the answer: wait until it is idle, or give --with-others."
+        return check_of("traffic", "refuse", message)
     return check_of("traffic", "pass", "No requests of others: 0 running, 0 waiting.")
 
 

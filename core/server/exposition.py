@@ -25,6 +25,9 @@ _SUFFIXES: dict[Kind, tuple[str, ...]] = {
 }
 _MAX_CAUSE = 200
 _MAX_DIGITS = 18
+MAX_KEPT = 2 * 1024 * 1024
+"""Characters in the lines that are read of one exposition. 600 engines have 1.6 million; a million rows would take the parser half
+a minute."""
 _NO_METRICS = (
     "there are no vLLM metrics in the answer (a server started with --disable-log-stats exposes none, and other servers have none)."
 )
@@ -62,13 +65,18 @@ def parse(text: str, content_type: str, t: float, took_s: float) -> ServerSample
 
 
 def cache_config(text: str, content_type: str) -> dict[str, str]:
-    """The labels of `vllm:cache_config_info` that have a value, merged over engines; empty when it is not exposed.
+    """The labels of `vllm:cache_config_info` that have a value, merged over engines; empty when it is not exposed, or no reader
+    could read it.
 
     `num_gpu_blocks` repeats the sum over engines on every row, so the largest counts; of differing
     `kv_cache_size_tokens` (one engine's own) the smallest, which no engine falls short of.
     """
     merged: dict[str, str] = {}
-    for labels, _ in _rows(text, content_type, _CACHE_SAMPLES).get(CACHE_CONFIG, []):
+    try:
+        rows = _rows(text, content_type, _CACHE_SAMPLES).get(CACHE_CONFIG, [])
+    except ScrapeError:
+        return {}
+    for labels, _ in rows:
         for name, value in labels.items():
             if name == "engine" or value in NULL_LABELS:
                 continue
@@ -111,6 +119,8 @@ def _whole(labels: Mapping[str, str], name: str) -> int | None:
 def _rows(text: str, content_type: str, wanted: frozenset[str]) -> Rows:
     """The rows of the wanted samples. Raises ScrapeError for text that cannot be read."""
     kept = _keep(text, wanted)
+    if len(kept) > MAX_KEPT:
+        raise ScrapeError(f"there are more than {MAX_KEPT >> 20} MiB of vLLM's values in it, which are not read.")
     rows: Rows = {}
     try:
         for family in _families(kept, "openmetrics" in content_type):

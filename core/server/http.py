@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import re
 import socket
 import ssl
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 import httpx
 import msgspec
 
-from core.errors import UserError
+from core.access import Access
 
 CONNECT_TIMEOUT_S = 2.0
 READ_TIMEOUT_S = 8.0
@@ -27,8 +26,6 @@ UNREADABLE = (msgspec.DecodeError, RecursionError)
 """What decoding a server's JSON can raise; RecursionError when it is nested too deep."""
 
 _MOVED = (301, 302, 303, 307, 308)
-_SCRUBBED_FROM = 4
-"""Keys shorter than this are no secrets, and blanking them out would garble every sentence."""
 
 
 class HttpError(Exception):
@@ -71,7 +68,7 @@ class Caller:
         return reply
 
     async def _once(self, method: str, url: str, accept: str, content: bytes | None) -> "Reply":
-        headers = {"Accept": accept, **self._credential.headers(url)}
+        headers = {"Accept": accept, "Accept-Encoding": "identity", **self._credential.headers(url)}
         if content is not None:
             headers["Content-Type"] = "application/json"
         timeout = httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
@@ -87,41 +84,24 @@ class Caller:
                 status=response.status_code,
                 content_type=response.headers.get("content-type", ""),
                 location=response.headers.get("location") if response.status_code in _MOVED else None,
-                body=self._credential.scrub_body(bytes(body)),
+                body=self._credential.access.scrub_body(bytes(body)),
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """An API key and the one origin that may see it; never in a repr, scrubbed from every sentence."""
+    """What opens a server and the one origin that may see it; never in a repr, scrubbed from every sentence."""
 
     url: str
-    key: str | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.key is not None and not re.fullmatch(r"[!-~]+", self.key):
-            raise UserError(
-                "The API key is empty or holds a blank, a line break or another character that no header carries; "
-                "check where it is read from."
-            )
+    access: Access = field(default_factory=Access)
 
     def headers(self, url: str) -> dict[str, str]:
-        """The Authorization header for addresses of the key's own origin, nothing for others."""
-        if self.key is None or origin_of(url) != origin_of(self.url):
-            return {}
-        return {"Authorization": f"Bearer {self.key}"}
+        """The key and the headers of a gateway for addresses of their own origin, nothing for others."""
+        return self.access.request_headers if origin_of(url) == origin_of(self.url) else {}
 
     def scrub(self, text: str) -> str:
-        """The text fit for a screen or a file: without the key (servers echo it) and without control characters."""
-        if self.key is not None and len(self.key) >= _SCRUBBED_FROM:
-            text = text.replace(self.key, "***")
-        return "".join(char if char.isprintable() else " " for char in text)
-
-    def scrub_body(self, body: bytes) -> bytes:
-        """A body without the key. It is blanked out here, before anything can cut a piece off and leave half of it."""
-        if self.key is None or len(self.key) < _SCRUBBED_FROM:
-            return body
-        return body.replace(self.key.encode(), b"***")
+        """The text fit for a screen or a file: without secrets (servers echo them) and without control characters."""
+        return "".join(char if char.isprintable() else " " for char in self.access.scrub(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,18 +154,29 @@ def explain(error: Exception) -> str:
     for cause in _causes(error):
         match cause:
             case ssl.SSLCertVerificationError():
-                return f"has a certificate that is not trusted: {cause.verify_message}"
+                return (
+                    f"has a certificate that is not trusted: {cause.verify_message} (--ca-file names the authority that signed "
+                    "it, --insecure goes on without a check)"
+                )
+            case ssl.SSLError() if "_CERTIFICATE" in (cause.reason or ""):  # its alert: required, unknown, expired
+                return f"does not let this client in by its certificate ({cause.reason}); give one with --client-cert"
+            case ssl.SSLWantReadError():
+                return "breaks the connection after the TLS handshake, as one that wants a client certificate does (--client-cert)"
             case ssl.SSLError():
                 return f"does not complete the TLS handshake ({cause.reason or 'no reason given'}); is it plain HTTP?"
             case socket.gaierror():
                 return "cannot be reached: its name is not known (DNS)"
             case ConnectionRefusedError():
                 return "cannot be reached: nothing listens there (connection refused)"
+            case ConnectionResetError() | BrokenPipeError():
+                return "broke the connection before its answer was whole (connection reset)"
             case _:
                 pass
+    if isinstance(error, httpx.ProxyError):
+        return f"cannot be reached through the proxy: {error}"
     if isinstance(error, httpx.RemoteProtocolError):
         return "does not speak HTTP, or closed the connection before its answer"
-    return f"cannot be reached: {error or type(error).__name__}"
+    return f"cannot be reached: {str(error) or type(error).__name__}"
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

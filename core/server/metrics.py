@@ -17,6 +17,14 @@ __all__ = ["SCRAPE_INTERVAL_S", "Exposition", "ScrapeError", "Scraper", "parse",
 SCRAPE_INTERVAL_S = 0.5
 """Twice a second: /metrics is served by the event loop that serves the API, so more would be load of its own."""
 
+READING_SHARE = 0.2
+"""A reading that takes long (hundreds of series, a busy API process) is paid for by the event loop that serves the API, so
+readings take no more than this share of the time."""
+SLOWEST_INTERVAL_S = 15.0
+
+LARGE = 256 * 1024
+"""Characters of an exposition that takes longer to read (20 ms) than the screen, the judge and a stop may be kept waiting."""
+
 _ACCEPT = "text/plain;version=0.0.4,*/*;q=0.1"
 
 
@@ -42,6 +50,11 @@ async def read_exposition(caller: Caller, url: str, clock: Callable[[], float] =
     if reply.status != 200:
         raise HttpError(reply.refusal())
     return Exposition(text=reply.text, content_type=reply.content_type, t=arrived, took_s=arrived - began)
+
+
+def pace_s(took_s: float, interval_s: float = SCRAPE_INTERVAL_S) -> float:
+    """From one reading to the next, when the last one took so long."""
+    return max(interval_s, min(took_s / READING_SHARE, SLOWEST_INTERVAL_S))
 
 
 class Scraper:
@@ -72,19 +85,23 @@ class Scraper:
         """One reading now, after the one in flight. Raises ScrapeError."""
         async with self._one:
             try:
-                return (await read_exposition(self._caller, self.url, self._clock)).sample()
+                exposition = await read_exposition(self._caller, self.url, self._clock)
+                large = len(exposition.text) > LARGE
+                return await asyncio.to_thread(exposition.sample) if large else exposition.sample()
             except HttpError as error:
                 raise ScrapeError(self._sentence(f" {error}.")) from error
             except ScrapeError as error:
                 raise ScrapeError(self._sentence(f": {error}")) from error
 
     async def readings(self, interval_s: float = SCRAPE_INTERVAL_S) -> AsyncIterator[ServerSample | ScrapeError]:
-        """Readings for ever, due at whole intervals from the first; those that a slow one overran are left out.
+        """Readings for ever, due at whole intervals from the first; those that a slow one overran are left out, and more of
+        them where one takes long (`pace_s`).
 
         A failed one is yielded as its ScrapeError, unless the one before failed with the same words.
         """
         due, said = self._clock(), ""
         while True:
+            began = self._clock()
             try:
                 sample = await self.once()
             except ScrapeError as error:
@@ -94,6 +111,8 @@ class Scraper:
             else:
                 said = ""
                 yield sample
+            if (slower_s := pace_s(self._clock() - began, interval_s)) > interval_s:
+                due = max(due, began + slower_s - interval_s)
             due += interval_s * max(1, math.ceil((self._clock() - due) / interval_s))
             await self._sleep(max(0.0, due - self._clock()))
 

@@ -1,24 +1,29 @@
 """What must be true before load starts: one list of checks, each pass, warn or refuse with one sentence."""
 
+import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import httpx
 import msgspec
 
+from core.access import Access
 from core.config import Lengths, ProbeConfig, Workload
+from core.net import is_near
 from core.records import Check, Hello, Phase, PromptAlphabet, RequestRecord, ServerInfo, ServerSample
 from core.server import answers, checks
 from core.server.alphabet import CALIBRATION_WORDS, LETTERS, Tokenizer, calibrated, chat_alphabet, completion_alphabets
 from core.server.checks import ModelCard, check_of
 from core.server.exposition import cache_config
 from core.server.http import UNREADABLE, Caller, Credential, HttpError, Reply, public, seconds
+from core.server.mapping import has_feature
 from core.server.metrics import Exposition, ScrapeError, read_exposition
 
 SendSingles = Callable[[Hello, int, Phase], Awaitable[list[RequestRecord]]]
 """Sends that many requests one after another through the generator, exactly as the load will, and returns how they ended.
 Phase "preflight" while something is being found out, "single" for the one unjudged and the three judged requests."""
 
-_NOTHING_LEFT = ("reachable", "model", "context", "request", "prompt length")
+_NOTHING_LEFT = ("reachable", "place", "model", "context", "traffic", "request", "prompt length")
 """Checks whose refusal makes the rest pointless: nothing could be sent, or not what was asked."""
 
 _CONFIG_LABELS = (
@@ -37,6 +42,8 @@ _CONFIG_LABELS = (
 
 _CALIBRATION_OUTPUT = 4
 _MAX_VERSION = 80
+AGAIN_S = 1.0
+"""What a run before this one had cut off is gone from a server by then; others' requests mostly are not."""
 
 
 class _Models(msgspec.Struct):
@@ -50,27 +57,30 @@ class Preflight:
     hello: Hello | None
     singles: list[RequestRecord]
 
-    def __init__(self, config: ProbeConfig, api_key: str | None, nonce: str, http: httpx.AsyncClient, send: SendSingles) -> None:
-        """Raises UserError for a key that no header can carry."""
+    def __init__(self, config: ProbeConfig, access: Access, nonce: str, http: httpx.AsyncClient, send: SendSingles) -> None:
         self._config = config
-        self._api_key = api_key
+        self._access = access
+        self._salted = True
         self._nonce = nonce
         self._send = send
         self._base = config.target.url.rstrip("/")
-        self._credential = Credential(self._base, api_key)
+        self._credential = Credential(self._base, access)
         self._caller = Caller(http, self._credential)
         self._before: ServerSample | None = None
         self._labels: dict[str, str] = {}
         self._records: list[RequestRecord] = []
         self._unjudged: RequestRecord | None = None
+        self._given_up: RequestRecord | None = None
         self.info = ServerInfo(url=public(self._base))
         self.hello = None
         self.singles = []
 
     async def checks(self) -> AsyncIterator[Check]:
         """The checks, each as soon as it is known; stops after the first refusal that makes the rest pointless."""
-        stages: tuple[Callable[[], Awaitable[Check]], ...] = (
+        stages: tuple[Callable[[], Awaitable[Check | None]], ...] = (
             self._reachable,
+            self._connection,
+            self._place,
             self._version,
             self._model,
             self._context,
@@ -88,6 +98,8 @@ class Preflight:
         )
         for stage in stages:
             check = await stage()
+            if check is None:
+                continue
             yield msgspec.structs.replace(check, message=self._credential.scrub(check.message))
             if check.status == "refuse" and check.check in _NOTHING_LEFT:
                 return
@@ -107,6 +119,15 @@ class Preflight:
                 break
         return check_of("reachable", "refuse", f"{seen}; the server is not up, or the address is not that of its API.")
 
+    async def _connection(self) -> Check | None:
+        return checks.connection_check(self._config.target, self._access, os.environ)
+
+    async def _place(self) -> Check | None:
+        """Load reaches others on the way to a server that is far, so it is not sent there by a slip of the keyboard."""
+        if self._config.safety.public_ok:
+            return None
+        return checks.place_check(self.info.url, await is_near(httpx.URL(self._base).host))
+
     async def _version(self) -> Check:
         version, simulated = None, False
         try:
@@ -118,13 +139,15 @@ class Preflight:
             pass  # said by the check: the version is not known
         known = self._credential.scrub(version[:_MAX_VERSION]) if isinstance(version, str) else None
         self._learn(version=known, simulated=simulated)
+        self._salted = has_feature("unknown_fields_rejected", known) is not True
         return checks.version_check(known, simulated, self._config.target.api)
 
     async def _model(self) -> Check:
         try:
             reply = await self._get("/v1/models")
             if not reply.ok:
-                key = "set KNEESCOPE_API_KEY" if self._api_key is None else "the API key that was given is not accepted"
+                missing = self._access.api_key is None
+                key = "give --api-key-file or KNEESCOPE_API_KEY" if missing else "the API key that was given is not accepted"
                 hint = f"; {key}" if reply.status in (401, 403) else ""
                 return check_of("model", "refuse", f"The list of models (GET /v1/models) {reply.refusal()}{hint}.")
             cards = msgspec.json.decode(reply.body, type=_Models).data
@@ -171,22 +194,29 @@ class Preflight:
         return check
 
     async def _traffic(self) -> Check:
-        return checks.traffic_check(self._before)
+        """A server at work is looked at twice: what somebody just cut off ends within moments."""
+        with_others = self._config.safety.with_others
+        if checks.others_now(self._before) and not with_others:
+            await asyncio.sleep(AGAIN_S)
+            self._before = await self._sample_again() or self._before
+        return checks.traffic_check(self._before, with_others)
 
     async def _request(self) -> Check:
         """One streamed request as the load will send them, with each alphabet in turn until one is understood."""
         check = check_of("request", "refuse", "No request was sent.")
         for alphabet in await self._alphabets():
+            if self._given_up is not None:  # a server that is silent is waited for once
+                return answers.request_check(self._given_up)
             hello = self._hello_with(alphabet, self._config.workload)
             record = await self._one(hello)
             if record is None:
                 break
             check = answers.request_check(record)
             if record.ending == "ok":
-                self.hello = hello
+                self.hello = msgspec.structs.replace(hello, salted=self._salted)
                 self._learn(fingerprint=record.fingerprint)
                 break
-        return check
+        return check if self._salted else answers.unsalted(check)
 
     async def _layout(self) -> Check:
         engines = self.info.engines if self._before is not None else None
@@ -205,6 +235,7 @@ class Preflight:
         assert self.hello is not None  # _request refused otherwise
         sent = await self._send(self.hello, answers.SINGLES, "single")
         self._records += [record for record in sent if record.ending == "ok"]
+        self._given_up = next((record for record in sent if record.ending == "aborted"), None)
         self._unjudged, self.singles = (sent[0] if sent else None), sent[1:]
         after = await self._sample_again()
         return answers.isolation_check(self._records, self._before, after, self._labels, self.info.version)
@@ -213,6 +244,8 @@ class Preflight:
         return answers.output_length_check(self.singles)
 
     async def _slo(self) -> Check:
+        if self._given_up is not None:
+            return msgspec.structs.replace(answers.request_check(self._given_up), check="slo")
         if self._unjudged is None or len(self.singles) < answers.SINGLES - 1:
             return check_of("slo", "refuse", f"Only {len(self.singles)} of {answers.SINGLES - 1} single requests were sent.")
         return answers.slo_check(self._unjudged, self.singles, self._config.slo)
@@ -230,9 +263,12 @@ class Preflight:
         found = []
         for words in CALIBRATION_WORDS:
             lengths = {"input_tokens": Lengths(median=words), "output_tokens": Lengths(median=_CALIBRATION_OUTPUT)}
-            found.append(await self._one(self._hello_with(letters, msgspec.structs.replace(self._config.workload, **lengths))))
-        small, large = found
-        return (calibrated(small, large) if small and large else None) or letters
+            record = await self._one(self._hello_with(letters, msgspec.structs.replace(self._config.workload, **lengths)))
+            if record is None or record.ending != "ok":
+                self._given_up = record if record is not None and record.ending == "aborted" else None
+                return letters  # the request check says what is wrong
+            found.append(record)
+        return calibrated(*found) or letters
 
     def _hello_with(self, alphabet: PromptAlphabet, workload: Workload) -> Hello:
         return Hello(
@@ -241,12 +277,17 @@ class Preflight:
             workload=workload,
             alphabet=alphabet,
             nonce=self._nonce,
-            api_key=self._api_key,
+            access=self._access,
+            salted=self._salted,
         )
 
     async def _one(self, hello: Hello) -> RequestRecord | None:
-        """One request of phase "preflight"; None when the generator sent nothing."""
+        """One request of phase "preflight", and without a salt once more when the server refuses that; None when the
+        generator sent nothing."""
         sent = await self._send(hello, 1, "preflight")
+        if self._salted and sent and answers.refuses_salt(sent[0]):
+            self._salted = False
+            sent = await self._send(msgspec.structs.replace(hello, salted=False), 1, "preflight")
         self._records += [record for record in sent if record.ending == "ok"]
         return sent[0] if sent else None
 

@@ -296,3 +296,9 @@ def test_mode_and_seed_are_told() -> None:
 
     assert (data["mode"], data["seed"]) == ("quick", 99)
     assert "quick mode, seed 99" in report.to_text(view(config=config), None)
+
+
+def test_a_fleet_says_what_it_takes_for_granted() -> None:
+    text = " ".join(report.to_text(VIEW, None).split())
+    assert "takes for granted that the balancer spreads requests evenly" in text
+    assert "takes for granted" not in report.to_text(view(config=None), None)

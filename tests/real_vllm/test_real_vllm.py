@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
+from core.access import Access
 from core.config import Lengths, ProbeConfig, Slo, Target, Workload
 from core.judge.slo import tpot_s, ttft_s
 from core.load.arrivals import draw
@@ -136,7 +137,7 @@ class _Loader:
         try:
             async with httpx.AsyncClient(trust_env=False) as http:
                 loader = cls(url, workload, generator, http)
-                preflight = Preflight(config, None, secrets.token_hex(8), http, loader.singles)
+                preflight = Preflight(config, Access(), secrets.token_hex(8), http, loader.singles)
                 checks = [check async for check in preflight.checks()]
                 assert [check for check in checks if check.status == "refuse"] == []
                 assert preflight.hello is not None

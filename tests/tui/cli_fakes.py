@@ -12,6 +12,7 @@ import time
 from typing import ClassVar, cast
 
 from core import report
+from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
 from core.records import Check, RequestRecord
@@ -58,12 +59,12 @@ class FakeSession:
         config: ProbeConfig,
         log: RunLog,
         *,
-        api_key: str | None = None,
+        access: Access = Access(),  # noqa: B008 (frozen)
         between: str | None = None,
         command: str = "",
         truth_rps: float | None = None,
     ) -> None:
-        self.config, self.log, self.api_key, self.command, self.truth_rps = config, log, api_key, command, truth_rps
+        self.config, self.log, self.access, self.command, self.truth_rps = config, log, access, command, truth_rps
         self.between, self.between_output = between, self.prints
         self.factors: list[float] = []
         self.state = State()

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from textual.pilot import Pilot
 
+from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
 from core.records import Check, RequestRecord
@@ -71,15 +72,15 @@ class Server:
         self.checkers: list[FakeChecker] = []
         self.open = 0
 
-    async def list_models(self, url: str, api_key: str | None) -> tuple[str, ...]:
-        self.lists.append((url, api_key))
+    async def list_models(self, url: str, access: Access, insecure: bool) -> tuple[str, ...]:
+        self.lists.append((url, access.api_key))
         if self.problem is not None:
             raise UserError(self.problem)
         return self.models
 
     @contextmanager
-    def checking(self, config: ProbeConfig, api_key: str | None) -> Iterator[FakeChecker]:
-        self.checkers.append(FakeChecker(config, api_key))
+    def checking(self, config: ProbeConfig, access: Access) -> Iterator[FakeChecker]:
+        self.checkers.append(FakeChecker(config, access.api_key))
         self.open += 1
         try:
             yield self.checkers[-1]

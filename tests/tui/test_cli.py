@@ -162,7 +162,7 @@ def test_escape_codes_in_an_error_do_not_reach_the_terminal(monkeypatch: pytest.
 def test_key_goes_to_the_session_and_into_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KNEESCOPE_API_KEY", "sk-TESTSECRET")
     result = kneescope("probe", URL)
-    assert FakeSession.made[0].api_key == "sk-TESTSECRET"
+    assert FakeSession.made[0].access.api_key == "sk-TESTSECRET"
     assert "sk-TESTSECRET" not in result.output + "".join(path.read_text() for path in state_files(tmp_path))
 
 

@@ -56,7 +56,8 @@ def test_every_option_arrives(jobs: list[live.Job], tmp_path: Path) -> None:
     assert (code, err) == (0, "")
     job = jobs[0]
     target = job.config.target
-    assert (target.url, target.model, target.api, target.metrics_url, job.api_key) == (URL, "m", "chat", "http://h:9/m", "sk-1")
+    assert (target.url, target.model, target.api, target.metrics_url) == (URL, "m", "chat", "http://h:9/m")
+    assert job.access.api_key == "sk-1"
     assert job.config.slo == Slo(ttft_s=0.5, tpot_s=0.03, e2e_s=10, target=0.99, max_error_rate=0.005, default=False)
     assert job.config.workload.input_tokens == Lengths(median=64)
     assert job.config.workload.output_tokens == Lengths(median=180, sigma=0.7, maximum=1024)
@@ -162,7 +163,6 @@ def test_nonsense_is_refused_by_name(jobs: list[live.Job], option: str, value: s
         (["--tpot", "50ms", "--output-tokens", "1"], "The only limit is TPOT"),
         (["--start-rps", "5", "--max-rps", "2"], "--start-rps 5 is above --max-rps 2"),
         (["--out", "a", "--json", "a"], "same file"),
-        (["--yes"], "--yes"),
         (["--careful", "--mode", "standard"], "--careful belongs to quick mode"),
         (["--rates", "2,4", "--hold", "3"], "give one of them"),
         (["--hold", "3", "--require-rps", "3"], "give one of them"),
@@ -274,7 +274,7 @@ def test_key_of_the_environment_and_file_before_it(jobs: list[live.Job], monkeyp
     assert probe()[0] == 0
     (tmp_path / "key").write_text("  sk-file\r\n")
     assert probe("--api-key-file", str(tmp_path / "key"))[0] == 0
-    assert [job.api_key for job in jobs] == ["sk-env", "sk-file"]
+    assert [job.access.api_key for job in jobs] == ["sk-env", "sk-file"]
     assert "sk-" not in repr(jobs)
 
 
@@ -296,7 +296,7 @@ def test_a_file_without_an_end_is_no_key(jobs: list[live.Job]) -> None:
 def test_empty_environment_is_no_key(jobs: list[live.Job], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KNEESCOPE_API_KEY", " ")
     assert probe()[0] == 0
-    assert jobs[0].api_key is None
+    assert jobs[0].access.api_key is None
 
 
 def test_help_shows_the_table_under_headings() -> None:
@@ -307,7 +307,6 @@ def test_help_shows_the_table_under_headings() -> None:
     for told in ("2 to 3 min", "15 min", "60 min", "3 of 90 s", "10 of 60 s"):
         assert told in " ".join(probe_help.stdout.split())
     assert "--profile FILE" in probe_help.stdout
-    assert "--yes" not in probe_help.stdout
     options = {line.split()[0] for line in probe_help.stdout.splitlines() if line.startswith("  --")}
     demo_help = CliRunner().invoke(cli, ["demo", "--help"]).stdout
     assert {line.split()[0] for line in demo_help.splitlines() if line.startswith("  --")} == options

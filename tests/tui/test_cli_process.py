@@ -7,10 +7,12 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import IO
+from typing import IO, ClassVar
 
 import pytest
 
@@ -233,3 +235,102 @@ def test_a_hangup_that_the_caller_ignores_is_ignored(env: dict[str, str]) -> Non
         assert b"still loading" in errors.readline()
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=LIMIT_S)[0].startswith(b"VERDICT interrupted\n")
+
+
+def report_of(log: Path, env: dict[str, str]) -> str:
+    """What the real command says of a run's file."""
+    command = [sys.executable, "-m", "tui.cli", "report", str(log)]
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, timeout=LIMIT_S, check=True).stdout.decode()
+
+
+def test_a_run_that_is_going_is_reported_as_such_and_one_that_was_killed_is_not(env: dict[str, str], tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    process, _ = loading(env, "hang", "--out", str(log))
+    assert report_of(log, env).startswith("The run is still going: this is how it stands so far.")
+    process.kill()
+    process.communicate(timeout=LIMIT_S)
+    assert process.returncode == -signal.SIGKILL
+    assert report_of(log, env).startswith("The run ended before its answer, and without a word")
+
+
+def test_a_disk_that_fills_up_ends_the_run_and_keeps_what_is_there(env: dict[str, str], tmp_path: Path) -> None:
+    """A limit on the size of files fails a write as a full disk does."""
+    log = tmp_path / "run.jsonl"
+    shell = ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh", *PROBE, "--headless", "--out", str(log)]
+    done = subprocess.run(shell, cwd=ROOT, env=env | {"FAKE_RUN": "hang"}, capture_output=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 3
+    assert f"The run could not be written to {log} any more: the disk is full." in done.stderr.decode()
+    assert log.read_bytes().endswith(b"\n")
+    assert report_of(log, env)
+
+
+def test_a_run_whose_first_line_could_not_be_written_names_no_file(env: dict[str, str], tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    shell = ["sh", "-c", 'ulimit -f 0; exec "$@"', "sh", *PROBE, "--headless", "--out", str(log)]
+    done = subprocess.run(shell, cwd=ROOT, env=env, capture_output=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 3
+    assert "the disk is full" in done.stderr.decode()
+    assert not log.exists()
+    assert str(log) not in done.stdout.decode()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_sent(env: dict[str, str], tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    done = subprocess.run(
+        [*PROBE, "--headless", "--out", str(tmp_path / "run.jsonl")], cwd=ROOT, env=env, capture_output=True, check=False
+    )
+    tmp_path.chmod(0o700)
+    assert done.returncode == 2
+    assert b"cannot be written: Permission denied" in done.stderr
+
+
+class Gateway(BaseHTTPRequestHandler):
+    """A server that lets nobody in without the key, and keeps what it was shown."""
+
+    shown: ClassVar[list[str | None]] = []
+
+    def do_GET(self) -> None:
+        self.shown.append(self.headers["Authorization"])
+        let_in = self.headers["Authorization"] == "Bearer sk-TESTSECRET"
+        body = b'{"data": [{"id": "one"}, {"id": "two"}]}' if let_in else b'{"error": "Unauthorized"}'
+        self.send_response(200 if let_in else 401)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_key_and_model_are_asked_for_in_a_terminal_which_never_shows_the_key(
+    terminal: tuple[int, int], env: dict[str, str], tmp_path: Path
+) -> None:
+    ours, theirs = terminal
+    log = tmp_path / "run.jsonl"
+    Gateway.shown.clear()
+    env.pop("KNEESCOPE_API_KEY", None)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Gateway) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        command = [*COMMAND, "probe", f"http://127.0.0.1:{server.server_port}", "--out", str(log)]
+        process = subprocess.Popen(command, cwd=ROOT, env=env, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE)
+        said = read_until(ours, b"go on without)") + b"|"
+        os.write(ours, b"sk-TESTSECRET\n")
+        said += read_until(ours, b"Which model")
+        os.write(ours, b"2\n")
+        out, _ = process.communicate(timeout=LIMIT_S)
+        server.shutdown()
+    said += read_all(terminal).encode()
+    assert (process.returncode, out.decode().splitlines()[0]) == (0, "VERDICT bracket")
+    assert b"wants an API key (401)" in said
+    assert b"TESTSECRET" not in said + out + log.read_bytes()
+    assert Gateway.shown[0] is None
+    assert "Bearer sk-TESTSECRET" in Gateway.shown
+    assert '"model":"two"' in log.read_text()
+
+
+def read_until(descriptor: int, words: bytes) -> bytes:
+    text = b""
+    while words not in text:
+        text += os.read(descriptor, 65536)
+    return text

@@ -77,7 +77,7 @@ async def test_checks_come_in_one_by_one_then_it_may_start(config_folder: Path) 
         await settle(app, pilot)
     asked = app.return_value
     assert asked is not None
-    assert (asked.url, asked.api_key, asked.config.method.seed) == (URL, KEY, 7)
+    assert (asked.url, asked.access.api_key, asked.config.method.seed) == (URL, KEY, 7)
     assert asked.command == f"kneescope probe {URL} --input-tokens 64 --ttft 500ms --seed 7"
     assert KEY not in repr(asked)
     assert profiles.load(profiles.last_path()) == PROFILE

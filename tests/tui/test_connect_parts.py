@@ -5,6 +5,7 @@ import asyncio
 import httpx
 import pytest
 
+from core.access import Access
 from core.config import ProbeConfig, Target
 from core.errors import UserError
 from tests.core.judge.feed import single
@@ -39,7 +40,7 @@ def test_fields_and_the_command_line_are_the_same_run() -> None:
 
 def test_empty_fields_are_the_defaults() -> None:
     asked = read({"url": URL}, "", {})
-    assert (asked.words, asked.config, asked.api_key) == ((), ProbeConfig(target=Target(url=URL)), None)
+    assert (asked.words, asked.config, asked.access.api_key) == ((), ProbeConfig(target=Target(url=URL)), None)
     assert settings.placeholders(asked.config, {})["ttft"] == "800 ms default"
     assert settings.placeholders(read({"url": URL, "ttft": "1s"}, "", {}).config, {})["tpot"] == "none"
 
@@ -155,7 +156,7 @@ def client(status: int, body: bytes) -> httpx.AsyncClient:
 
 async def test_models_are_listed() -> None:
     body = b'{"data": [{"id": "[red]a[/red]"}, {"id": "b"}]}'
-    assert await discovery.models(URL, None, client(200, body)) == ("[red]a[/red]", "b")
+    assert await discovery.models(URL, Access(), http=client(200, body)) == ("[red]a[/red]", "b")
 
 
 @pytest.mark.parametrize(
@@ -169,7 +170,7 @@ async def test_models_are_listed() -> None:
 )
 async def test_no_list_of_models(status: int, body: bytes, sentence: str) -> None:
     with pytest.raises(UserError) as refused:
-        await discovery.models(URL, None, client(status, body))
+        await discovery.models(URL, Access(), http=client(status, body))
     assert sentence in str(refused.value)
 
 

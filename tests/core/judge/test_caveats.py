@@ -1,5 +1,6 @@
 import math
 
+import msgspec
 import pytest
 
 from core.config import Slo
@@ -158,3 +159,21 @@ def test_small_words() -> None:
     assert wording.count(1, "request") == "1 request"
     assert wording.classes({"http": 2, "connection": 5}) == "connection 5, http 2"
     assert math.isclose(caveats.needed_requests(0.999), 5000)
+
+
+def test_what_failed_is_told_once_with_its_count() -> None:
+    ok = record(Request())
+    aborted = msgspec.structs.replace(ok, ending="aborted")
+    assert caveats.what_failed([ok, aborted]) is None
+    words = "HTTP 400 Bad Request: This model's maximum context length is 2048 tokens."
+    refused = msgspec.structs.replace(ok, ending="http", error=words)
+    cut = msgspec.structs.replace(ok, ending="truncated", error="The connection broke.")
+    failed = [refused, refused, refused, cut]
+    assert caveats.what_failed(failed) == f"3 of 4 errors: {words.rstrip('.')}; 1 other sentence beside it"
+    assert caveats.what_failed([cut]) == "1 of 1 error: The connection broke"
+
+
+def test_requests_that_went_out_twice_are_counted() -> None:
+    ok = record(Request())
+    assert caveats.resent([ok]) is None
+    assert (caveats.resent([msgspec.structs.replace(ok, resent=True), ok]) or "").startswith("1 request went out a second time")

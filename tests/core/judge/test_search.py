@@ -2,12 +2,13 @@
 
 import math
 
+import msgspec
 import pytest
 
 from core.config import Slo
 from core.judge.bracket import FROM_RAMP, ONE_FAILING_STEP, ONE_REPEAT, TWO_REPEATS, rate_text
 from core.judge.search import Search, Step
-from core.results import FailCount, StepVerdict
+from core.results import FailCount, StepResult, StepVerdict
 from tests.core.judge.feed import answer_of, config, ramp_of, run, single, started, step_of, step_result
 
 
@@ -192,6 +193,34 @@ def test_the_search_stops_at_a_64th_of_the_first_rate() -> None:
     assert answer.outcome == "below"
     assert answer.message == "fails at 0.0312 requests/s, the lowest rate tried"
     assert (answer.knee.pass_rps, answer.knee.first_fail_rps) == (None, 0.03125)
+
+
+def ended(rate_rps: float, **endings: int) -> StepResult:
+    failed = step_result(rate_rps, "fail")
+    return msgspec.structs.replace(failed, repeats=(msgspec.structs.replace(failed.repeats[0], endings=endings),))
+
+
+@pytest.mark.parametrize(
+    ("endings", "outcome"),
+    [
+        ({"truncated": 30, "http": 2, "ok": 20, "aborted": 9}, "void"),
+        ({"truncated": 20, "ok": 20}, "below"),
+        ({"http": 1}, "void"),
+        ({"aborted": 5}, "below"),
+        ({}, "below"),
+    ],
+)
+def test_a_server_whose_requests_mostly_break_has_shown_no_capacity(endings: dict[str, int], outcome: str) -> None:
+    search = after_ramp(None, 2.0)
+    while isinstance(action := search.next(0.0), Step):
+        search.observe_step(ended(action.rate_rps, **endings), None)
+    answer = answer_of(search)
+    assert answer.outcome == outcome
+    if endings.get("truncated") == 30:
+        assert answer.message == (
+            "No answer: already at 0.125 requests/s 32 of 52 requests ended in errors (truncated 30, http 2). "
+            "See to the server and run again."
+        )
 
 
 def test_no_step_is_begun_that_does_not_fit_the_budget_once_something_passed() -> None:

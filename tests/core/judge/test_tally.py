@@ -1,12 +1,14 @@
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 import pytest
 
 from core.config import Slo
 from core.judge.tally import Tally
-from core.records import RepeatOrder, RequestEnded
+from core.records import GapSummary, RepeatOrder, RequestEnded
 from core.results import Bounds
+from core.sketch import bin_of
 from tests.core.judge.play import (
     GOOD,
     HANGS,
@@ -168,3 +170,30 @@ def test_an_end_reported_twice_is_refused() -> None:
     again = next(e for e in play.events() if isinstance(e, RequestEnded))
     with pytest.raises(ValueError, match="ended twice"):
         tally.ended(again)
+
+
+def gapped(event: RequestEnded) -> RequestEnded:
+    """With the gaps of its answer, of which half were 10 ms and half 20 ms."""
+    bins = ((bin_of(0.01), 10), (bin_of(0.02), 10))
+    return msgspec.structs.replace(event, fingerprint="f" * 40, gaps=GapSummary(n=20, sum_s=0.3, max_s=0.02, bins=bins))
+
+
+def test_the_histograms_of_answers_are_summed_up_and_not_kept() -> None:
+    play = step(GOOD, GOOD, measure_s=2.0)
+    tally = play.tally()
+    apply(tally, [gapped(event) if isinstance(event, RequestEnded) else event for event in play.events()])
+    assert [(record.gaps.n, record.gaps.max_s, record.gaps.bins) for record in tally.measured_records] == [(20, 0.02, ())] * 2
+    assert (tally.itl_s.n, tally.itl_s.max) == (40, 0.02)
+    assert tally.itl_s.p50 == pytest.approx(0.01, rel=0.011)
+    assert tally.itl_s.mean == pytest.approx(0.015)
+    assert tally.records[0].fingerprint is tally.records[1].fingerprint
+
+
+def test_an_order_without_end_keeps_counts_and_no_records() -> None:
+    play = step(GOOD, SLOW, measure_s=2.0, warm_s=0.0)
+    full = play.tally()
+    lean = Tally(full.order, full.layout.due - START, np.ones(2, np.int32), full.output_tokens, full.slo, keeps_records=False)
+    apply(lean, play.events())
+    assert lean.bounds(START + 9) == play.played(until=9).bounds(START + 9)
+    assert dict(lean.measured_endings) == {"ok": 2}
+    assert (lean.records, lean.measured_records) == ([], [])

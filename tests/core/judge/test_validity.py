@@ -211,3 +211,16 @@ def test_a_window_that_allows_no_miss_says_what_it_takes() -> None:
     assert validity.too_few(12, 0.95) == (
         "no miss is allowed: the window has only 12 requests, and a target of 95 % lets one in 20 miss; measure longer"
     )
+
+
+def test_what_would_be_refused_at_any_rate_is_not_the_loads_doing() -> None:
+    ok = record(Request())
+    refusal = msgspec.structs.replace(ok, ending="http", status=401, error="HTTP 401 Unauthorized: no.")
+    assert (
+        validity.refused([refusal] * 2, 100, 0.01)
+        == "2 requests ended in a refusal that no load causes (HTTP 401 Unauthorized: no)"
+    )
+    assert validity.refused([refusal], 100, 0.01) is None
+    for status in (408, 425, 429, 500, 503):
+        assert validity.refused([msgspec.structs.replace(refusal, status=status)] * 50, 100, 0.01) is None
+    assert validity.refused([ok] * 100, 100, 0.01) is None

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from core.access import Access
 from core.config import Api, Target
 from core.load.client import Job, LoadClient
 from core.load.transport import LoadTransport
@@ -55,7 +56,7 @@ async def calling(
     handler: Handler, *, api: Api = "completions", api_key: str | None = None
 ) -> AsyncIterator[tuple[Caller, Server]]:
     async with serving(handler) as server:
-        client = LoadClient(Target(url=server.url, api=api), api_key, LoadTransport())
+        client = LoadClient(Target(url=server.url, api=api), Access(api_key=api_key), LoadTransport())
         try:
             yield Caller(client), server
         finally:

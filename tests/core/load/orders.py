@@ -1,5 +1,6 @@
 """Hellos and orders for tests, with everything that a test does not care about filled in."""
 
+from core.access import Access
 from core.config import Api, Lengths, Target, Workload
 from core.records import Hello, Phase, PromptAlphabet, RepeatOrder, Segment
 
@@ -26,7 +27,7 @@ def hello(
         workload=workload or Workload(input_tokens=Lengths(median=32), output_tokens=Lengths(median=2)),
         alphabet=alphabet,
         nonce=nonce,
-        api_key=api_key,
+        access=Access(api_key=api_key),
     )
 
 

@@ -177,7 +177,7 @@ async def test_an_error_in_the_stream_ends_it_at_once_even_if_the_server_goes_on
 async def test_a_json_body_is_no_stream() -> None:
     body = b'{"choices":[{"text":"all at once","finish_reason":"stop"}]}'
     ended = await end_of(raw(answer(200, body, "Content-Type: application/json")))
-    assert (ended.ending, ended.error) == ("stream", "The server answered with one JSON body, not a stream.")
+    assert (ended.ending, ended.error) == ("stream", f"The server answered with JSON outside the event stream: {body.decode()}")
     failed = await end_of(raw(answer(200, b'{"error": {"message": "boom"}}', "Content-Type: application/json")))
     assert (failed.ending, failed.error) == ("stream", "boom")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from core.access import Access
 from core.config import Lengths, Workload
 from core.errors import UserError
 from core.load import generator as generator_module
@@ -296,7 +297,7 @@ async def test_a_child_that_dies_is_told_with_exit_code_3() -> None:
 
 async def test_its_last_words_are_in_the_message_without_the_key() -> None:
     async with generating() as generator:
-        generator._api_key = "hello"
+        generator._access = Access(api_key="hello")
         await generator.order(at_once(1))
         with pytest.raises(UserError, match=r"exit code 1\): RuntimeError: an order came before the \*\*\*"):
             await until_done(generator)

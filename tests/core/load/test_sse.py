@@ -1,5 +1,6 @@
 """The same bytes give the same events however they are framed or cut."""
 
+import json
 from itertools import pairwise
 
 import pytest
@@ -64,6 +65,15 @@ def test_json_outside_any_field_is_an_event_of_its_own() -> None:
     assert events(b'{"error":{"message":"boom"}}\n\n') == [SseEvent(b'{"error":{"message":"boom"}}', BARE_JSON)]
 
 
+@pytest.mark.parametrize("value", [{"error": {"message": "boom"}}, [{"error": {"message": "boom"}}]])
+def test_json_over_several_lines_outside_any_field_is_one_event(value: object) -> None:
+    bare = json.dumps(value, indent=2).encode()
+    for stream in (bare, bare + b"\n", bare + b"\n\n"):
+        for pieces in cuts(stream):
+            assert events(*pieces) == [SseEvent(bare, BARE_JSON)]
+    assert events(b"data: a\n\n" + bare + b"\n\ndata: b\n\n") == [SseEvent(b"a"), SseEvent(bare, BARE_JSON), SseEvent(b"b")]
+
+
 def test_an_empty_data_line_is_an_event_without_data() -> None:
     assert events(b"data:\n\ndata\n\n") == [SseEvent(b""), SseEvent(b"")]
 
@@ -82,17 +92,71 @@ def test_the_limit_is_for_one_event_not_for_the_stream() -> None:
     assert sum(len(parser.feed(b"data: 0123456789\n\n: ping\n\n")) for _ in range(100)) == 100
 
 
-PIECE = st.sampled_from([b"data: a", b"data:b", b"data", b"event: x", b": c", b"id: 1", b'{"a":1}', b"", b"\xef\xbb\xbf", b"q"])
+def fits(limit: int, *pieces: bytes) -> bool:
+    parser = SseParser(limit)
+    try:
+        _ = [parser.feed(piece) for piece in pieces]
+    except EventTooLong:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("stream", [b"data: 0123456789E", b"data: 0123E: 01234E", b'{ "a": 1, E"b": 2}E', b": 0123456789012E"])
+def test_the_limit_hangs_neither_on_the_cut_nor_on_the_ends_of_lines(stream: bytes, end: bytes) -> None:
+    size = len(stream) - stream.count(b"E")
+    framed = stream.replace(b"E", end)
+    for pieces in (*cuts(framed), tuple(framed[i : i + 1] for i in range(len(framed)))):
+        assert fits(size, *pieces)
+        assert not fits(size - 1, *pieces)
+
+
+TEXT = st.text(
+    st.characters(exclude_categories=["Cs"]) | st.sampled_from("\u2028\u2029\u0085\ufeff\x0b\x0c\x1c\x1d\x1e中🦙"), max_size=12
+)
+NOISE = [b": ping", b":", b"id: 7", b"retry: 10", b"unknown: x", b"data_: x", b"x\xef\xbb\xbfdata: x", b"event"]
 LINE_END = st.sampled_from([b"\n", b"\r\n", b"\r"])
+FRAMED = st.tuples(
+    TEXT,
+    st.sampled_from([None, "\t"]),
+    st.sampled_from([b"data:", b"data: "]),
+    st.lists(st.sampled_from(NOISE), max_size=3),
+    LINE_END,
+)
+
+
+@given(st.lists(FRAMED, max_size=3), st.booleans(), st.lists(st.integers(0, 200), max_size=6))
+def test_any_text_in_any_framing_and_any_cut_is_the_same_events(
+    framed: list[tuple[str, str | None, bytes, list[bytes], bytes]], bom: bool, at: list[int]
+) -> None:
+    """Unicode of every kind, one or several data lines, comments and other fields between them."""
+    stream, wanted = b"\xef\xbb\xbf" * bom, []
+    for text, indent, field, noise, end in framed:
+        value = json.dumps({"text": text, "n": 1}, ensure_ascii=False, indent=indent).encode()
+        lines = [field + line for line in value.split(b"\n")]
+        for i, line in enumerate(noise):
+            lines.insert(i * 2, line)
+        stream += end.join([*lines, b"", b""])
+        wanted.append(value)
+    assert [event.data for event in events(*_at(stream, at))] == wanted
+
+
+PIECE = st.sampled_from(
+    [b"data: a", b"data:b", b"data", b"event: x", b": c", b"id: 1", b'{"a":1}', b"{", b"[", b"}", b"", b"\xef\xbb\xbf", b"q"]
+)
 
 
 @given(st.lists(st.tuples(PIECE, LINE_END), max_size=12), st.lists(st.integers(0, 120), max_size=8))
 def test_any_cut_gives_the_same_events(lines: list[tuple[bytes, bytes]], at: list[int]) -> None:
     stream = b"".join(line + end for line, end in lines)
-    edges = sorted({0, len(stream), *(min(i, len(stream)) for i in at)})
-    assert events(*(stream[a:b] for a, b in pairwise(edges))) == events(stream)
+    assert events(*_at(stream, at)) == events(stream)
 
 
 @given(st.lists(st.binary(max_size=30), max_size=10))
 def test_any_bytes_are_survived_and_cut_freely(pieces: list[bytes]) -> None:
     assert events(*pieces) == events(b"".join(pieces))
+
+
+def _at(stream: bytes, at: list[int]) -> list[bytes]:
+    edges = sorted({0, len(stream), *(min(i, len(stream)) for i in at)})
+    return [stream[a:b] for a, b in pairwise(edges)]

@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any
 
+import msgspec
 import pytest
 
 from core.config import Api, Lengths, Workload
@@ -103,3 +104,13 @@ def test_an_alphabet_with_nothing_in_it_is_refused(api: Api) -> None:
     said = hello(api=api, alphabet=PromptAlphabet(token_ids=()))
     with pytest.raises(ValueError, match="alphabet"):
         Bodies(said, ORDER, draw(ORDER, said.workload))
+
+
+@pytest.mark.parametrize("api", ["completions", "chat"])
+def test_a_server_that_takes_no_salt_gets_the_same_prompts_without_one(api: Api) -> None:
+    salted = bodies(hello(api=api))
+    plain = bodies(msgspec.structs.replace(hello(api=api), salted=False))
+    assert not any("cache_salt" in body for body in plain)
+    for body in salted:
+        del body["cache_salt"]
+    assert plain == salted

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import httpx
 
+from core.access import Access
 from core.config import ProbeConfig
 from core.judge.search import Action, Done, Search
 from core.results import Answer, StepResult
@@ -65,9 +66,9 @@ class Bench:
         return self.generator
 
     def _preflight(
-        self, config: ProbeConfig, api_key: str | None, nonce: str, http: httpx.AsyncClient, send: SendSingles
+        self, config: ProbeConfig, access: Access, nonce: str, http: httpx.AsyncClient, send: SendSingles
     ) -> FakePreflight:
-        preflight = FakePreflight(config, api_key, nonce, http, send)
+        preflight = FakePreflight(config, access, nonce, http, send)
         preflight.refuse = self.refuse
         return preflight
 

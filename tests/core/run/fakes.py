@@ -10,6 +10,7 @@ import httpx
 import msgspec
 import numpy as np
 
+from core.access import Access
 from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
 from core.errors import UserError
 from core.load.arrivals import draw
@@ -259,7 +260,7 @@ def _aborted(sent: RequestSent) -> RequestEnded:
 class FakePreflight:
     """Four single requests through the generator, as the real one sends them; then one check of each name in `refuse`."""
 
-    def __init__(self, config: ProbeConfig, api_key: str | None, nonce: str, http: httpx.AsyncClient, send: SendSingles) -> None:
+    def __init__(self, config: ProbeConfig, access: Access, nonce: str, http: httpx.AsyncClient, send: SendSingles) -> None:
         self.info = ServerInfo(url=config.target.url, version="0.32.0", model="fake", metrics_url="http://127.0.0.1:8000/metrics")
         self.singles: list[RequestRecord] = []
         self.hello: Hello | None = Hello(
@@ -284,13 +285,14 @@ class FakeScraper:
         self._server = server
         self.hangs_at = math.inf
         self.fails_at = math.inf
+        self.words = "the parser met what nobody foresaw"
 
     async def readings(self) -> AsyncIterator[ServerSample | ScrapeError]:
         while True:
             if now() >= self.hangs_at:
                 await asyncio.Event().wait()
             if now() >= self.fails_at:
-                raise RuntimeError("the parser met what nobody foresaw")
+                raise RuntimeError(self.words)
             yield self._server.sample()
             await asyncio.sleep(0.5)
 

@@ -13,7 +13,7 @@ from core.errors import UserError
 from core.judge.verdict import Decision
 from core.records import Hello, PromptAlphabet, RepeatOrder, RequestFirst, RequestSent, Segment
 from core.run.conductor import END_S, Conductor
-from core.run.events import Event, LoadStateChanged, RepeatStarted
+from core.run.events import Event, LoadStateChanged, Note, RepeatStarted
 from tests.core.run.fakes import FakeGenerator, FakeServer
 from tests.core.run.virtual import VirtualLoop, now, run
 
@@ -44,6 +44,9 @@ class Room:
 
     def states(self) -> list[str]:
         return [event.state for event in self.events if isinstance(event, LoadStateChanged)]
+
+    def notes(self) -> list[Note]:
+        return [event for event in self.events if isinstance(event, Note)]
 
     def order(self, rate_rps: float = 4.0) -> RepeatOrder:
         segments = (
@@ -216,8 +219,11 @@ def test_a_single_request_without_an_end_is_given_up() -> None:
         room.server.frozen_at = 1000.0
         records = await room.conductor.singles(HELLO, 2, "single", 11, 30.0)
 
-        assert [record.ending for record in records] == ["aborted", "aborted"]
-        assert 1060 < now() < 1062
+        assert [record.ending for record in records] == ["aborted"]  # a silent server is not waited for again
+        assert 1030 < now() < 1031
+        assert [note.text for note in room.notes()] == [
+            "Waiting for the first token of a single request (at most 30 s): a server may still be warming up."
+        ]
 
     in_room(work)
 

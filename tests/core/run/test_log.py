@@ -1,17 +1,23 @@
 """A run's file: written line by line, refused early, read back also when it is torn."""
 
 import errno
+import fcntl
+import json
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
+from core import report
 from core.errors import UserError
 from core.run import log as runs
-from core.run.events import Event, Note
+from core.run.events import Event, Note, time_of
 from core.run.log import RunLog
+from core.run.state import State
 from tests.core.run.events import started
+
+RECORDED = Path(__file__).parents[2] / "data" / "runs" / "vllm-0.32.0-list.jsonl"
 
 
 def note(text: str) -> Note:
@@ -234,3 +240,51 @@ def test_runs_that_are_not_there_are_refused(state_home: Path) -> None:
         runs.resolve("last")
     with pytest.raises(UserError, match="no run file"):
         runs.resolve("nowhere.jsonl")
+
+
+def test_a_run_that_is_going_is_told_from_one_that_has_ended(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    log = RunLog(path)
+    log.append(started())
+    assert runs.is_going(path)
+    assert len(list(runs.read(path))) == 1
+    log.close()
+    assert not runs.is_going(path)
+    assert not runs.is_going(tmp_path / "missing")
+
+
+def test_a_file_into_which_a_run_writes_is_not_taken_by_another(tmp_path: Path) -> None:
+    first = RunLog(tmp_path / "run.jsonl")
+    with pytest.raises(UserError, match="being written by another run"):
+        RunLog(tmp_path / "run.jsonl")
+    first.close()
+    RunLog(tmp_path / "run.jsonl").close()
+
+
+def test_a_folder_without_locks_is_written_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    path = written(tmp_path / "run.jsonl", started())
+    assert not runs.is_going(path)
+
+
+def test_a_run_that_was_killed_at_any_byte_is_reported(tmp_path: Path) -> None:
+    """What a SIGKILL, a full disk or a power cut leaves: the beginning of the file, cut anywhere."""
+    whole = RECORDED.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    judged = [sum(map(len, lines[: i + 1])) for i, line in enumerate(lines) if b'"type":"step_judged"' in line]
+    first = len(lines[0])
+    cuts = sorted({first, first + 1, *range(first, len(whole), len(whole) // 9), *judged, *(end - 2 for end in judged), len(whole)})
+    for cut in cuts:
+        path = tmp_path / f"{cut}.jsonl"
+        path.write_bytes(whole[:cut])
+        state, last = State(), 0.0
+        for event in runs.read(path):
+            state.apply(event)
+            last = time_of(event)
+        view = state.view(last)
+        assert len(view.steps) == sum(end - 1 <= cut for end in judged)  # the newline may be missing
+        assert report.to_text(view, str(path))
+        assert json.loads(report.to_json(view, None))["steps"] == report.result(view, None)["steps"]

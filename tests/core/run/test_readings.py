@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
+from core.config import Safety
 from core.records import ServerSample
 from core.run.events import Event, Note, SampleFailed, ServerSampled
 from core.run.readings import FRESH_S, SETTLE_S, Readings
@@ -124,3 +125,47 @@ def test_a_reading_begun_before_the_end_of_what_came_before_is_not_kept() -> Non
         task.cancel()
 
     run(work())
+
+
+def test_a_slow_reading_is_said_once_and_waited_for_longer() -> None:
+    class Slow:
+        async def readings(self) -> AsyncIterator[Reading]:
+            while True:
+                await asyncio.sleep(1.0)
+                yield ServerSample(t=now(), took_s=1.0, running=0.0, waiting=0.0)
+                await asyncio.sleep(4.0)
+
+    async def work() -> tuple[ServerSample | None, float, list[Event]]:
+        events: list[Event] = []
+        readings = Readings(Slow(), events.append, now, lambda sample: None)
+        task = asyncio.create_task(readings.pump())
+        await asyncio.sleep(1.1)
+        began = now()
+        sample = await readings.fresh(began)
+        took_s = now() - began
+        assert notes(events) == []
+        await asyncio.sleep(30.0)
+        task.cancel()
+        return sample, took_s, events
+
+    sample, took_s, events = run(work())
+    assert sample is not None
+    assert took_s > FRESH_S
+    assert notes(events) == [
+        "A reading of the server's metrics takes 1 s: they are read only every 5 s, so as not to be a load of their own."
+    ]
+
+
+def test_with_others_only_their_own_limit_is_waited_for() -> None:
+    async def work(safety: Safety) -> float:
+        source = Source(lambda t: sample(t, running=9.0, waiting=max(0.0, 1006.0 - t)))
+        readings = Readings(source, lambda event: None, now, lambda sample: None, safety)
+        task = asyncio.create_task(readings.pump())
+        await asyncio.sleep(0.6)
+        began = now()
+        await readings.settle()
+        task.cancel()
+        return now() - began
+
+    assert run(work(Safety(with_others=True))) <= 0.5
+    assert 3.0 < run(work(Safety(with_others=True, max_waiting=2))) < 4.5

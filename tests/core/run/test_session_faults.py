@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from core.access import Access
 from core.config import Slo
 from core.results import Answer
 from core.run import log as runs
@@ -158,7 +159,8 @@ def test_a_server_that_refuses_connections_but_is_there_fails(path: Path) -> Non
     step = events_of(path, StepJudged)[1].result
     assert step.verdict == "fail"
     assert step.repeats[0].endings["connection"] > 0
-    assert answer.outcome == "below"
+    assert answer.outcome == "void"
+    assert "ended in errors (connection " in answer.message
 
 
 def test_a_server_that_refuses_connections_and_does_not_say_how_it_is_is_gone(path: Path) -> None:
@@ -219,3 +221,16 @@ def test_a_full_disk_ends_the_run_with_its_reason(path: Path, monkeypatch: pytes
     assert not bench.generator.loading
     assert bench.session.state.view(1e9).answer == answer
     assert len(list(runs.read(path))) > 10
+
+
+def test_an_error_that_nobody_foresaw_is_kept_and_shown_without_the_key(path: Path) -> None:
+    def broken(bench: Bench) -> None:
+        vars(bench.session)["_access"] = Access(api_key="sk-TESTSECRET")
+        bench.scraper.fails_at = 1010.0
+        bench.scraper.words = "Illegal header value b'Bearer sk-TESTSECRET'"
+
+    with pytest.raises(RuntimeError) as caught:
+        on_bench(path, to_the_end, set_up=broken)
+    assert str(caught.value) == "Illegal header value b'Bearer ***'"
+    assert "Illegal header value b'Bearer ***'" in events_of(path, RunEnded)[0].answer.message
+    assert b"TESTSECRET" not in path.read_bytes()

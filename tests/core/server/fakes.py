@@ -8,7 +8,8 @@ from pathlib import Path
 import httpx
 import msgspec
 
-from core.config import ProbeConfig, Slo, Target, Workload
+from core.access import Access
+from core.config import ProbeConfig, Safety, Slo, Target, Workload
 from core.records import Check, GapSummary, Hello, Phase, RequestRecord
 from core.server.preflight import Preflight
 
@@ -188,9 +189,9 @@ async def run(
     key: str | None = None,
 ) -> Ran:
     """Preflight of a server from the first check to the last that it gives."""
-    config = config or ProbeConfig(target=Target(url=BASE))
+    config = config or ProbeConfig(target=Target(url=BASE), safety=Safety(public_ok=True))
     async with client(server) as http:
-        preflight = Preflight(config, key, "00ff", http, send or FakeSend())
+        preflight = Preflight(config, Access(api_key=key), "00ff", http, send or FakeSend())
         return Ran(preflight, [check async for check in preflight.checks()])
 
 
@@ -199,7 +200,9 @@ def texts(checks: Sequence[Check]) -> str:
 
 
 def config(target: Target | None = None, workload: Workload | None = None, slo: Slo | None = None) -> ProbeConfig:
-    return ProbeConfig(target=target or Target(url=BASE), workload=workload or Workload(), slo=slo or Slo())
+    return ProbeConfig(
+        target=target or Target(url=BASE), workload=workload or Workload(), slo=slo or Slo(), safety=Safety(public_ok=True)
+    )
 
 
 def with_counters(queries: float, hits: float) -> str:

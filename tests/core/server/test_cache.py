@@ -3,6 +3,7 @@
 import httpx
 import pytest
 
+from core.access import Access
 from core.server.cache import CacheReset, reset_prefix_cache
 from core.server.http import Caller, Credential
 
@@ -19,7 +20,7 @@ async def reset(answer: httpx.Response | Exception, key: str | None = None) -> t
         return answer
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(handle), trust_env=False) as client:
-        return await reset_prefix_cache(Caller(client, Credential(BASE, key)), BASE + "/"), requests
+        return await reset_prefix_cache(Caller(client, Credential(BASE, Access(api_key=key))), BASE + "/"), requests
 
 
 async def test_it_posts_to_the_server_with_its_key() -> None:

@@ -172,10 +172,14 @@ def test_layout(fingerprint: str | None, engines: int | None, layout: Layout, st
 
 
 def test_traffic() -> None:
-    assert checks.traffic_check(sample(0, 0)).status == "pass"
-    busy = checks.traffic_check(sample(3, 2))
-    assert busy.status == "warn"
-    assert "5 requests of others" in busy.message
-    assert checks.traffic_check(sample(1, None)).status == "warn"
-    assert checks.traffic_check(sample(None, None)).status == "warn"
-    assert checks.traffic_check(None).status == "warn"
+    assert checks.traffic_check(sample(0, 0), False).status == "pass"
+    busy = checks.traffic_check(sample(3, 2), False)
+    assert busy.status == "refuse"
+    assert "5 requests are there now (3 running, 2 waiting)" in busy.message
+    assert "--with-others" in busy.message
+    agreed = checks.traffic_check(sample(3, 2), True)
+    assert agreed.status == "warn"
+    assert "what fits on top of them" in agreed.message
+    assert checks.traffic_check(sample(1, None), False).status == "refuse"
+    assert checks.traffic_check(sample(None, None), False).status == "warn"
+    assert checks.traffic_check(None, False).status == "warn"

@@ -227,6 +227,14 @@ def test_a_malformed_line_of_ours_is_a_failed_reading_and_one_of_others_is_not()
     assert read('some_other{label="0} x\nvllm:num_requests_running 2\n').running == 2
 
 
+def test_more_values_than_can_be_read_in_time_are_refused_with_a_sentence() -> None:
+    """A million rows, or one row without end, would keep the parser busy for half a minute."""
+    for body in ("vllm:num_requests_running 1\n" * 100_000, 'vllm:num_requests_running{a="' + "x" * 3_000_000):
+        with pytest.raises(ScrapeError, match="more than 2 MiB of vLLM's values"):
+            read(body)
+    assert read("other_metric 1\n" * 200_000 + "vllm:num_requests_running 1\n").running == 1
+
+
 @given(st.text(max_size=300), st.sampled_from([TEXT, OPENMETRICS]))
 def test_any_text_is_a_sample_or_a_scrape_error(text: str, content_type: str) -> None:
     for body in (text, f"vllm:num_requests_running {text}", f"vllm:num_requests_running{{{text}"):
@@ -259,6 +267,7 @@ def test_cache_config_of_several_engines() -> None:
 @pytest.mark.parametrize("content_type", [TEXT, OPENMETRICS])
 def test_cache_config_that_is_not_there(content_type: str) -> None:
     assert cache_config(V0 + "# EOF\n", content_type) == {}
+    assert cache_config('vllm:cache_config_info{block_size="16} x\n', content_type) == {}
 
 
 def test_blocks_are_those_of_all_engines_with_one_null_block_each() -> None:

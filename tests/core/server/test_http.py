@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
+from core.access import Access
 from core.errors import UserError
 from core.server.http import MAX_BODY_BYTES, Caller, Credential, HttpError, origin_of, public, seconds
 from tests.core.server.fakes import KEY, Handler, client
 
 
 def caller(handler: Handler, key: str | None = KEY, origin: str = "http://gw:8000") -> Caller:
-    return Caller(client(handler), Credential(origin, key))
+    return Caller(client(handler), Credential(origin, Access(api_key=key)))
 
 
 async def failure(error: Exception) -> str:
@@ -178,12 +179,12 @@ async def test_refusals_in_the_servers_words(status: int, body: bytes, words: st
 @pytest.mark.parametrize("key", ["", " sk", "sk\n", "sk\x00x", "sk-é", "two words"])
 def test_keys_that_no_header_carries_are_refused_without_showing_them(key: str) -> None:
     with pytest.raises(UserError) as caught:
-        Credential("http://gw", key)
+        Access(api_key=key)
     assert not key.strip() or key.strip() not in str(caught.value)
 
 
 def test_scrub_takes_out_the_key_and_control_characters() -> None:
-    credential = Credential("http://gw", KEY)
+    credential = Credential("http://gw", Access(api_key=KEY))
     assert KEY not in credential.scrub(f"Incorrect API key provided: {KEY}.")
     assert credential.scrub("a\x1b[31mb\nc") == "a [31mb c"
     assert KEY not in repr(credential)

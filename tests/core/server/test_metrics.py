@@ -1,11 +1,13 @@
 import asyncio
+import threading
 
 import httpx
 import pytest
 
+from core.access import Access
 from core.records import ServerSample
 from core.server.http import Credential
-from core.server.metrics import ScrapeError, Scraper
+from core.server.metrics import Exposition, ScrapeError, Scraper
 from tests.core.server.fakes import KEY, capture, client
 
 URL = "http://gw:8000/metrics"
@@ -47,7 +49,7 @@ async def said(response: httpx.Response | Exception, url: str = URL, key: str | 
         return response
 
     with pytest.raises(ScrapeError) as caught:
-        await Scraper(url, client(handler), credential=Credential("http://gw:8000", key)).once()
+        await Scraper(url, client(handler), credential=Credential("http://gw:8000", Access(api_key=key))).once()
     return str(caught.value)
 
 
@@ -103,7 +105,7 @@ async def test_the_key_goes_only_to_its_origin(origin: str, expected: str | None
         seen.append(request.headers.get("authorization"))
         return page(request)
 
-    await Scraper(URL, client(handler), credential=Credential(origin, KEY)).once()
+    await Scraper(URL, client(handler), credential=Credential(origin, Access(api_key=KEY))).once()
     assert seen == [expected]
 
 
@@ -155,7 +157,7 @@ async def test_readings_keep_an_absolute_pace() -> None:
     assert [reading.t for reading in found if isinstance(reading, ServerSample)] == pytest.approx([100.1, 100.6, 101.1, 101.6])
 
 
-async def test_slow_readings_are_not_caught_up() -> None:
+async def test_slow_readings_take_no_more_than_their_share_and_are_not_caught_up() -> None:
     clock = Clock()
     durations = [1.7, 0.1, 0.1]
 
@@ -165,7 +167,7 @@ async def test_slow_readings_are_not_caught_up() -> None:
 
     found = await readings(Scraper(URL, client(handler), clock=clock, sleep=clock.sleep), 3)
     begun = [reading.t - reading.took_s for reading in found if isinstance(reading, ServerSample)]
-    assert begun == pytest.approx([100.0, 102.0, 102.5])
+    assert begun == pytest.approx([100.0, 108.5, 109.0])
 
 
 async def test_a_sleep_that_ends_early_does_not_bring_two_readings_for_one() -> None:
@@ -191,3 +193,19 @@ async def test_the_same_failure_is_said_once_and_again_after_a_success() -> None
     assert [isinstance(reading, ServerSample) for reading in found] == [False, False, True, False]
     assert ["404" in str(found[0]), "503" in str(found[1]), "503" in str(found[3])] == [True, True, True]
     assert len(clock.slept) == 5
+
+
+async def test_a_large_exposition_is_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That loop also draws, judges and stops the load."""
+    threads: list[int] = []
+    sample = Exposition.sample
+
+    def watched(exposition: Exposition) -> ServerSample:
+        threads.append(threading.get_ident())
+        return sample(exposition)
+
+    monkeypatch.setattr(Exposition, "sample", watched)
+    for text in (capture("0.32.0-idle"), capture("0.32.0-idle") * 6):
+        scraper = Scraper(URL, client(lambda request, text=text: httpx.Response(200, text=text)))  # type: ignore[misc]
+        assert (await scraper.once()).running is not None
+    assert [thread == threading.get_ident() for thread in threads] == [True, False]

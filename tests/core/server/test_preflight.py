@@ -1,6 +1,7 @@
 import httpx
 import pytest
 
+from core.access import Access
 from core.config import Lengths, Slo, Target, Workload
 from core.records import Hello, Phase, RequestRecord
 from core.server.alphabet import BLIND_RANGES, LETTERS
@@ -37,7 +38,7 @@ async def test_requests_go_through_the_generator_as_the_load_will() -> None:
     assert [(n, phase) for _, n, phase in send.calls] == [(1, "preflight"), (4, "single")]
     hello = send.calls[-1][0]
     assert ran.preflight.hello == hello
-    assert (hello.model, hello.nonce, hello.api_key, hello.workload) == ("tiny", "00ff", KEY, Workload())
+    assert (hello.model, hello.nonce, hello.access.api_key, hello.workload) == ("tiny", "00ff", KEY, Workload())
     assert len(hello.alphabet.token_ids) >= 64
     assert [single.index for single in ran.preflight.singles] == [1, 2, 3]
 
@@ -45,7 +46,7 @@ async def test_requests_go_through_the_generator_as_the_load_will() -> None:
 async def test_checks_come_one_by_one() -> None:
     server, send = FakeVllm(), FakeSend()
     async with client(server) as http:
-        checks = Preflight(config(), None, "00ff", http, send).checks()
+        checks = Preflight(config(), Access(), "00ff", http, send).checks()
         seen = []
         async for check in checks:
             seen.append(check.check)
@@ -60,7 +61,7 @@ async def test_the_traffic_of_others_is_read_before_the_first_request() -> None:
     send = FakeSend(before=lambda: setattr(server, "metrics", lambda: capture("0.32.0-preempting")))
     assert (await run(server, send))["traffic"].status == "pass"
     busy = await run(FakeVllm(metrics=lambda: capture("0.32.0-preempting")))
-    assert busy["traffic"].status == "warn"
+    assert busy["traffic"].status == "refuse"
     assert "59 requests" in busy["traffic"].message
 
 

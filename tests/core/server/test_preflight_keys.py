@@ -1,6 +1,7 @@
 import httpx
 import pytest
 
+from core.access import Access
 from core.config import Target
 from core.errors import UserError
 from core.server.http import MAX_SENTENCE
@@ -36,7 +37,7 @@ async def test_metrics_that_want_a_key_of_their_own_do_not_stop_the_run() -> Non
 async def test_a_key_that_no_header_carries() -> None:
     async with client(FakeVllm()) as http:
         with pytest.raises(UserError) as caught:
-            Preflight(config(), f"{KEY}\n", "00ff", http, FakeSend())
+            Preflight(config(), Access(api_key=f"{KEY}\n"), "00ff", http, FakeSend())
     assert KEY not in str(caught.value)
 
 

@@ -1,0 +1,143 @@
+"""What opens the way to a server and is written nowhere: API key, headers and certificates for a gateway, a proxy's password.
+
+It travels beside the configuration, to the load generator by pipe only. `Access.scrub` is the one place that takes it out
+of what others say: servers echo keys in their errors.
+"""
+
+import json
+import re
+from base64 import b64encode
+from functools import lru_cache
+from urllib.parse import quote, unquote, urlsplit
+
+import msgspec
+
+from core.errors import UserError
+
+HIDDEN = "***"
+
+_SCRUBBED_FROM = 4
+"""Shorter values are no secrets, and blanking them out would garble every sentence."""
+_WORDS_BELOW = 12
+"""Shorter secrets are blanked out only where they stand alone: a key `token` must not make `max_tokens` unreadable."""
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
+_OURS = {"content-length", "content-type", "transfer-encoding", "connection", "accept", "accept-encoding"}
+"""Headers that say how a request is sent; another value would break it, or ask for compression, which holds tokens back."""
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """How to be let in. `headers` go where the key goes: to the target's origin alone. `ca_file`, `client_cert` and
+    `client_key` are paths of PEM files; `proxy` is an address, with its user and password if it has any.
+
+    Raises UserError, never showing a value, for what no request can carry.
+    """
+
+    api_key: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    ca_file: str | None = None
+    client_cert: str | None = None
+    client_key: str | None = None
+    proxy: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.api_key is not None and not re.fullmatch(r"[!-~]+", self.api_key):
+            raise UserError(
+                "The API key is empty or holds a blank, a line break or another character that no header carries; "
+                "check where it is read from."
+            )
+        names = [name.lower() for name, _ in self.headers]
+        for (name, value), lower in zip(self.headers, names, strict=True):
+            if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+                raise UserError("--header: this is no header; give 'Name: value' in plain characters and with a value.")
+            if lower in _OURS:
+                raise UserError(f"--header: {name} is set by kneescope itself; leave it out.")
+        if len(set(names)) != len(names):
+            raise UserError("--header: a name is given twice; give each once.")
+        if self.api_key is not None and "authorization" in names:
+            raise UserError("An API key goes into the header Authorization, and --header gives that, too; leave one out.")
+        if self.client_key is not None and self.client_cert is None:
+            raise UserError("--client-key belongs to a certificate; give that with --client-cert.")
+
+    def __repr__(self) -> str:
+        given = [name for name in self.__struct_fields__ if getattr(self, name)]
+        return f"Access({', '.join(given) or 'none'})"
+
+    @property
+    def request_headers(self) -> dict[str, str]:
+        """What is sent to the target's origin, and to no other."""
+        key = {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
+        return {**key, **dict(self.headers)}
+
+    @property
+    def public_proxy(self) -> str | None:
+        """The proxy's address without user and password."""
+        return None if self.proxy is None else public_address(self.proxy)
+
+    def scrub(self, text: str) -> str:
+        """The text without any of the secrets, in whatever form a server echoes them."""
+        pattern = _pattern(self._secrets)
+        return text if pattern is None else pattern.sub(HIDDEN, text)
+
+    def scrub_body(self, body: bytes) -> bytes:
+        """A body without them, before anything cuts a piece off and leaves half of one."""
+        pattern = _pattern(self._secrets)
+        if pattern is None:
+            return body
+        return pattern.sub(HIDDEN, body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def scrub_error(self, error: BaseException) -> None:
+        """Take them out of the texts of an error and of what it came from: it may be shown by whoever catches it."""
+        seen: set[int] = set()
+        current: BaseException | None = error
+        while current is not None and id(current) not in seen:
+            seen.add(id(current))
+            current.args = tuple(self.scrub(arg) if isinstance(arg, str) else arg for arg in current.args)
+            current = current.__cause__ or current.__context__
+
+    @property
+    def _secrets(self) -> tuple[str, ...]:
+        secrets = [self.api_key or "", *_proxy_secrets(self.proxy)]
+        for _, value in self.headers:
+            secrets += [value, *value.split()[1:]]  # of `Bearer ...` the second word alone is the secret, too
+        return tuple(secret for secret in secrets if len(secret) >= _SCRUBBED_FROM)
+
+
+def public_address(url: str) -> str:
+    """An address without user, password, query and fragment, as far as it can be read."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "an address that cannot be read"
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+    return f"{parts.scheme}://{host}{port}{parts.path}" if parts.scheme and host else "an address that cannot be read"
+
+
+def proxy_login(proxy: str) -> str | None:
+    """What a proxy is told of user and password (Basic, RFC 7617); None when its address holds none."""
+    parts = urlsplit(proxy)
+    if parts.username is None and parts.password is None:
+        return None
+    login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    return f"Basic {b64encode(login.encode()).decode()}"
+
+
+def _proxy_secrets(proxy: str | None) -> tuple[str, ...]:
+    try:
+        login = proxy_login(proxy or "")
+    except ValueError:
+        return ()
+    return () if login is None else (unquote(urlsplit(proxy or "").password or ""), login.removeprefix("Basic "))
+
+
+@lru_cache(maxsize=8)
+def _pattern(secrets: tuple[str, ...]) -> re.Pattern[str] | None:
+    """Finds each secret as it is, as JSON writes it and as an address does; the longest first, so that no half is left."""
+    forms = {form for secret in secrets for form in (secret, json.dumps(secret)[1:-1], quote(secret, safe=""))}
+    parts = [
+        re.escape(form) if len(form) >= _WORDS_BELOW else rf"(?<![0-9A-Za-z_]){re.escape(form)}(?![0-9A-Za-z_])"
+        for form in sorted(forms, key=len, reverse=True)
+    ]
+    return re.compile("|".join(parts)) if parts else None

@@ -1,0 +1,127 @@
+"""How connections to a server are made, for load, checks and metrics alike: TLS, proxies, and what counts as a near address."""
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+
+from core.access import Access, public_address
+from core.errors import UserError
+
+PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_SHARED = ipaddress.ip_network("100.64.0.0/10")
+"""Shared address space (RFC 6598): cluster and overlay networks use it, and nothing on the internet is reached by it."""
+
+
+def tls_context(access: Access, insecure: bool = False) -> ssl.SSLContext:
+    """The one TLS context of all connections: the usual authorities and those of `ca_file`, or no check at all when `insecure`.
+
+    Raises UserError for files that cannot be used.
+    """
+    context = httpx.create_ssl_context(verify=not insecure, trust_env=False)
+    if access.ca_file is not None:
+        _used("--ca-file", access.ca_file, "certificates in PEM form", lambda path: context.load_verify_locations(cafile=path))
+    if access.client_cert is not None:
+        key, cert = access.client_key, access.client_cert
+        what = "a certificate in PEM form, and with --client-key its key, neither of them encrypted"
+        _used("--client-key", key or cert, what, _readable)
+        _used("--client-cert", cert, what, lambda path: context.load_cert_chain(path, key, password=_no_password))
+    return context
+
+
+def _used(option: str, path: str, what: str, use: Callable[[str], object]) -> None:
+    try:
+        use(path)
+    except ssl.SSLError as error:
+        raise UserError(f"{option}: the file cannot be used ({error.reason or 'not PEM'}); give {what}.") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is encrypted, or no path"
+        raise UserError(f"{option}: the file cannot be read ({why}); give {what}.") from None
+
+
+def _readable(path: str) -> None:
+    with Path(path).open("rb"):
+        pass
+
+
+def _no_password() -> str:
+    """OpenSSL would ask for it on the terminal, also in the process that sends."""
+    raise ValueError("encrypted")
+
+
+def proxy_for(access: Access, url: str) -> str | None:
+    """The proxy for an address. This machine is always reached directly."""
+    return None if access.proxy is None or is_loopback(urlsplit(url).hostname or "") else access.proxy
+
+
+def unused_proxies(environ: Mapping[str, str]) -> dict[str, str]:
+    """The proxy variables that are set, which are not obeyed: name to address, without user and password."""
+    found = {}
+    for name in PROXY_VARIABLES:
+        value = (environ.get(name) or environ.get(name.lower()) or "").strip()
+        if value:
+            found[name] = public_address(value if "://" in value else f"http://{value}")
+    return found
+
+
+class PlainTransport(httpx.AsyncBaseTransport):
+    """For everything that is not load: through the proxy of `access`, or directly to this machine."""
+
+    def __init__(self, access: Access, insecure: bool = False) -> None:
+        tls = tls_context(access, insecure)
+        self._access = access
+        self._direct = httpx.AsyncHTTPTransport(verify=tls, trust_env=False)
+        self._proxied = None if access.proxy is None else httpx.AsyncHTTPTransport(verify=tls, trust_env=False, proxy=access.proxy)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request. Raises httpx's exceptions."""
+        proxied = self._proxied if proxy_for(self._access, str(request.url)) else None
+        return await (proxied or self._direct).handle_async_request(request)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._direct.aclose()
+        if self._proxied is not None:
+            await self._proxied.aclose()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine by its name or number alone; nothing is looked up."""
+    if host.lower().rstrip(".") == "localhost" or host.lower().endswith(".localhost"):
+        return True
+    address = _number(host)
+    return address is not None and address.is_loopback
+
+
+async def is_near(host: str) -> bool | None:
+    """Whether every address of a host is of this machine or of a private network; None when it has none that is known."""
+    if is_loopback(host):
+        return True
+    numbers = [_number(host)]
+    if numbers == [None]:
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            return None
+        numbers = [_number(str(entry[4][0])) for entry in found]
+    return all(number is not None and _private(number) for number in numbers)
+
+
+def _number(host: str) -> _Address | None:
+    try:
+        address = ipaddress.ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        return None
+    mapped = getattr(address, "ipv4_mapped", None)
+    return mapped or address
+
+
+def _private(address: _Address) -> bool:
+    return address.is_loopback or address.is_private or address.is_link_local or (address.version == 4 and address in _SHARED)

@@ -1,0 +1,81 @@
+"""What ends load whatever a search wants: the limits that the user set for the run, and the requests of others."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from core.config import Safety
+from core.judge.wording import count, duration
+from core.records import ServerSample
+from core.results import Answer, Outcome, StepResult
+
+CHECK_S = 0.1
+ERRORS = 3
+"""One request may fail for reasons of its own; a third one that does is taken for the server's state."""
+
+
+_MEASURED: tuple[Outcome, ...] = ("bracket", "at_least", "below", "held")
+
+
+def others_rps(steps: Sequence[StepResult]) -> float | None:
+    """Requests of others a second, on average over the repeats whose readings tell."""
+    known = [repeat.others_rps for step in steps for repeat in step.repeats if repeat.others_rps is not None]
+    return sum(known) / len(known) if known else None
+
+
+def on_top(answer: Answer, steps: Sequence[StepResult]) -> Answer:
+    """The answer of a run beside others: what fits on top of them."""
+    if answer.outcome not in _MEASURED:
+        return answer
+    rate_rps = others_rps(steps)
+    what = "what others ask for, which the server does not tell" if rate_rps is None else f"{rate_rps:.3g} requests/s of others"
+    return msgspec.structs.replace(answer, message=f"{answer.message}, on top of {what}")
+
+
+class SafetyStop(Exception):
+    """A limit of the run was reached; the text says which, as the beginning of a message."""
+
+
+async def watch(safety: Safety, in_flight: Callable[[], int], clock: Callable[[], float], began: float) -> None:
+    """Look at the limits of the whole run until one is reached. Raises SafetyStop. Returns at once where none is set."""
+    while safety.max_in_flight is not None or safety.max_duration_s is not None:
+        open_ = in_flight()
+        if safety.max_in_flight is not None and open_ > safety.max_in_flight:
+            raise SafetyStop(f"stopped: {count(open_, 'request')} in flight, --max-in-flight allows {safety.max_in_flight}")
+        if safety.max_duration_s is not None and clock() - began >= safety.max_duration_s:
+            raise SafetyStop(f"stopped: --max-duration {duration(safety.max_duration_s)} is over")
+        await asyncio.sleep(CHECK_S)
+
+
+class Others:
+    """Whether others, who use the same server, suffer from our load: more of them wait than `max_waiting`, the server preempts,
+    or it answers with errors. Without `with_others` nobody is looked after."""
+
+    def __init__(self, safety: Safety) -> None:
+        self._safety = safety
+        self._newest: ServerSample | None = None
+        self._rises = 0
+
+    def begin(self) -> None:
+        """A new order starts: what was before is not its doing."""
+        self._newest, self._rises = None, 0
+
+    def sampled(self, sample: ServerSample) -> None:
+        """A new reading of the server."""
+        before, self._newest = self._newest, sample
+        was, now = (before.preemptions_total if before else None), sample.preemptions_total
+        self._rises = self._rises + 1 if was is not None and now is not None and now > was else 0
+
+    def suffer(self, errors: int) -> str | None:
+        """Why load must back off now, as a part of a sentence; None while it need not. `errors`: of our own requests."""
+        if not self._safety.with_others:
+            return None
+        waiting, limit = (self._newest.waiting if self._newest else None), self._safety.max_waiting
+        if limit is not None and waiting is not None and waiting > limit:
+            return f"{count(int(waiting), 'request')} waiting at the server, --max-waiting allows {limit}"
+        if self._rises >= 2:  # readings apart: one preemption is an incident, not a state
+            return "the server preempts requests again and again"
+        if errors >= ERRORS:
+            return f"{errors} requests ended in errors"
+        return None

@@ -1,0 +1,170 @@
+"""Checks that spare the server, its users and the reader: the way to it, leave to load it, others' requests, no salt, silence."""
+
+import httpx
+import msgspec
+import pytest
+
+from core.access import Access
+from core.config import ProbeConfig, Safety, Target
+from core.records import Hello, Phase, RequestRecord
+from core.server import checks
+from core.server.preflight import Preflight
+from tests.core.server.fakes import ALL, BASE, KEY, FakeSend, FakeVllm, Ran, capture, client, config, record, run
+
+REFUSED = "Extra inputs are not permitted: ('body', 'cache_salt')"
+
+
+async def of(server: FakeVllm, asked: ProbeConfig, access: Access, send: FakeSend | None = None) -> Ran:
+    async with client(server) as http:
+        preflight = Preflight(asked, access, "00ff", http, send or FakeSend())
+        return Ran(preflight, [check async for check in preflight.checks()])
+
+
+# --- leave to load it -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("url", ["http://8.8.8.8:8000", "https://[2606:4700::1111]"])
+async def test_a_server_that_is_far_is_not_loaded_without_leave(url: str) -> None:
+    server = FakeVllm()
+    ran = await run(server, config=ProbeConfig(target=Target(url=url)))
+    assert ran.names == ["reachable", "place"]
+    assert ran["place"].status == "refuse"
+    assert "--yes" in ran["place"].message
+    assert server.paths() == ["/health"]
+    agreed = await run(FakeVllm(), config=ProbeConfig(target=Target(url=url), safety=Safety(public_ok=True)))
+    assert agreed.names == ALL
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8000", "http://10.0.0.3", "http://localhost:1"])
+async def test_a_server_that_is_near_needs_none(url: str) -> None:
+    assert (await run(FakeVllm(), config=ProbeConfig(target=Target(url=url)))).names == ALL
+
+
+async def test_the_traffic_of_others_ends_the_checks_before_anything_is_sent() -> None:
+    send = FakeSend()
+    ran = await run(FakeVllm(metrics=lambda: capture("0.32.0-preempting")), send)
+    assert ran.names[-1] == "traffic"
+    assert ran["traffic"].status == "refuse"
+    assert send.calls == []
+
+
+async def test_traffic_that_was_ending_is_none() -> None:
+    pages = [capture("0.32.0-preempting"), capture("0.32.0-idle")]
+    ran = await run(FakeVllm(metrics=lambda: pages.pop(0) if len(pages) > 1 else pages[0]))
+    assert ran["traffic"].status == "pass"
+
+
+async def test_with_others_the_checks_go_on() -> None:
+    asked = msgspec.structs.replace(config(), safety=Safety(with_others=True, public_ok=True))
+    ran = await run(FakeVllm(metrics=lambda: capture("0.32.0-preempting")), config=asked)
+    assert ran.names == ALL
+    assert ran["traffic"].status == "warn"
+
+
+# --- the way to it ----------------------------------------------------------------------------------------------------
+
+
+def connection(target: Target, access: Access, **environ: str) -> tuple[str, str] | None:
+    check = checks.connection_check(target, access, environ)
+    return None if check is None else (check.status, check.message)
+
+
+def test_nothing_unusual_is_not_spoken_of() -> None:
+    assert connection(Target(url=BASE), Access(api_key=KEY)) is None
+    assert connection(Target(url="http://127.0.0.1:1"), Access(), HTTP_PROXY="http://p:1") is None
+    assert connection(Target(url="http://127.0.0.1:1", insecure=True), Access()) is None
+
+
+def test_an_unchecked_certificate_is_a_warning() -> None:
+    said = connection(Target(url="https://gw", insecure=True), Access())
+    assert said is not None
+    assert said[0] == "warn"
+    assert "--insecure" in said[1]
+
+
+def test_proxies_are_told_without_their_passwords() -> None:
+    proxy = Access(proxy="http://user:p-SECRET@proxy:3128")
+    used = connection(Target(url=BASE), proxy, HTTP_PROXY="http://other:1")
+    assert used == ("warn", "Everything goes through the proxy http://proxy:3128, whose delay is measured with the server's.")
+    near = connection(Target(url="http://localhost:8000"), proxy)
+    assert near == ("pass", "The proxy http://proxy:3128 is not used: the server is on this machine.")
+    unused = connection(Target(url=BASE), Access(), HTTPS_PROXY="http://u:p-SECRET@proxy:3128")
+    assert unused == ("pass", "Not used: HTTPS_PROXY (http://proxy:3128); --proxy env:HTTPS_PROXY goes through it.")
+
+
+async def test_the_headers_of_a_gateway_go_where_the_key_goes() -> None:
+    server = FakeVllm(key=KEY)
+    access = Access(api_key=KEY, headers=(("X-Gateway", "h-SECRET"),))
+    target = Target(url=BASE, metrics_url="http://pod:9090/metrics")
+    echo = httpx.Response(400, json={"error": {"message": "what is h-SECRET?"}})
+    server.overrides["/v1/models"] = echo
+    ran = await of(server, config(target), access)
+    assert "what is ***?" in ran["model"].message
+    server.overrides.clear()
+    ran = await of(server, config(target), access)
+    assert {(request.url.host, request.headers.get("x-gateway")) for request in server.seen} == {("gw", "h-SECRET"), ("pod", None)}
+    assert all(request.headers["accept-encoding"] == "identity" for request in server.seen)
+    assert ran.preflight.hello is not None
+    assert ran.preflight.hello.access == access
+    assert "SECRET" not in repr(ran.preflight.hello)
+
+
+# --- servers that take no salt ------------------------------------------------------------------------------------------
+
+
+def unsalted(hello: Hello, i: int, phase: Phase) -> RequestRecord:
+    return record(ending="http", status=400, error=REFUSED) if hello.salted else record()
+
+
+async def test_a_server_that_refuses_the_salt_gets_none() -> None:
+    send = FakeSend(unsalted)
+    ran = await run(FakeVllm(), send)
+    assert ran.names == ALL
+    assert ran["request"].status == "warn"
+    assert "takes no cache_salt" in ran["request"].message
+    assert [(hello.salted, n) for hello, n, _ in send.calls] == [(True, 1), (False, 1), (False, 4)]
+    assert ran.preflight.hello is not None
+    assert not ran.preflight.hello.salted
+
+
+async def test_one_that_is_known_to_refuse_it_is_not_even_tried() -> None:
+    send = FakeSend(unsalted)
+    ran = await run(FakeVllm(version={"version": "0.6.4.post1"}), send)
+    assert [hello.salted for hello, _, _ in send.calls] == [False, False]
+    assert ran["request"].status == "warn"
+
+
+async def test_calibration_learns_it_too() -> None:
+    asked = config(Target(url=BASE, api="chat"))
+    send = FakeSend(unsalted)
+    await run(FakeVllm(tokenize=None), send, asked)
+    assert [hello.salted for hello, _, _ in send.calls] == [True, False, False, False, False]
+
+
+@pytest.mark.parametrize(
+    "failed", [record(ending="http", status=500, error=REFUSED), record(ending="http", status=400, error="no")]
+)
+async def test_other_refusals_are_not_tried_again(failed: RequestRecord) -> None:
+    send = FakeSend(lambda hello, i, phase: failed)
+    ran = await run(FakeVllm(), send)
+    assert {hello.salted for hello, _, _ in send.calls} == {True}
+    assert ran["request"].status == "refuse"
+
+
+# --- silence ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_silent_server_is_waited_for_once() -> None:
+    silent = record(ending="aborted", t_first=None, t_last=None, t_end=160.0, output_tokens=0)
+    send = FakeSend(lambda hello, i, phase: silent)
+    ran = await run(FakeVllm(tokenize=None), send, config(Target(url=BASE, api="chat")))
+    assert [phase for _, _, phase in send.calls] == ["preflight"]
+    assert ran.names[-1] == "request"
+    assert "given up after 60 s without a token" in ran["request"].message
+
+
+async def test_a_single_request_that_is_given_up_is_said_as_it_was() -> None:
+    silent = record(ending="aborted", t_first=None, t_last=None, t_end=160.0, output_tokens=0)
+    ran = await run(FakeVllm(), FakeSend(lambda hello, i, phase: silent if phase == "single" else record()))
+    assert ran["slo"].status == "refuse"
+    assert "given up after 60 s without a token" in ran["slo"].message

@@ -1,0 +1,99 @@
+import json
+from urllib.parse import quote
+
+import pytest
+
+from core.access import Access, public_address
+from core.errors import UserError
+
+KEY = "sk-TESTSECRET"
+
+
+def test_what_is_sent_to_the_target() -> None:
+    access = Access(api_key=KEY, headers=(("X-Gateway", "abc def"),))
+    assert access.request_headers == {"Authorization": f"Bearer {KEY}", "X-Gateway": "abc def"}
+    assert Access().request_headers == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("", "x"), ("two words", "x"), ("X:", "x"), ("X", ""), ("X", "a\nb: c"), ("X", "sk-é"), ("X", " sk-SECRET"), ("X", "a\x00")],
+)
+def test_what_no_header_carries_is_refused_without_showing_it(name: str, value: str) -> None:
+    with pytest.raises(UserError, match="this is no header") as caught:
+        Access(headers=((name, value),))
+    assert not value.strip() or value.strip() not in str(caught.value).replace("Name: value", "")
+
+
+@pytest.mark.parametrize("name", ["Content-Length", "accept-encoding", "Connection", "TRANSFER-ENCODING"])
+def test_headers_that_make_the_request_are_not_ones_to_give(name: str) -> None:
+    with pytest.raises(UserError, match="set by kneescope itself"):
+        Access(headers=((name, "gzip"),))
+
+
+def test_what_does_not_go_together() -> None:
+    with pytest.raises(UserError, match="twice"):
+        Access(headers=(("X-A", "1"), ("x-a", "2")))
+    with pytest.raises(UserError, match="leave one out"):
+        Access(api_key=KEY, headers=(("authorization", "Basic x"),))
+    with pytest.raises(UserError, match="--client-cert"):
+        Access(client_key="key.pem")
+
+
+def test_no_secret_is_in_its_repr() -> None:
+    access = Access(api_key=KEY, headers=(("X-A", "h-SECRET"),), proxy="http://u:p-SECRET@proxy:3128")
+    assert repr(access) == "Access(api_key, headers, proxy)"
+    assert "SECRET" not in repr([access])
+
+
+@pytest.mark.parametrize("form", [str, lambda secret: json.dumps(secret)[1:-1], lambda secret: quote(secret, safe="")])
+@pytest.mark.parametrize(
+    "access",
+    [
+        Access(api_key='sk-"\\/SECRET+x='),
+        Access(headers=(("X-A", 'sk-"\\/SECRET+x='),)),
+        Access(headers=(("Authorization", 'Bearer sk-"\\/SECRET+x='),)),
+        Access(proxy=f"http://user:{quote(chr(34), safe='')}SECRET@proxy:3128"),
+    ],
+)
+def test_a_secret_is_taken_out_in_every_form_in_which_it_is_echoed(access: Access, form: object) -> None:
+    assert callable(form)
+    secret = '"SECRET' if access.proxy else 'sk-"\\/SECRET+x='
+    said = f"wrong key {form(secret)} in your request"
+    assert access.scrub(said) == "wrong key *** in your request"
+    assert access.scrub_body(said.encode() + b"\xff") == b"wrong key *** in your request\xff"
+
+
+def test_a_short_key_is_no_part_of_other_words() -> None:
+    access = Access(api_key="token")
+    assert access.scrub('{"max_tokens": 3, "key": "token"}') == '{"max_tokens": 3, "key": "***"}'
+    assert access.scrub_body(b"vllm:prompt_tokens_total 3") == b"vllm:prompt_tokens_total 3"
+    assert Access(api_key="abc").scrub("abc") == "abc"
+    assert Access().scrub(f"anything {KEY}") == f"anything {KEY}"
+
+
+def test_of_two_secrets_the_longer_is_taken_out_whole() -> None:
+    access = Access(api_key=KEY, headers=(("X-A", f"{KEY}-AND-MORE"),))
+    assert access.scrub(f"{KEY}-AND-MORE {KEY}") == "*** ***"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://user:secret@proxy:3128/x?y=secret#secret", "http://proxy:3128/x"),
+        ("https://[::1]:8443", "https://[::1]:8443"),
+        ("http://proxy:nothing", "an address that cannot be read"),
+        ("secret", "an address that cannot be read"),
+    ],
+)
+def test_addresses_are_kept_without_their_secrets(url: str, shown: str) -> None:
+    assert public_address(url) == shown
+
+
+def test_errors_are_shown_without_secrets_along_their_whole_chain() -> None:
+    access = Access(api_key=KEY)
+    inner, outer = ValueError(f"bad header {KEY}", 7), RuntimeError(f"no {KEY}")
+    outer.__cause__ = inner
+    inner.__context__ = outer
+    access.scrub_error(outer)
+    assert (str(outer), inner.args) == ("no ***", ("bad header ***", 7))

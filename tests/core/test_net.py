@@ -1,0 +1,253 @@
+"""TLS, proxies and near addresses, over real connections on this machine."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from core.access import Access
+from core.config import Target
+from core.errors import UserError
+from core.load.client import LoadClient
+from core.load.transport import LoadTransport
+from core.net import PlainTransport, is_loopback, is_near, proxy_for, tls_context, unused_proxies
+from core.server.http import Caller, Credential, HttpError, Reply
+from tests.core.load.calling import Caller as Load
+from tests.core.load.server import WHOLE, Received, answer, chunk, serving
+from tests.core.tls import CA, TLS, serving_tls
+
+KEY = "sk-TESTSECRET"
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+async def ok(request: Received) -> bool:
+    if request.path.endswith("/completions"):
+        await request.write(HEAD, chunk(WHOLE), b"0\r\n\r\n")
+    else:
+        await request.write(answer(200, b"{}"))
+    return True
+
+
+async def get(url: str, access: Access, *, insecure: bool = False) -> Reply:
+    """As checks and metrics do it."""
+    async with httpx.AsyncClient(transport=PlainTransport(access, insecure), trust_env=False) as http:
+        return await Caller(http, Credential(url, access)).get(f"{url}/health")
+
+
+async def load(url: str, access: Access, *, insecure: bool = False) -> tuple[str, str | None]:
+    """As load does it: ending and error."""
+    transport = LoadTransport(tls_context(access, insecure), proxy_for(access, url))
+    client = LoadClient(Target(url=url), access, transport)
+    try:
+        ended = await Load(client).call()
+    finally:
+        await client.aclose()
+    return ended.ending, ended.error
+
+
+@pytest.mark.parametrize(
+    ("certificate", "words"), [("server", "issuer"), ("expired", "expired|issuer"), ("elsewhere", "issuer|match")]
+)
+async def test_a_certificate_that_nobody_signed_is_named_with_the_ways_round(certificate: str, words: str) -> None:
+    async with serving_tls(ok, certificate) as server:
+        with pytest.raises(HttpError, match=words) as caught:
+            await get(server.url, Access())
+        assert "--ca-file" in str(caught.value)
+        assert "--insecure" in str(caught.value)
+        assert (await load(server.url, Access()))[0] == "connection"
+        assert (await get(server.url, Access(), insecure=True)).ok
+        assert (await load(server.url, Access(), insecure=True))[0] == "ok"
+
+
+async def test_a_ca_file_makes_its_certificates_trusted_and_no_others() -> None:
+    access = Access(ca_file=CA)
+    async with serving_tls(ok) as server:
+        assert (await get(server.url, access)).ok
+        assert (await load(server.url, access))[0] == "ok"
+    for certificate, words in (("expired", "expired"), ("elsewhere", "IP address mismatch")):
+        async with serving_tls(ok, certificate) as server:
+            with pytest.raises(HttpError, match=words):
+                await get(server.url, access)
+
+
+@pytest.mark.parametrize("files", [("client.pem", None), ("client.crt", "client.key")])
+async def test_a_client_certificate_opens_a_gateway(files: tuple[str, str | None]) -> None:
+    cert, key = files
+    mine = Access(ca_file=CA, client_cert=str(TLS / cert), client_key=None if key is None else str(TLS / key))
+    async with serving_tls(ok, wants_client=True) as server:
+        assert (await get(server.url, mine)).ok
+        assert (await load(server.url, mine))[0] == "ok"
+        with pytest.raises(HttpError, match="--client-cert"):
+            await get(server.url, Access(ca_file=CA))
+
+
+@pytest.mark.parametrize(
+    ("access", "words"),
+    [
+        (Access(ca_file="/nowhere.pem"), "--ca-file: the file cannot be read"),
+        (Access(ca_file=str(TLS / "client.key")), "--ca-file: the file cannot be used"),
+        (Access(client_cert="/nowhere.pem"), "cannot be read"),
+        (Access(client_cert=str(TLS / "client.crt"), client_key="/nowhere"), "--client-key: the file cannot be read"),
+        (Access(client_cert=str(TLS / "client.crt")), "--client-cert: the file cannot be used"),
+        (Access(client_cert=str(TLS / "client.crt"), client_key=str(TLS / "locked.key")), "encrypted"),
+        (Access(client_cert=str(TLS / "server.pem"), client_key=str(TLS / "client.key")), "cannot be used"),
+    ],
+)
+def test_files_that_cannot_be_used_are_refused(access: Access, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        tls_context(access)
+
+
+# --- proxies --------------------------------------------------------------------------------------------------------
+
+
+class Proxy:
+    """An HTTP proxy that leads every address to one server, and keeps what it was asked for."""
+
+    def __init__(self, target: str) -> None:
+        self.heads: list[str] = []
+        self.url = ""
+        self._port = int(target.rpartition(":")[2])
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.heads.append(head.decode())
+        there, out = await asyncio.open_connection("127.0.0.1", self._port)
+        if head.startswith(b"CONNECT"):
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        else:
+            method, url, rest = head.split(b" ", 2)
+            out.write(b" ".join((method, httpx.URL(url.decode()).raw_path, rest)))
+        await asyncio.gather(_copy(reader, out), _copy(there, writer))
+
+
+async def _copy(source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
+    try:
+        while data := await source.read(65536):
+            to.write(data)
+        to.write_eof() if to.can_write_eof() else None
+    except (ConnectionError, RuntimeError):
+        pass
+    finally:
+        to.close()
+
+
+@asynccontextmanager
+async def proxy_to(target: str) -> AsyncIterator[Proxy]:
+    proxy = Proxy(target)
+    listener = await asyncio.start_server(proxy.connected, "127.0.0.1", 0)
+    proxy.url = f"http://user:p-SECRET@127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    try:
+        yield proxy
+    finally:
+        listener.close()
+
+
+async def test_an_explicit_proxy_carries_checks_and_load_with_its_own_password() -> None:
+    async with serving(ok) as server, proxy_to(server.url) as proxy:
+        access = Access(api_key=KEY, proxy=proxy.url)
+        assert (await get("http://far.invalid", access)).ok
+        assert await load("http://far.invalid", access) == ("ok", None)
+        assert [head.split(" ")[:2] for head in proxy.heads] == [
+            ["GET", "http://far.invalid/health"],
+            ["POST", "http://far.invalid/v1/completions"],
+        ]
+        assert all("proxy-authorization: basic" in head.lower() for head in proxy.heads)
+        assert [request.headers["authorization"] for request in server.received] == [f"Bearer {KEY}"] * 2
+
+
+async def test_through_a_tunnel_a_proxy_sees_no_key() -> None:
+    async with serving_tls(ok, "elsewhere") as server, proxy_to(server.url) as proxy:
+        access = Access(api_key=KEY, proxy=proxy.url, ca_file=CA)
+        assert (await get("https://elsewhere.test", access)).ok
+        assert (await load("https://elsewhere.test", access))[0] == "ok"
+        assert [head.split(" ")[:2] for head in proxy.heads] == [["CONNECT", "elsewhere.test:443"]] * 2
+        assert KEY not in "".join(proxy.heads)
+
+
+async def test_this_machine_is_reached_directly_whatever_proxy_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "localhost,fd07::/64,[::1]")
+    async with serving(ok) as server:
+        for access in (Access(), Access(proxy="http://127.0.0.1:9")):
+            assert (await get(server.url, access)).ok
+            assert (await load(server.url, access))[0] == "ok"
+
+
+async def test_a_proxy_that_refuses_is_named_without_its_password() -> None:
+    async def refuse(request: Received) -> bool:
+        await request.write(answer(407, b""))
+        return True
+
+    async with serving(refuse) as server:
+        access = Access(proxy=server.url.replace("http://", "http://user:p-SECRET@"))
+        with pytest.raises(HttpError, match=r"proxy.*407|407.*proxy") as caught:
+            await get("https://far.invalid", access)
+        ending, error = await load("https://far.invalid", access)
+    assert ending == "connection"
+    assert "p-SECRET" not in str(caught.value) + str(error)
+
+
+def test_proxy_variables_are_told_without_passwords() -> None:
+    environ = {"HTTPS_PROXY": "http://u:p-SECRET@proxy:3128", "http_proxy": "proxy:80", "ALL_PROXY": " ", "NO_PROXY": "x"}
+    assert unused_proxies(environ) == {"HTTP_PROXY": "http://proxy:80", "HTTPS_PROXY": "http://proxy:3128"}
+
+
+# --- near and far ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("host", "near"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("localhost", True),
+        ("a.localhost", True),
+        ("[::1]", True),
+        ("10.1.2.3", True),
+        ("192.168.0.5", True),
+        ("172.16.0.1", True),
+        ("100.64.0.7", True),
+        ("169.254.1.1", True),
+        ("fd07::1", True),
+        ("fe80::1%eth0", True),
+        ("::ffff:10.0.0.1", True),
+        ("8.8.8.8", False),
+        ("172.32.0.1", False),
+        ("2606:4700::1111", False),
+        ("::ffff:8.8.8.8", False),
+    ],
+)
+async def test_near_addresses(host: str, near: bool) -> None:
+    assert await is_near(host) is near
+
+
+@pytest.mark.parametrize(
+    ("addresses", "near"), [(["10.0.0.1"], True), (["10.0.0.1", "8.8.8.8"], False), (["8.8.8.8"], False), (None, None)]
+)
+async def test_a_name_is_near_when_all_its_addresses_are(
+    monkeypatch: pytest.MonkeyPatch, addresses: list[str] | None, near: bool | None
+) -> None:
+    async def found(*_: object, **__: object) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+        if addresses is None:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(2, 1, 6, "", (address, 0)) for address in addresses]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio.get_running_loop(), "getaddrinfo", found)
+        assert await is_near("gpu.example") is near
+
+
+def test_loopback_is_known_without_looking_it_up() -> None:
+    assert [is_loopback(host) for host in ("LOCALHOST", "127.0.0.2", "::1", "localhost.example", "10.0.0.1", "")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]

@@ -1,0 +1,352 @@
+"""Whole runs against servers that go wrong: what is seen is said, load stops when it must, no fault is read as a knee."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from core.config import Slo
+from core.records import RequestSent
+from core.report import to_json, to_text
+from core.results import RepeatResult
+from core.run.events import RepeatStarted
+from core.run.session import Session
+from tests.core.load.server import Received
+from tests.faults.answers import JSON, Answer, tokens, whole
+from tests.faults.runs import TOKENS, Ran, config, preflight, probe
+from tests.faults.server import FaultServer
+
+DEAD = Answer(cut_after=0, cut_by="rst")
+PREFLIGHT_REQUESTS = 5
+LIST = config(rates_rps=(4.0,), measure_s=15.0)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.jsonl"
+
+
+def in_load(answer: Callable[[FaultServer, Received, int], Answer | None], **options: object) -> Callable[[], FaultServer]:
+    """A server that is well during the checks; then `answer` is asked, with the number of the request."""
+
+    def fault(server: FaultServer, request: Received) -> Answer | None:
+        number = server.counts["/v1/completions"] - PREFLIGHT_REQUESTS
+        return answer(server, request, number) if number > 0 else None
+
+    return lambda: FaultServer(fault, **options)  # type: ignore[arg-type]
+
+
+def repeat_of(ran: Ran) -> RepeatResult:
+    return ran.steps[-1].repeats[-1]
+
+
+def accounts(repeat: RepeatResult) -> bool:
+    """Every request of the window that was sent has one ending."""
+    return (
+        repeat.sent
+        == sum(repeat.endings.values())
+        == repeat.succeeded + sum(n for ending, n in repeat.endings.items() if ending != "ok")
+    )
+
+
+# --- it produces nothing, or is gone ---------------------------------------------------------------------------------
+
+
+def test_a_server_that_accepts_and_produces_nothing_is_no_knee(path: Path) -> None:
+    """Health answers, every POST gets its 200 and no byte, the token counters stand still."""
+    ran = probe(path, lambda: FaultServer(frozen_at=20.0))
+    assert ran.answer.outcome == "void"
+    assert "accepts requests but has produced nothing for 10 s" in ran.answer.message
+    assert ran.steps[-1].verdict == "void"
+    assert ran.answer.knee.first_fail_rps != ran.steps[-1].rate_rps
+    assert ran.server.running == ran.server.waiting == 0, "the connections of what was open are closed"
+
+
+def test_a_server_that_dies_under_load_ends_the_run_and_what_was_finished_stays(path: Path) -> None:
+    async def die(session: Session, server: FaultServer) -> None:
+        while not any(step.verdict == "pass" for step in session.state.view(0.0).steps):  # noqa: ASYNC110 (virtual time)
+            await asyncio.sleep(1.0)
+        await asyncio.sleep(3.0)
+        server.fault = lambda server, request: DEAD
+        server.pages = {"/health": DEAD, "/metrics": DEAD}
+
+    ran = probe(path, FaultServer, config(rates_rps=(3.0, 4.0), measure_s=10.0), meddle=die)
+    assert ran.answer.outcome == "void"
+    assert "the server was lost" in ran.answer.message
+    assert [step.verdict for step in ran.steps] == ["pass", "void"]
+    assert set(repeat_of(ran).endings) <= {"ok", "connection", "aborted"}
+    assert any("connection reset" in sentence for sentence in ran.said)
+
+
+def test_a_server_that_restarts_voids_the_repeat(path: Path) -> None:
+    async def restart(session: Session, server: FaultServer) -> None:
+        await asyncio.sleep(18.0)
+        server.epoch += 60
+        server.counts.clear()
+
+    ran = probe(path, FaultServer, LIST, meddle=restart)
+    first = ran.steps[-1].repeats[0]
+    assert (first.verdict, "restarted" in first.reason) == ("void", True)
+
+
+# --- answers that are no answers -------------------------------------------------------------------------------------
+
+
+def test_refusals_of_a_gateway_are_misses_and_improve_no_percentile(path: Path) -> None:
+    """503 within 2 ms whenever more than three wait."""
+    refused = Answer(status=503, pieces=((0.002, b'{"error":{"message":"Overloaded. Retry."}}'),), headers=(JSON,))
+    ran = probe(
+        path,
+        in_load(lambda server, request, number: refused if server.waiting > 3 else None, slots=2),
+        config(rates_rps=(3.2,), measure_s=20.0, slo=Slo(ttft_s=2.5, tpot_s=0.3, max_error_rate=0.5)),
+    )
+    repeat = repeat_of(ran)
+    assert ran.steps[-1].verdict == "fail"
+    assert repeat.endings["http"] > 1
+    assert accounts(repeat)
+    assert repeat.e2e_s.n == repeat.succeeded
+    assert repeat.e2e_s.p50 is not None
+    assert repeat.e2e_s.p50 > 0.7
+    assert repeat.attainment_interval[1] < 0.95
+    assert any("HTTP 503 Reason: Overloaded" in warning for warning in repeat.warnings)
+
+
+def test_every_request_failing_is_a_fail_with_the_servers_words_and_no_number_out_of_nothing(path: Path) -> None:
+    full = whole(b'{"error":{"message":"[Errno 24] Too many open files. Sorry."}}', 500, JSON)
+    ran = probe(path, in_load(lambda server, request, number: full), LIST)
+    repeat = repeat_of(ran)
+    assert (ran.answer.outcome, ran.steps[-1].verdict) == ("void", "fail")
+    assert set(repeat.endings) <= {"http", "aborted"}
+    assert (repeat.succeeded, repeat.ttft_s.p50, repeat.tpot_s.mean, repeat.e2e_s.p99) == (0, None, None, None)
+    assert repeat.attainment_interval[0] == 0
+    assert any("HTTP 500 Reason: [Errno 24] Too many open files" in warning for warning in repeat.warnings)
+    json.loads(to_json(ran.view, None), parse_constant=pytest.fail)
+    assert "nan" not in to_text(ran.view, None)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(401, "Unauthorized"), (404, "The model `fake` does not exist"), (400, "The prompt is longer than the context"), (307, "")],
+)
+def test_what_is_refused_at_any_rate_is_no_limit_of_load(path: Path, status: int, words: str) -> None:
+    """After a rate that held, the key is taken back, the model unloaded, ...: the next rate is void, and the bracket stays open."""
+
+    async def refuse(session: Session, server: FaultServer) -> None:
+        while not any(step.verdict == "pass" for step in session.state.view(0.0).steps):  # noqa: ASYNC110 (virtual time)
+            await asyncio.sleep(1.0)
+        server.fault = lambda server, request: whole(json.dumps({"error": words}).encode(), status, JSON)
+
+    ran = probe(path, FaultServer, config(rates_rps=(3.0, 4.0), measure_s=8.0), meddle=refuse)
+    assert ran.answer.outcome == "void"
+    assert ran.answer.knee.first_fail_rps is None
+    assert [step.verdict for step in ran.steps] == ["pass", "void"]
+    assert "ended in a refusal that no load causes" in ran.answer.message
+    assert f"HTTP {status} Reason" in ran.answer.message
+    assert words in ran.answer.message
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
+def test_what_a_server_sheds_is_a_limit_of_load(path: Path, status: int) -> None:
+    async def shed(session: Session, server: FaultServer) -> None:
+        while not any(step.verdict == "pass" for step in session.state.view(0.0).steps):  # noqa: ASYNC110 (virtual time)
+            await asyncio.sleep(1.0)
+        server.fault = lambda server, request: whole(b"", status) if server.counts["/v1/completions"] % 3 == 0 else None
+
+    ran = probe(path, FaultServer, config(rates_rps=(3.0, 4.0), measure_s=8.0), meddle=shed)
+    assert ran.answer.outcome == "bracket"
+    assert ran.answer.knee.first_fail_rps == 4.0
+
+
+def test_answers_that_break_in_every_way_are_each_counted_by_its_class(path: Path) -> None:
+    broken = {
+        "http": whole(b"no", 500),
+        "stream": Answer(pieces=((0.05, b'data: {"error":{"message":"boom"}}\n\n'),)),
+        "truncated": Answer(pieces=tokens(TOKENS, prompt=16), cut_after=600, cut_by="rst"),
+        "empty": Answer(pieces=((0.05, b'data: {"choices":[{"text":"","finish_reason":"stop"}]}\n\n'),)),
+        "connection": Answer(cut_after=9),
+    }
+    kinds = list(broken)
+    lax = config(rates_rps=(4.0,), measure_s=15.0, slo=Slo(ttft_s=0.5, tpot_s=0.3, target=0.3, max_error_rate=0.9))
+    ran = probe(
+        path, in_load(lambda server, request, number: broken[kinds[number // 2 % 5]] if number % 2 else None, slots=20), lax
+    )
+    repeat = repeat_of(ran)
+    assert set(kinds) <= set(repeat.endings)
+    assert accounts(repeat)
+    assert repeat.errors == sum(repeat.endings[kind] for kind in kinds)
+    assert repeat.attainment is not None
+    assert repeat.attainment <= 0.6
+
+
+# --- requests without an end -----------------------------------------------------------------------------------------
+
+
+def test_requests_that_never_end_hold_up_nothing_that_is_decided(path: Path) -> None:
+    """One in eight gets headers and then silence: each is a miss as soon as it is too late, and the run goes on."""
+    ran = probe(path, in_load(lambda server, request, number: Answer(silent="head") if number % 8 == 0 else None, slots=20), LIST)
+    assert (ran.answer.outcome, ran.steps[-1].verdict) == ("below", "fail")
+    assert "can still meet the limits" in ran.steps[-1].reason
+
+
+def test_what_no_limit_decides_ends_with_the_drain_and_is_a_miss(path: Path) -> None:
+    """With a limit on TTFT alone an answer that drips for ever is never late: it is counted down, cut off and a miss."""
+    drips = Answer(pieces=tokens(200, first_s=0.05, gap_s=10.0, prompt=16))
+    asked = config(rates_rps=(4.0,), measure_s=15.0, drain_s=30.0, slo=Slo(ttft_s=0.5, tpot_s=None, max_error_rate=0.5))
+    ran = probe(path, in_load(lambda server, request, number: drips if number % 8 == 0 else None, slots=20), asked)
+    repeat = repeat_of(ran)
+    assert ran.steps[-1].verdict == "fail"
+    assert repeat.endings["aborted"] > 0
+    assert accounts(repeat)
+    assert "still open 30 s after the window, counted as missed" in repeat.reason
+    assert ran.server.running == 0
+
+
+def test_timeouts_are_in_the_attainment_and_in_no_latency(path: Path) -> None:
+    """Six of ten never answer, four answer in a tenth of a second."""
+    quick = Answer(pieces=tokens(TOKENS, first_s=0.05, gap_s=0.05, per_chunk=3, prompt=16))
+    asked = config(rates_rps=(4.0,), measure_s=15.0, slo=Slo(ttft_s=0.5, tpot_s=0.3, target=0.2, max_error_rate=0.9))
+    ran = probe(
+        path, in_load(lambda server, request, number: quick if number % 10 in (0, 3, 6, 9) else Answer(silent="head")), asked
+    )
+    repeat = repeat_of(ran)
+    assert repeat.attainment_interval[1] <= 0.5
+    assert repeat.ttft_s.n == repeat.succeeded
+    assert repeat.ttft_s.p50 is None or repeat.ttft_s.p50 == pytest.approx(0.05, abs=0.01)
+
+
+def test_a_step_begins_when_nothing_of_the_one_before_is_left_in_the_server(path: Path) -> None:
+    """The server goes on with requests whose client has gone; the next step waits for them."""
+    busy: list[int] = []
+
+    def watch(server: FaultServer, request: Received, number: int) -> None:
+        busy.append(server.running + server.waiting)
+
+    ran = probe(path, in_load(watch, keeps_cancelled=True, slots=4), config(rates_rps=(8.0, 2.0), measure_s=10.0))
+    assert [step.verdict for step in ran.steps] == ["fail", "pass"]
+    second = [event.order.order for event in ran.events(RepeatStarted) if isinstance(event, RepeatStarted)][-1]
+    sent = [event.order for event in ran.events(RequestSent) if isinstance(event, RequestSent) and event.order >= second - 1]
+    assert max(busy) > 8
+    assert busy[-sum(order == second for order in sent)] == 0
+
+
+# --- metrics ---------------------------------------------------------------------------------------------------------
+
+
+def test_metrics_that_are_lost_on_the_way_are_said_once_and_stop_nothing(path: Path) -> None:
+    async def lose(session: Session, server: FaultServer) -> None:
+        await asyncio.sleep(15.0)
+        server.metrics = lambda t: whole(b"", 404)
+
+    ran = probe(path, FaultServer, LIST, meddle=lose)
+    assert ran.answer.outcome == "at_least"
+    assert sum("answers 404" in sentence for sentence in ran.said) == 1
+
+
+def test_a_slow_reading_of_metrics_delays_no_send_and_none_is_begun_beside_it(path: Path) -> None:
+    reading = [0, 0]
+
+    async def hang(session: Session, server: FaultServer) -> None:
+        await asyncio.sleep(12.0)
+        page = server.exposition()
+        server.metrics = lambda t: Answer(pieces=((8.0, page.encode()),), headers=("Content-Type: text/plain",), framing="length")
+        await asyncio.sleep(10.0)
+        server.metrics = lambda t: Answer(silent="request")
+        reading[0] = server.counts["/metrics"]
+        await asyncio.sleep(9.0)
+        reading[1] = server.counts["/metrics"]
+
+    ran = probe(path, FaultServer, config(rates_rps=(4.0,), measure_s=30.0), meddle=hang)
+    repeat = repeat_of(ran)
+    assert ran.answer.outcome == "at_least"
+    assert repeat.lateness_s.max is not None
+    assert repeat.lateness_s.max < 0.01
+    assert reading[1] - reading[0] <= 2
+
+
+def test_two_processes_behind_one_address_are_no_restarts_and_told_once(path: Path) -> None:
+    """A balancer shows one and the other in turn: no difference of a counter means anything."""
+    turn = [0]
+
+    def either(server: FaultServer) -> str:
+        turn[0] += 1
+        server.epoch = 1000.0 + turn[0] % 2
+        return server.exposition().replace("generation_tokens_total", "generation_tokens_total") + ""
+
+    def make() -> FaultServer:
+        server = FaultServer()
+        server.metrics = lambda t: re.sub(
+            r"(_total\S*) (\d+)", lambda m: f"{m[1]} {int(m[2]) + 289_957 + 14_500 * (turn[0] % 2)}", either(server)
+        )
+        return server
+
+    ran = probe(path, make, LIST)
+    repeat = repeat_of(ran)
+    assert repeat.prefix_hit_frac is None
+    assert repeat.preemptions is None
+    assert not any("restarted" in sentence for sentence in (*ran.said, repeat.reason, *repeat.warnings))
+    assert sum("process" in sentence for sentence in (*ran.said, *repeat.warnings)) <= 2
+
+
+@pytest.mark.parametrize(
+    ("pages", "redirects", "status", "said"),
+    [
+        ({}, {"/metrics": "/metrics/"}, "pass", "1 engine"),
+        ({}, {"/metrics": "http://localhost:9/metrics"}, "warn", "redirects to another place"),
+        ({"/metrics": whole(b"")}, {}, "warn", "the answer is empty: no vLLM metrics here"),
+        ({"/metrics": whole(b"x" * 100)}, {}, "warn", "there are no vLLM metrics in the answer"),
+        ({"/metrics": whole(b"\xff\xfe\x00" * 50)}, {}, "warn", "there are no vLLM metrics in the answer"),
+        ({"/metrics": whole(b"", 404)}, {}, "warn", "answers 404"),
+        ({"/metrics": Answer(silent="request")}, {}, "warn", "does not answer within"),
+        ({"/metrics": Answer(silent="head")}, {}, "warn", "does not answer within"),
+        ({"/metrics": DEAD}, {}, "warn", "broke the connection before its answer was whole (connection reset)"),
+    ],
+    ids=["moved", "elsewhere", "empty", "words", "binary", "404", "silent", "no body", "dead"],
+)
+def test_what_becomes_of_metrics_before_the_run(
+    path: Path, pages: dict[str, Answer], redirects: dict[str, str], status: str, said: str
+) -> None:
+    def make() -> FaultServer:
+        server = FaultServer(pages=pages, redirects=redirects)
+        if "/metrics" in redirects:
+            server.pages = {**pages, "/metrics/": whole(server.exposition().encode())}
+        return server
+
+    checks, server = preflight(path, make)
+    assert (checks["metrics"].status, said in checks["metrics"].message) == (status, True), checks["metrics"].message
+    assert checks["slo"].status == "pass", "the run goes on"
+    assert server.counts["/metrics"] >= 1
+
+
+# --- what is asked ---------------------------------------------------------------------------------------------------
+
+
+def test_no_two_prompts_of_two_runs_share_their_beginning(path: Path) -> None:
+    """The same seed twice: lengths and order are the same, and every prompt is cold all the same."""
+    beginnings: list[tuple[int, ...]] = []
+
+    def keep(server: FaultServer, request: Received) -> None:
+        beginnings.append(tuple(request.json["prompt"][:8]))
+
+    for name in ("one", "two"):
+        probe(path.with_name(name), lambda: FaultServer(keep), config(rates_rps=(3.0,), measure_s=8.0))
+    assert len(beginnings) > 60
+    assert len(set(beginnings)) == len(beginnings)
+
+
+def test_answers_that_end_early_are_refused_before_any_load(path: Path) -> None:
+    ran = probe(path, lambda: FaultServer(Answer(pieces=tokens(1, first_s=0.05, finish="stop", prompt=16))))
+    assert ran.answer.outcome == "refused"
+    assert "output" in ran.answer.message or "token" in ran.answer.message
+    assert not ran.steps
+
+
+def test_a_slow_first_request_is_said_and_not_judged(path: Path) -> None:
+    cold = Answer(pieces=tokens(TOKENS, first_s=2.05, gap_s=0.75, per_chunk=3, prompt=16))
+    checks, _ = preflight(
+        path, lambda: FaultServer(lambda server, request: cold if server.counts["/v1/completions"] <= 2 else None)
+    )
+    assert checks["slo"].status == "pass"
+    assert "first" in checks["slo"].message

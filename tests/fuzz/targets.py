@@ -1,0 +1,144 @@
+"""What a fuzzer feeds: each target takes any bytes and asserts what must hold of them; anything else it raises is a finding."""
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+
+from core.errors import UserError
+from core.load.answer import AnswerReader, error_text
+from core.load.sse import EventTooLong, SseEvent, SseParser
+from core.records import ServerSample
+from core.report import to_json, to_text
+from core.server.exposition import ScrapeError, cache_config, kv_capacity_tokens, parse
+from tui.recorded import Recorded
+
+DATA = Path(__file__).parents[1] / "data"
+LIMIT = 4096
+_LARGEST_SEED = 16_000
+"""A fuzzer is quick on small inputs; of a long recorded run its beginning shows every kind of event."""
+
+
+def sse(data: bytes) -> None:
+    """A stream, cut where its first bytes say: the cut changes neither events nor answer, and the answer adds up."""
+    cuts, stream = data[:4], data[4:]
+    whole, pieces = _events([stream]), _events(list(_cut(stream, cuts)))
+    assert whole == pieces, f"cut {list(cuts)} gives other events"
+    if whole is None:
+        assert len(stream) > LIMIT, "refused as too long, and is not"
+        return
+    reader = AnswerReader()
+    for number, event in enumerate(whole):
+        reader.feed([event], float(number))
+    reader.feed_rest([], float(len(whole)))
+    ending, error = reader.end(orderly=True)
+    assert (error is None) == (ending == "ok")
+    assert ending != "ok" or (reader.t_first is not None and reader.t_last is not None and reader.output_tokens > 0)
+    assert reader.t_first is None or reader.t_last is None or reader.t_first <= reader.t_last
+    assert 0 <= reader.first_tokens <= 10**9
+    assert 0 <= reader.output_tokens <= 10**9
+    json.dumps(msgspec.to_builtins(reader.gaps), allow_nan=False)
+    error_text(stream)
+
+
+def metrics(data: bytes) -> None:
+    """An exposition, in the format that its first byte says: a sample of finite numbers, or a sentence."""
+    text = data[1:].decode("utf-8", "replace")
+    content_type = "application/openmetrics-text" if data[:1] >= b"\x80" else "text/plain"
+    try:
+        sample = parse(text, content_type, 1.0, 0.1)
+        assert all(math.isfinite(value) for value in _numbers(sample)), sample
+    except ScrapeError as error:
+        _sentence(error)
+    try:
+        capacity = kv_capacity_tokens(cache_config(text, content_type), 2)
+        assert capacity is None or capacity > 0
+    except ScrapeError:
+        pass
+
+
+def log(data: bytes) -> None:
+    """A run's file, behind a true first line if the first byte says so: a report in text and strict JSON, or a sentence."""
+    path = _scratch()
+    path.write_bytes(first_line() + data[1:] if data[:1] >= b"\x80" else data[1:])
+    try:
+        view = Recorded(str(path)).view()
+    except UserError as error:
+        _sentence(error)
+        return
+    to_text(view, str(path))
+    json.loads(to_json(view, str(path)), parse_constant=_refuse)
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {"sse": sse, "metrics": metrics, "log": log}
+HEAD_BYTES = {"sse": 4, "metrics": 1, "log": 1}
+"""So many bytes of an input say how the rest is fed."""
+
+
+def seeds(name: str) -> Iterator[bytes]:
+    """Small inputs that are right, for a fuzzer to start from."""
+    match name:
+        case "sse":
+            yield from (b"\1\7\30\200" + path.read_bytes() for path in sorted((DATA / "streams").iterdir()))
+        case "metrics":
+            for path in sorted((DATA / "metrics").iterdir()):
+                lines = [line for line in path.read_bytes().splitlines() if b"_bucket" not in line and b"# HELP" not in line]
+                yield b"\0" + b"\n".join(lines)[:_LARGEST_SEED]
+                yield b"\200" + b"\n".join([*lines, b"# EOF\n"])[-_LARGEST_SEED:]
+        case _:
+            for path in sorted((DATA / "runs").glob("*.jsonl")):
+                lines = path.read_bytes().splitlines(keepends=True)
+                yield b"\200" + b"".join(lines[1:60])[:_LARGEST_SEED]
+                yield (
+                    b"\200" + b"".join(line for line in lines if b'"ended"' not in line and b'"sent"' not in line)[-_LARGEST_SEED:]
+                )
+                yield b"\0" + b"".join(lines[:20])
+
+
+@lru_cache
+def first_line() -> bytes:
+    """The start of a recorded run."""
+    with sorted((DATA / "runs").glob("*.jsonl"))[0].open("rb") as file:
+        return file.readline()
+
+
+def _events(pieces: list[bytes]) -> list[SseEvent] | None:
+    parser = SseParser(LIMIT)
+    try:
+        return [event for piece in pieces for event in parser.feed(piece)] + parser.close()
+    except EventTooLong:
+        return None
+
+
+def _cut(data: bytes, at: bytes) -> Iterator[bytes]:
+    edges = sorted({0, len(data), *(number * len(data) // 255 for number in at)})
+    for start, end in pairwise(edges):
+        yield data[start:end]
+
+
+def _numbers(sample: ServerSample) -> Iterator[float]:
+    for value in msgspec.structs.astuple(sample):
+        if isinstance(value, tuple):
+            yield from value
+        elif value is not None:
+            yield value
+
+
+def _sentence(error: Exception) -> None:
+    assert str(error).strip(), "no sentence"
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+@lru_cache
+def _scratch() -> Path:
+    folder = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    return Path(tempfile.mkdtemp(dir=folder, prefix="kneescope-fuzz-")) / "run.jsonl"
