@@ -12,8 +12,10 @@ import click
 
 from core import __version__
 from core.errors import UserError
+from tui.fleet_options import fleet_command_options
 from tui.inputs import api_key, read_port, read_server
-from tui.options import Given, Reads, SectionedCommand, build, preflight_options, run_options
+from tui.option_types import Reads, SectionedCommand
+from tui.options import Given, build, preflight_options, run_options
 from tui.results import say, say_if_heard, silence
 from tui.signals import INTERRUPTED, NO_ANSWER, SIGNALS, interrupt_on_terminate
 from tui.terminal import plain, plug_closed_streams, why_no_screen
@@ -201,12 +203,37 @@ def open_(run: str) -> int:
 @cli.command()
 @click.argument("run")
 @click.option("--json", "json_file", metavar="FILE|-", help="Write the result as JSON; - for stdout.")
-def report(run: str, json_file: str | None) -> int:
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "keda", "hpa", "rules"]),
+    default="text",
+    show_default=True,
+    help="The verdict as text; or YAML made of it: a KEDA or HPA scaler, or Prometheus rules that alert above the safe rate.",
+)
+def report(run: str, json_file: str | None, form: str) -> int:
     """Print the verdict of a recorded run, finished or not. RUN is the path of a run file, or last."""
     from tui.recorded import report as print_report
 
-    print_report(run, json_file)
+    print_report(run, json_file, form)
     return 0
+
+
+@cli.command(cls=SectionedCommand, params=fleet_command_options())
+def fleet(**options: Any) -> int:
+    """Size a fleet, without any run or from a recorded one (--run), and say what limits one replica.
+
+    \b
+    kneescope fleet --peak-rps 50 --replica-rps 7.8125 --headroom 0.7 --tp 1
+    kneescope fleet --peak-rps 50 --output-tps 2000 --output-tokens 256
+    kneescope fleet --weights-gb 15.2 --gpu 4090 --tpot 15ms
+    kneescope fleet --run last --peak-rps 50 --growth 10% --scale-out 4m
+
+    Exit code 3 when no number of replicas can meet the TPOT limit.
+    """
+    from tui.fleet_command import run
+
+    return run(options)
 
 
 def main() -> None:

@@ -3,7 +3,6 @@
 Values are read by the configuration's own parsers, so that every front end refuses the same nonsense with the same sentence.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -13,7 +12,6 @@ from msgspec.structs import replace
 
 from core.config import (
     Api,
-    FleetAsk,
     Lengths,
     Method,
     Mode,
@@ -26,9 +24,11 @@ from core.config import (
     parse_fraction,
 )
 from core.errors import UserError
+from tui.fleet_options import HARDWARE, fleet_ask, fleet_options
 from tui.inputs import read_command, read_count, read_length, read_rate, read_rates, read_seed, read_url
+from tui.option_types import Option, Reads
 
-SERVER, LIMITS, WORKLOAD, METHOD, FLEET, OUTPUT = "Server", "Limits", "Workload", "Search", "Fleet", "Output"
+SERVER, LIMITS, WORKLOAD, METHOD, OUTPUT = "Server", "Limits", "Workload", "Search", "Output"
 
 Limit = float | Literal["none"] | None
 """Seconds, `none` (taken away), or None: the option was not given."""
@@ -36,42 +36,6 @@ Limit = float | Literal["none"] | None
 
 def _read_limit(text: str, name: str) -> float | str:
     return "none" if text.strip().lower() == "none" else parse_duration_s(text, name)
-
-
-class Reads(click.ParamType):  # type: ignore[type-arg]  # generic only in newer releases of click
-    """A value read by a parser of the form (text, option name) -> value, whose UserError is the refusal."""
-
-    def __init__(self, name: str, read: Callable[[str, str], Any]) -> None:
-        self.name = name
-        self._read = read
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The parsed value; raises UserError naming the option."""
-        name = param.opts[0] if param and param.opts[0].startswith("-") else self.name.upper()
-        return self._read(value, name) if isinstance(value, str) else value
-
-
-class Option(click.Option):
-    """A click option that knows its heading in the help text."""
-
-    def __init__(self, section: str, name: str, help: str, *, to: str | None = None, **attributes: Any) -> None:
-        super().__init__([name, to] if to else [name], help=help, **attributes)
-        self.section = section
-
-
-class SectionedCommand(click.Command):
-    """A command whose help lists its options under headings."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write one list per section, in the order of the table; what has none comes last."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
-            if record is not None:
-                sections.setdefault(getattr(param, "section", "Help"), []).append(record)
-        for title, rows in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(rows)
 
 
 _DURATION = Reads("duration", parse_duration_s)
@@ -122,6 +86,12 @@ def _table() -> list[Option]:
         Option(SERVER, "--metrics-url", "Address of the server's metrics [default: /metrics beside the API].", type=_URL),
         Option(
             SERVER,
+            "--gpu-metrics-url",
+            "A DCGM or node exporter on the server's machine, for GPU and host figures in the diagnosis [default: none].",
+            type=_URL,
+        ),
+        Option(
+            SERVER,
             "--api-key-file",
             "File that holds the API key [default: the variable KNEESCOPE_API_KEY]. No option takes the key itself.",
             metavar="FILE",
@@ -149,11 +119,7 @@ def _table() -> list[Option]:
         Option(METHOD, "--max-rps", "Never load above this rate [default: no such limit].", type=_RATE),
         Option(METHOD, "--drain", "Longest wait for requests that no limit decides [default: 2m].", type=_DURATION),
         Option(METHOD, "--seed", "Seed of arrivals and lengths [default: 11].", type=_SEED),
-        Option(FLEET, "--peak-rps", "Peak rate that the fleet must carry [default: none, no fleet size].", type=_RATE),
-        Option(FLEET, "--headroom", "Share of a replica's safe rate to use at peak [default: 0.7].", type=_SHARE),
-        Option(FLEET, "--tp", "Tensor parallel size [default: as the server tells, else 1].", type=_COUNT),
-        Option(FLEET, "--pp", "Pipeline parallel size, likewise.", type=_COUNT),
-        Option(FLEET, "--dp", "Data parallel size, likewise.", type=_COUNT),
+        *fleet_options(),
         Option(OUTPUT, "--headless", "Lines instead of the screen, as without a terminal.", is_flag=True),
         Option(OUTPUT, "--json", "Write the result as JSON; - for stdout.", to="json_file", metavar="FILE|-"),
         Option(OUTPUT, "--out", "Run file to write [default: a new one in the user's state folder].", metavar="FILE"),
@@ -167,8 +133,8 @@ def run_options() -> list[click.Parameter]:
 
 
 def preflight_options() -> list[click.Parameter]:
-    """What the checks alone need: server, limits, workload and `--json`."""
-    return [o for o in _table() if o.section in (SERVER, LIMITS, WORKLOAD) or o.name == "json_file"]
+    """What the checks alone need: server, limits, workload, the hardware on paper with its TP, PP and DP, and `--json`."""
+    return [o for o in _table() if o.section in (SERVER, LIMITS, WORKLOAD, HARDWARE) or o.name in ("tp", "pp", "dp", "json_file")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +144,7 @@ class Given:
     model: str | None = None
     api: str | None = None
     metrics_url: str | None = None
+    gpu_metrics_url: str | None = None
     api_key_file: str | None = None
     ttft: Limit = None
     tpot: Limit = None
@@ -201,10 +168,27 @@ class Given:
     drain: float | None = None
     seed: int | None = None
     peak_rps: float | None = None
+    mean_rps: float | None = None
     headroom: float | None = None
     tp: int | None = None
     pp: int | None = None
     dp: int | None = None
+    lost: int | None = None
+    rollout: int | None = None
+    growth: float | None = None
+    scale_out: float | None = None
+    burstiness: float | None = None
+    cost: float | None = None
+    gpu: str | None = None
+    gpu_bandwidth: float | None = None
+    gpu_memory: float | None = None
+    weights_gb: float | None = None
+    params_b: float | None = None
+    weight_bits: float | None = None
+    eta: float | None = None
+    kv_bytes_per_token: float | None = None
+    activations_gb: float | None = None
+    memory_utilization: float | None = None
     headless: bool = False
     json_file: str | None = None
     out: str | None = None
@@ -285,7 +269,13 @@ def build(given: Given, url: str, base: Base | None = None) -> ProbeConfig:
     """The run that was asked for. Raises UserError with a sentence for anything that makes no sense together."""
     base = base or Base()
     return ProbeConfig(
-        target=Target(url=url, model=given.model, api=cast(Api, given.api or "completions"), metrics_url=given.metrics_url),
+        target=Target(
+            url=url,
+            model=given.model,
+            api=cast(Api, given.api or "completions"),
+            metrics_url=given.metrics_url,
+            gpu_metrics_url=given.gpu_metrics_url,
+        ),
         slo=_slo(given, base.slo),
         workload=replace(base.workload, **_present(input_tokens=given.input_tokens, output_tokens=given.output_tokens)),
         method=Method(
@@ -306,5 +296,5 @@ def build(given: Given, url: str, base: Base | None = None) -> ProbeConfig:
             ),
         ),
         safety=Safety(max_rps=given.max_rps),
-        fleet=FleetAsk(**_present(peak_rps=given.peak_rps, headroom=given.headroom, tp=given.tp, pp=given.pp, dp=given.dp)),
+        fleet=fleet_ask(vars(given)),
     )

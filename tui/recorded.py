@@ -2,14 +2,18 @@
 
 import asyncio
 from pathlib import Path
+from typing import cast
 
 from core.errors import UserError
+from core.fleet.scalers import Form
+from core.report import to_json
 from core.run import log as runs
 from core.run.events import time_of
 from core.run.state import State
 from core.run.view import RunView
+from core.scaling import scaling_text
 from tui.live import hand_over, with_fleet
-from tui.results import JsonOut
+from tui.results import JsonOut, emit
 
 
 class Recorded:
@@ -43,11 +47,18 @@ def show(run: str) -> None:
         hand_over(view, recorded.path, JsonOut(None), also_say=False)
 
 
-def report(run: str, json_file: str | None) -> None:
-    """The verdict on stdout, or the JSON where it was asked for."""
+def report(run: str, json_file: str | None, form: str = "text") -> None:
+    """The verdict on stdout, or the JSON where it was asked for; `form` other than text: YAML for a scaler in its place."""
     out = JsonOut(json_file)
+    if form != "text" and out.to_stdout:
+        raise UserError(f"--format {form} and --json - both want stdout; give --json a file.")
     try:
         recorded = Recorded(run)
-        hand_over(recorded.view(), recorded.path, out, also_say=False)
+        if form == "text":
+            hand_over(recorded.view(), recorded.path, out, also_say=False)
+        else:
+            text = scaling_text(recorded.view(), str(recorded.path), cast(Form, form))
+            out.write(to_json(recorded.view(), str(recorded.path)))
+            emit(text)
     finally:
         out.withdraw()

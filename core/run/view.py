@@ -89,7 +89,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """The whole run at one moment. `version` rises with every change, so that a reader can skip what it has drawn.
 
     `now_s` is seconds since the run began; `sample_age_s` how old the newest reading of the server is (None: none yet).
-    `left_s` is the expected time to the answer, None when not known.
+    `left_s` is the expected time to the answer, None when not known. `single_tpot_s`: the median TPOT of the judged single
+    requests, each of which had the server for itself.
     """
 
     version: int
@@ -100,6 +101,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     client: ClientInfo | None = None
     server: ServerInfo | None = None
     checks: tuple[Check, ...] = ()
+    single_tpot_s: float | None = None
     load: LoadState = "idle"
     current: StepView | None = None
     steps: tuple[StepResult, ...] = ()
