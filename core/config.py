@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from core.errors import UserError
+from core.hardware import Hardware, require_amount, require_positive
 
 Api = Literal["completions", "chat"]
 Mode = Literal["quick", "standard", "acceptance"]
@@ -53,12 +54,7 @@ HIGHEST_TARGET = 0.9999
 
 WIDEST_SIGMA = 5.0
 SMALLEST_HEADROOM, HIGHEST_PEAK_RPS = 0.01, 1e9
-
-
-def require_positive(value: float, name: str) -> None:
-    """Refuse zero, negative and non-finite numbers with a sentence (UserError)."""
-    if not (math.isfinite(value) and value > 0):
-        raise UserError(f"{name}: {value:g} makes no sense here; give a finite number above zero.")
+MOST_PARALLEL, MOST_OUT, BURSTINESS = 65_536, 1_000_000, (0.01, 100.0)
 
 
 def _require_duration(seconds: float, name: str) -> None:
@@ -125,6 +121,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Where the requests go. `url` is the base without `/v1`; `metrics_url` None means beside the API.
 
     `insecure`: the server's certificate is not checked. `proxy`: through which proxy, without user and password.
+    `gpu_metrics_url`: a DCGM or node exporter that shows the server's machine.
     """
 
     url: str
@@ -133,6 +130,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     metrics_url: str | None = None
     insecure: bool = False
     proxy: str | None = None
+    gpu_metrics_url: str | None = None
 
     def __post_init__(self) -> None:
         if not re.match(r"(?i:https?)://[^/\s@]+", self.url):
@@ -248,27 +246,51 @@ class Safety(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetAsk(msgspec.Struct, frozen=True, kw_only=True):
-    """What the fleet must carry. tp, pp, dp None means: as the server tells, else 1 and said. `cost_per_gpu_h`: in any currency."""
+    """What the fleet must carry and survive. tp, pp, dp None means: as the server tells, else 1 and said.
+
+    `lost` replicas at peak, `rollout` ones out for a new version, a growth of `growth_per_min` (a share, compounding) over
+    `scale_out_s`, and arrivals of `burstiness` (shape of gamma gaps: 1 is Poisson, less comes in bursts) must still be held;
+    None: not asked for. `cost_per_gpu_h` is in any currency.
+    """
 
     peak_rps: float | None = None
+    mean_rps: float | None = None
     headroom: float = 0.7
     tp: int | None = None
     pp: int | None = None
     dp: int | None = None
+    hardware: Hardware = Hardware()
     cost_per_gpu_h: float | None = None
+    lost: int = 1
+    rollout: int | None = None
+    growth_per_min: float | None = None
+    scale_out_s: float | None = None
+    burstiness: float | None = None
 
     def __post_init__(self) -> None:
-        if self.cost_per_gpu_h is not None:
-            require_positive(self.cost_per_gpu_h, "cost")
-        if self.peak_rps is not None:
-            require_positive(self.peak_rps, "--peak-rps")
-            if self.peak_rps > HIGHEST_PEAK_RPS:
-                raise UserError(f"--peak-rps: {self.peak_rps:g} requests/s is no peak; give at most {HIGHEST_PEAK_RPS:g}.")
+        for name, rate_rps in (("--peak-rps", self.peak_rps), ("--mean-rps", self.mean_rps)):
+            if rate_rps is not None:
+                require_positive(rate_rps, name)
+                if rate_rps > HIGHEST_PEAK_RPS:
+                    raise UserError(f"{name}: {rate_rps:g} requests/s is no rate of users; give at most {HIGHEST_PEAK_RPS:g}.")
         if not SMALLEST_HEADROOM <= self.headroom <= 1:
             raise UserError(f"--headroom: {self.headroom:g} must be from {SMALLEST_HEADROOM:g} to 1 (0.7 keeps 30 % free).")
         for name, size in (("--tp", self.tp), ("--pp", self.pp), ("--dp", self.dp)):
-            if size is not None and size < 1:
-                raise UserError(f"{name}: {size} must be at least 1.")
+            if size is not None and not 1 <= size <= MOST_PARALLEL:
+                raise UserError(f"{name}: {size} must be from 1 to {MOST_PARALLEL}.")
+        for name, size in (("--lost", self.lost), ("--rollout", self.rollout)):
+            if size is not None and not 0 <= size <= MOST_OUT:
+                raise UserError(f"{name}: {size} must be from 0 to {MOST_OUT}.")
+        require_amount(self.cost_per_gpu_h, "--cost")
+        if (self.growth_per_min is None) != (self.scale_out_s is None):
+            raise UserError("--growth and --scale-out belong together: by how much a minute the load grows, and for how long.")
+        if self.growth_per_min is not None:
+            require_positive(self.growth_per_min, "--growth")
+        if self.scale_out_s is not None:
+            _require_duration(self.scale_out_s, "--scale-out")
+        lowest, highest = BURSTINESS
+        if self.burstiness is not None and not lowest <= self.burstiness <= highest:
+            raise UserError(f"--burstiness: {self.burstiness:g} must be from {lowest:g} to {highest:g} (1 is Poisson).")
 
 
 class ProbeConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -233,6 +233,23 @@ class ServerSample(msgspec.Struct, frozen=True, kw_only=True):
     epoch: float | None = None
 
 
+class MachineSample(msgspec.Struct, frozen=True, kw_only=True):
+    """One reading of a DCGM or node exporter. Shares are means over its `gpus` GPUs, `gpu_memory_frac` the fullest one's.
+
+    `cpu_s`: processor seconds of the host since it started, (not idle, all).
+    """
+
+    t: float
+    took_s: float
+    gpus: int | None = None
+    gpu_frac: float | None = None
+    dram_frac: float | None = None
+    tensor_frac: float | None = None
+    gpu_memory_frac: float | None = None
+    cpu_s: tuple[float, float] | None = None
+    memory_frac: float | None = None
+
+
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What stays the same about the server during a run. tp, pp, dp None: the server does not tell."""
 

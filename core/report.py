@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from core import fleet
-from core.config import Lengths, ProbeConfig
+from core.config import FleetAsk, Lengths, ProbeConfig
 from core.judge.bracket import Bracket, rate_number, rate_text
-from core.judge.wording import at_most, beside, count, duration, limits
+from core.judge.diagnosis import diagnosis_lines
+from core.judge.wording import at_most, beside, duration, limits
 from core.results import Answer, FailCount, RepeatResult, StepResult
 from core.run.guard import others_rps
 from core.run.state import step_line
@@ -44,11 +45,12 @@ def result(view: RunView, run_log: str | None) -> dict[str, Any]:
         "client": msgspec.to_builtins(view.client) if view.client else None,
         "preflight": msgspec.to_builtins(view.checks),
         "steps": [_step(step) for step in view.steps],
+        "diagnosis": msgspec.to_builtins(answer.diagnosis),
         "fleet": _fleet(view, answer),
         "run_log": run_log,
     }
-    finite: dict[str, Any] = _finite(data)
-    return finite
+    data = finite(data)
+    return data
 
 
 def to_json(view: RunView, run_log: str | None) -> str:
@@ -143,28 +145,28 @@ def _repeat(repeat: RepeatResult) -> dict[str, Any]:
 
 def _fleet(view: RunView, answer: Answer) -> dict[str, Any]:
     config = view.config
-    plan = fleet.plan(answer.knee, config.fleet, view.server) if config else None
-    gpus = fleet.gpus_per_endpoint(config.fleet, view.server)[0] if config else None
-    sure = plan.at_pass if plan else None
-    return {
-        "peak_rps": plan.peak_rps if plan else None,
-        "headroom": config.fleet.headroom if config else None,
-        "replicas": sure.replicas if sure else None,
-        "gpus": sure.gpus if sure else None,
-        "gpus_per_endpoint": gpus,
-        "at_pass": msgspec.to_builtins(sure) if sure else None,
-        "at_fail": msgspec.to_builtins(plan.at_fail) if plan and plan.at_fail else None,
-    }
+    if config is None:
+        return fleet.fleet_data(FleetAsk(), fleet.Unit(), None, fleet.Gates())
+    unit, evidence = fleet.unit_of(config.fleet, view.server), evidence_of(view)
+    plan = fleet.plan(answer.knee, config.fleet, view.server, evidence)
+    return fleet.fleet_data(config.fleet, unit, plan, fleet.gates(config.fleet, unit, view.server, evidence))
 
 
-def _finite(value: Any) -> Any:
+def evidence_of(view: RunView) -> fleet.Evidence:
+    """What the run has measured that a fleet can be reasoned from; empty before it is known what was asked."""
+    if view.config is None:
+        return fleet.Evidence()
+    return fleet.evidence_of(view.config, answer_of(view).knee, view.steps, view.single_tpot_s)
+
+
+def finite(value: Any) -> Any:
     """The same data with None for what JSON has no number for."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
+        return {key: finite(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
+        return [finite(each) for each in value]
     return value
 
 
@@ -181,9 +183,11 @@ def to_text(view: RunView, run_log: str | None) -> str:
         _headline(view, answer),
         _required_line(view, answer),
         _zones(view, answer),
+        _why(answer),
         _list_table(view),
         _asked(view),
         _fleet_table(view, answer),
+        _gates(view),
         _steps_table(view),
         _worst_blocks(view),
         _client(view),
@@ -240,6 +244,11 @@ def _zones(view: RunView, answer: Answer) -> list[str]:
     elif first_rps is not None and view.config is not None and view.config.method.mode == "quick":
         rows.append(("CLEAR FAIL", "not looked for in quick mode"))
     return [f"  {zone:<12}{words}" for zone, words in rows]
+
+
+def _why(answer: Answer) -> list[str]:
+    """What bound the replica, and what did not."""
+    return [line for text in diagnosis_lines(answer.diagnosis) for line in _wrapped(text, "  ", "        ")]
 
 
 def _passed(view: RunView, answer: Answer) -> str:
@@ -308,21 +317,20 @@ _ASSUMED = (
 
 
 def _fleet_table(view: RunView, answer: Answer) -> list[str]:
-    plan = fleet.plan(answer.knee, view.config.fleet, view.server) if view.config else None
+    if view.config is None:
+        return []
+    ask, evidence = view.config.fleet, evidence_of(view)
+    plan = fleet.plan(answer.knee, ask, view.server, evidence)
     if plan is None:
-        asked = view.config is not None and view.config.fleet.peak_rps is not None
-        return ["No fleet size: no rate was seen to hold."] if asked else []
-    gpus = f"{count(plan.gpus_per_endpoint, 'GPU')} per replica{'' if plan.layout_known else ' (assumed)'}"
-    lines = _wrapped(f"Fleet for a peak of {rate_text(plan.peak_rps)} at headroom {plan.headroom:g}, {gpus}:")
-    lines.append("  if one replica carries     replicas   GPUs   load of each at peak")
-    ends = (("holds", plan.at_pass), ("fails", plan.at_fail))
-    lines += [_fleet_row(word, size) for word, size in ends if size is not None]
-    return lines + _wrapped(_ASSUMED, "  ")
+        return ["No fleet size: no rate was seen to hold."] if ask.peak_rps is not None else []
+    return fleet.fleet_lines(plan, WIDTH)
 
 
-def _fleet_row(word: str, size: fleet.FleetSize) -> str:
-    load = f"{rate_text(size.per_replica_rps)}, {100 * size.load_frac:.0f} %"
-    return f"  {rate_text(size.replica_rps):>17} ({word})  {size.replicas:>8,}  {size.gpus:>5,}   {load}"
+def _gates(view: RunView) -> list[str]:
+    if view.config is None:
+        return []
+    ask = view.config.fleet
+    return fleet.gate_lines(fleet.gates(ask, fleet.unit_of(ask, view.server), view.server, evidence_of(view)), WIDTH)
 
 
 def _steps_table(view: RunView) -> list[str]:
@@ -374,7 +382,8 @@ def notes(view: RunView) -> list[str]:
 
 
 def _notes(view: RunView) -> list[str]:
-    lines = [line for note in notes(view) for line in _wrapped(note, "  - ", "    ")]
+    own = f"{fleet.SPEED}: "  # stands with what limits one replica
+    lines = [line for note in notes(view) if not note.startswith(own) for line in _wrapped(note, "  - ", "    ")]
     return ["Notes:", *lines] if lines else []
 
 

@@ -14,6 +14,9 @@ RepeatVerdict = Literal["pass", "fail", "void", "unjudged"]
 StepVerdict = Literal["pass", "fail", "mixed", "void", "unjudged"]
 QueueVerdict = Literal["flat", "rising", "undecided"]
 Outcome = Literal["bracket", "at_least", "below", "infeasible", "held", "void", "refused", "interrupted"]
+Cause = Literal["slots", "kv", "prefill", "decode", "frontend", "client", "prefix", "lengths", "failures", "none", "unknown"]
+Place = Literal["client", "workload", "queue", "stages", "resources"]
+Finding = Literal["clear", "bound", "open", "unknown"]
 
 
 class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +79,67 @@ class Bucket(msgspec.Struct, frozen=True, kw_only=True):
     tpot_p95_s: float | None
 
 
+class Missed(msgspec.Struct, frozen=True, kw_only=True):
+    """Measured requests that surely missed, by what they missed; one that missed two limits counts in both. Of a repeat that
+    was cut short, requests cut off are counted where they were already past a limit, and where none was, the warm-up's."""
+
+    ttft: int = 0
+    tpot: int = 0
+    e2e: int = 0
+    failed: int = 0
+
+
+class MeanLengths(msgspec.Struct, frozen=True, kw_only=True):
+    """Mean tokens of the window's ok requests (where there are none, of the warm-up's), as they came and as they were asked
+    for, and why their answers ended."""
+
+    input: float | None
+    input_asked: float
+    output: float
+    output_asked: float
+    finish_reasons: dict[str, int]
+
+
+class Stages(msgspec.Struct, frozen=True, kw_only=True):
+    """Mean seconds of a request by the server's own histograms, over the `finished` requests that ended there during the
+    repeat (warm-up included; a request that was cut off is in none of them). `ttft_s` and `tpot_s` are ours of the same."""
+
+    finished: int
+    queue_s: float | None
+    prefill_s: float | None
+    decode_s: float | None
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+
+
+class Gauges(msgspec.Struct, frozen=True, kw_only=True):
+    """The server's gauges over the readings of the window. `queued`: in so many of them requests waited. What the others
+    showed meanwhile tells what kept those out: the running ones (`plateau` of these readings were at the repeat's highest, but
+    for the sequences that one step finishes) and the KV usage."""
+
+    readings: int
+    waiting_mean: float
+    running_mean: float
+    kv_usage_mean: float | None
+    queued: int = 0
+    queued_running_mean: float | None = None
+    queued_kv_usage_mean: float | None = None
+    plateau: int = 0
+
+
+class MachineUse(msgspec.Struct, frozen=True, kw_only=True):
+    """What the exporter named by --gpu-metrics-url showed during a repeat: means over its readings and over its GPUs, as shares.
+    `gpu_memory_frac` is the fullest GPU's; `cpu_frac` the share of all the host's processor time that was not idle."""
+
+    gpus: int | None = None
+    gpu_frac: float | None = None
+    dram_frac: float | None = None
+    tensor_frac: float | None = None
+    gpu_memory_frac: float | None = None
+    cpu_frac: float | None = None
+    memory_frac: float | None = None
+
+
 class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
     """One judged repeat; the fields are those of the result file (README.md, "Result").
 
@@ -117,6 +181,12 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
     buckets: tuple[Bucket, ...] = ()
     loop_lag_max_s: float | None = None
     others_rps: float | None = None
+    client_cpu_frac: float | None = None
+    missed: Missed | None = None
+    lengths: MeanLengths | None = None
+    stages: Stages | None = None
+    gauges: Gauges | None = None
+    machine: MachineUse | None = None
     warmup_s: float = 0.0
     measure_s: float = 0.0
     curtailed: bool = False
@@ -168,6 +238,47 @@ class Knee(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
+class Idle(msgspec.Struct, frozen=True, kw_only=True):
+    """What single requests on the idle server showed: mean seconds per output token, and seconds of prefill per prompt token,
+    network included. None where no request showed it."""
+
+    tpot_s: float | None = None
+    prefill_token_s: float | None = None
+
+
+Figures = dict[str, float | str | None]
+
+
+class DiagnosisStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One place looked at, in the order of the list: how it stands, with its figures, in one sentence.
+
+    clear: not this; bound: this held the replica back or spoilt the run; open: it may be; unknown: a figure is missing.
+    """
+
+    place: Place
+    verdict: Finding
+    text: str
+    figures: Figures = {}
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """What bound the replica at the knee, or kept the run from an answer. `at_rps`: the failing rate that was looked at.
+
+    `sure`: one cause fits and no figure that could contradict it is missing. `also` fits beside `cause` otherwise.
+    `setting` is the server's option that people change for it, `advice` how. `ruled_out`: what it is not, one sentence each.
+    """
+
+    cause: Cause
+    sentence: str
+    at_rps: float | None = None
+    also: Cause | None = None
+    sure: bool = False
+    setting: str | None = None
+    advice: str | None = None
+    steps: tuple[DiagnosisStep, ...] = ()
+    ruled_out: tuple[str, ...] = ()
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a run in one value: which kind of answer, in one sentence, and the knee as far as it is known.
     `required_met`: whether the required rate passed; None when none was required or it was not judged."""
@@ -176,6 +287,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     knee: Knee = Knee()
     required_met: bool | None = None
+    diagnosis: Diagnosis | None = None
 
 
 class ClientInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from core import __version__
 from core.errors import UserError
 from tui import profiles
 from tui.clicking import Reads, SectionedCommand
+from tui.fleet_options import fleet_command_options
 from tui.inputs import read_port, read_server
 from tui.options import Given, access_of, build, preflight_options, run_options, symbols_option
 from tui.results import Fault, say, say_if_heard, silence
@@ -213,18 +214,36 @@ def open_(run: str) -> int:
 @click.option("--json", "json_file", metavar="FILE|-", help="Write the result as JSON; - for stdout.")
 @click.option(
     "--format",
-    "kind",
-    type=click.Choice(["text", "md"]),
+    "form",
+    type=click.Choice(["text", "md", "keda", "hpa", "rules"]),
     default="text",
     show_default=True,
-    help="What is printed: the verdict as text, or a summary in Markdown, to be pasted into an incident.",
+    help="The verdict as text; md: a summary to be pasted into an incident; or YAML made of it: a KEDA or HPA scaler, or"
+    " Prometheus rules that alert above the safe rate.",
 )
-def report(run: str, json_file: str | None, kind: str) -> int:
+def report(run: str, json_file: str | None, form: str) -> int:
     """Print the verdict of a recorded run, finished or not. RUN is the path of a run file, or last."""
     from tui.recorded import report as print_report
 
-    print_report(run, json_file, kind)
+    print_report(run, json_file, form)
     return 0
+
+
+@cli.command(cls=SectionedCommand, params=fleet_command_options())
+def fleet(**options: Any) -> int:
+    """Size a fleet, without any run or from a recorded one (--run), and say what limits one replica.
+
+    \b
+    kneescope fleet --peak-rps 50 --replica-rps 7.8125 --headroom 0.7 --tp 1
+    kneescope fleet --peak-rps 50 --output-tps 2000 --output-tokens 256
+    kneescope fleet --weights-gb 15.2 --gpu 4090 --tpot 15ms
+    kneescope fleet --run last --peak-rps 50 --growth 10% --scale-out 4m
+
+    Exit code 3 when no number of replicas can meet the TPOT limit.
+    """
+    from tui.fleet_command import run
+
+    return run(options)
 
 
 def main() -> None:

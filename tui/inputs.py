@@ -11,8 +11,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from core.access import Access
-from core.config import Lengths, require_positive
+from core.config import Lengths
 from core.errors import UserError
+from core.hardware import require_positive
 
 _KEY_CHARS = 8192
 KEY_VARIABLE = "KNEESCOPE_API_KEY"

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from core.access import Access, public_address
 from core.config import (
     Api,
-    FleetAsk,
     Lengths,
     Method,
     Mode,
@@ -29,6 +28,7 @@ from core.config import (
 from core.errors import UserError
 from tui import symbols
 from tui.clicking import Option, Reads
+from tui.fleet_options import HARDWARE, fleet_ask, fleet_options
 from tui.inputs import (
     api_key,
     read_command,
@@ -42,7 +42,7 @@ from tui.inputs import (
     read_url,
 )
 
-SERVER, LIMITS, WORKLOAD, METHOD, FLEET, OUTPUT = "Server", "Limits", "Workload", "Search", "Fleet", "Output"
+SERVER, LIMITS, WORKLOAD, METHOD, OUTPUT = "Server", "Limits", "Workload", "Search", "Output"
 ACCESS, SAFETY = "Access", "Safety"
 
 SECRET_OPTIONS = ("--header", "--between")
@@ -171,6 +171,12 @@ def _table() -> list[Option]:
         Option(SERVER, "--model", "Model to ask for [default: the only one the server has, else asked for]."),
         Option(SERVER, "--api", "Interface to load [default: completions].", type=choice(["completions", "chat"])),
         Option(SERVER, "--metrics-url", "Address of the server's metrics [default: /metrics beside the API].", type=_URL),
+        Option(
+            SERVER,
+            "--gpu-metrics-url",
+            "A DCGM or node exporter on the server's machine, for GPU and host figures in the diagnosis [default: none].",
+            type=_URL,
+        ),
         *_access_options(),
         Option(
             LIMITS,
@@ -195,11 +201,7 @@ def _table() -> list[Option]:
         Option(METHOD, "--drain", "Longest wait for requests that no limit decides [default: 2m].", type=_DURATION),
         Option(METHOD, "--seed", "Seed of arrivals and lengths [default: 11].", type=_SEED),
         *_safety_options(),
-        Option(FLEET, "--peak-rps", "Peak rate that the fleet must carry [default: none, no fleet size].", type=_RATE),
-        Option(FLEET, "--headroom", "Share of a replica's safe rate to use at peak [default: 0.7].", type=_SHARE),
-        Option(FLEET, "--tp", "Tensor parallel size [default: as the server tells, else 1].", type=_COUNT),
-        Option(FLEET, "--pp", "Pipeline parallel size, likewise.", type=_COUNT),
-        Option(FLEET, "--dp", "Data parallel size, likewise.", type=_COUNT),
+        *fleet_options(),
         Option(
             OUTPUT,
             "--profile",
@@ -221,8 +223,10 @@ def run_options() -> list[click.Parameter]:
 
 
 def preflight_options() -> list[click.Parameter]:
-    """What the checks alone need: server, limits, workload, `--with-others` and `--json`."""
-    return [o for o in _table() if o.section in (SERVER, ACCESS, LIMITS, WORKLOAD) or o.name in ("with_others", "json_file")]
+    """What the checks alone need: server, access, limits, workload, the hardware on paper with its TP, PP and DP, `--with-others`
+    and `--json`."""
+    sections, others = (SERVER, ACCESS, LIMITS, WORKLOAD, HARDWARE), ("tp", "pp", "dp", "with_others", "json_file")
+    return [o for o in _table() if o.section in sections or o.name in others]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,6 +236,7 @@ class Given:
     model: str | None = None
     api: str | None = None
     metrics_url: str | None = None
+    gpu_metrics_url: str | None = None
     api_key_file: str | None = None
     header: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     ca_file: str | None = None
@@ -266,10 +271,27 @@ class Given:
     drain: float | None = None
     seed: int | None = None
     peak_rps: float | None = None
+    mean_rps: float | None = None
     headroom: float | None = None
     tp: int | None = None
     pp: int | None = None
     dp: int | None = None
+    lost: int | None = None
+    rollout: int | None = None
+    growth: float | None = None
+    scale_out: float | None = None
+    burstiness: float | None = None
+    cost: float | None = None
+    gpu: str | None = None
+    gpu_bandwidth: float | None = None
+    gpu_memory: float | None = None
+    weights_gb: float | None = None
+    params_b: float | None = None
+    weight_bits: float | None = None
+    eta: float | None = None
+    kv_bytes_per_token: float | None = None
+    activations_gb: float | None = None
+    memory_utilization: float | None = None
     headless: bool = False
     json_file: str | None = None
     out: str | None = None
@@ -376,6 +398,7 @@ def build(given: Given, url: str, base: Base | None = None) -> ProbeConfig:
             metrics_url=given.metrics_url,
             insecure=given.insecure,
             proxy=None if given.proxy is None else public_address(given.proxy),
+            gpu_metrics_url=given.gpu_metrics_url,
         ),
         slo=_slo(given, base.slo),
         workload=replace(base.workload, **_present(input_tokens=given.input_tokens, output_tokens=given.output_tokens)),
@@ -404,5 +427,5 @@ def build(given: Given, url: str, base: Base | None = None) -> ProbeConfig:
             max_waiting=given.max_waiting,
             public_ok=given.yes,
         ),
-        fleet=FleetAsk(**_present(peak_rps=given.peak_rps, headroom=given.headroom, tp=given.tp, pp=given.pp, dp=given.dp)),
+        fleet=fleet_ask(vars(given)),
     )

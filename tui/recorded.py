@@ -4,13 +4,16 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 from core.errors import UserError
+from core.fleet.scalers import Form
 from core.markdown import to_markdown
-from core.report import while_going
+from core.report import to_json, while_going
 from core.run import log as runs
 from core.run.replay import Replay
 from core.run.view import RunView
+from core.scaling import scaling_text
 from tui.frame import Playback, with_fleet
 from tui.live import hand_over
 from tui.results import JsonOut, emit
@@ -86,17 +89,22 @@ def show(run: str) -> None:
         hand_over(view, recorded.path, JsonOut(None), also_say=False)
 
 
-def report(run: str, json_file: str | None, kind: str = "text") -> None:
-    """The verdict on stdout, or the JSON where it was asked for. `kind`: text, or md for a summary in Markdown."""
+def report(run: str, json_file: str | None, form: str = "text") -> None:
+    """The verdict on stdout, or the JSON where it was asked for; `form` other than text: a summary, or YAML for a scaler, in its
+    place."""
     out = JsonOut(json_file)
+    if form != "text" and out.to_stdout:
+        raise UserError(f"--format {form} and --json - both want stdout; give --json a file.")
     try:
         path = runs.resolve(run)
         going = runs.is_going(path)  # before it is read: what ends meanwhile is then still called going, never the reverse
         recorded = Recorded(str(path))
         view = while_going(recorded.view()) if going else recorded.view()
-        if kind == "md" and json_file is None:
-            emit(to_markdown(view, str(recorded.path)))
+        if form == "text":
+            hand_over(view, recorded.path, out, also_say=False)
             return
-        hand_over(view, recorded.path, out, also_say=False)
+        text = to_markdown(view, str(path)) if form == "md" else scaling_text(view, str(path), cast(Form, form))
+        out.write(to_json(view, str(path)))
+        emit(text)
     finally:
         out.withdraw()

@@ -47,6 +47,11 @@ class Readings:
         """
         return sum(_breaks(before, after) for before, after in pairwise(self.samples))
 
+    def since(self, t: float) -> "Readings":
+        """The newest reading at or before `t`, and those after it."""
+        older = sum(sample.t <= t for sample in self.samples)
+        return Readings(self.samples[max(older - 1, 0) :])
+
     def delta(self, name: Counter) -> float | None:
         """By how much a counter rose; None if it is not exposed, was read less than twice, or is not one counter throughout."""
         known: list[float] = [value for s in self.samples if (value := getattr(s, name)) is not None]
@@ -58,6 +63,11 @@ class Readings:
         if len(known) < 2 or self.breaks or known[-1][1] <= known[0][1]:
             return None
         return (known[-1][0] - known[0][0]) / (known[-1][1] - known[0][1])
+
+    def count(self, name: Histogram) -> int:
+        """How many values a histogram took in over the repeat; 0 where that is not known."""
+        known: list[tuple[float, float]] = [value for s in self.samples if (value := getattr(s, name)) is not None]
+        return 0 if len(known) < 2 or self.breaks else max(0, round(known[-1][1] - known[0][1]))
 
     def highest(self, *names: Gauge, since: float) -> float | None:
         """The highest value of the first of these gauges that is exposed, over readings from `since` on."""

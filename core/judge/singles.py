@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from core.config import Slo
 from core.judge.slo import e2e_s, good, tpot_s, ttft_s
 from core.records import RequestRecord
+from core.results import Idle
 
 _SHORTEST_S = 1e-3
 """An idle latency counts as at least a millisecond, so that the first rate (2/s0) stays one that a client can send."""
@@ -14,6 +15,17 @@ def idle_e2e_s(records: Sequence[RequestRecord]) -> float | None:
     """s0: the mean E2E latency of the requests that succeeded, in seconds; None when none did."""
     e2es_s = [e2e for r in records if r.ending == "ok" and (e2e := e2e_s(r)) is not None]
     return max(sum(e2es_s) / len(e2es_s), _SHORTEST_S) if e2es_s else None
+
+
+def idle(records: Sequence[RequestRecord]) -> Idle:
+    """The idle server's speed: mean TPOT, and the time to first token per prompt token beyond the step that brings the token."""
+    ok = [r for r in records if r.ending == "ok"]
+    tpots_s = [tpot for r in ok if (tpot := tpot_s(r)) is not None]
+    tpot = sum(tpots_s) / len(tpots_s) if tpots_s else None
+    ttfts_s = [ttft for r in ok if (ttft := ttft_s(r)) is not None]
+    tokens = sum(r.asked_input if r.prompt_tokens is None else r.prompt_tokens for r in ok if r.t_first is not None)
+    prefill_s = sum(ttfts_s) - len(ttfts_s) * (tpot or 0.0)
+    return Idle(tpot_s=tpot, prefill_token_s=max(0.0, prefill_s) / tokens if tpot is not None and tokens else None)
 
 
 def why_infeasible(records: Sequence[RequestRecord], slo: Slo) -> str | None:

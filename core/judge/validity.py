@@ -14,6 +14,10 @@ from core.records import RequestRecord
 from core.results import Percentiles
 
 _DUST = 1e-9
+
+CLIENT, WARM = "the client, not the server", "prompts were not cold"
+"""How the reasons begin that a diagnosis looks for in a void repeat."""
+
 LATE_OK_S, LATE_OK_SHARE = 0.010, 0.05
 """Simulated: with a TTFT limit of 0.8 s, stalls with a lateness p99 of 90 ms left the attainment as it was (sd 0.2 points);
 an honest client is at 1 to 6 ms. So up to 5 % of the limit nothing is said, ..."""
@@ -65,7 +69,7 @@ def late(lateness_s: Percentiles, ttft_limit_s: float | None) -> str | None:
         if lateness_s.p99 > limit_s
         else f"a send was late by {duration(lateness_s.max)}, more than the TTFT limit itself"
     )
-    return f"the client, not the server: {what}; give the client more CPU"
+    return f"{CLIENT}: {what}; give the client more CPU"
 
 
 def stalled(lags_s: Sequence[float], ttft_limit_s: float | None) -> str | None:
@@ -78,7 +82,7 @@ def stalled(lags_s: Sequence[float], ttft_limit_s: float | None) -> str | None:
     if len(over) < 2 or len(over) <= STALLED_SHARE * len(lags_s):
         return None
     return (
-        f"the client, not the server: it stood still for more than {duration(limit_s)} in {len(over)} of "
+        f"{CLIENT}: it stood still for more than {duration(limit_s)} in {len(over)} of "
         f"{len(lags_s)} reports ({duration(max(over))} at worst); give the client more CPU"
     )
 
@@ -96,7 +100,7 @@ def too_few(planned: int, target: float) -> str | None:
 
 def unsent(requests: int) -> str | None:
     """Planned requests that could not be sent: the load was less than its plan says."""
-    return None if requests == 0 else f"the client, not the server: {count(requests, 'planned request')} could not be sent"
+    return None if requests == 0 else f"{CLIENT}: {count(requests, 'planned request')} could not be sent"
 
 
 def client_failed(records: Sequence[RequestRecord]) -> str | None:
@@ -105,7 +109,7 @@ def client_failed(records: Sequence[RequestRecord]) -> str | None:
     if not failed:
         return None
     cause = f" ({failed[0].error})" if failed[0].error else ""
-    return f"the client, not the server: {count(len(failed), 'request')} failed on this machine{cause}"
+    return f"{CLIENT}: {count(len(failed), 'request')} failed on this machine{cause}"
 
 
 def refused(records: Sequence[RequestRecord], planned: int, max_error_rate: float) -> str | None:
@@ -126,7 +130,7 @@ def warm_prompts(hit_frac: float | None, records: Sequence[RequestRecord]) -> st
     if worst < MAX_PREFIX_HITS:
         return None
     share = f"{100 * worst:.1f} % of their tokens"
-    return f"prompts were not cold: {share} came from the prefix cache, {plain(MAX_PREFIX_HITS)} is the limit"
+    return f"{WARM}: {share} came from the prefix cache, {plain(MAX_PREFIX_HITS)} is the limit"
 
 
 def short_answers(ok: Sequence[RequestRecord]) -> str | None:

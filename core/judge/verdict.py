@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.judge import caveats, validity
+from core.judge import caveats, evidence, validity
 from core.judge.blocks import worst_block
 from core.judge.buckets import buckets
 from core.judge.lengthening import window_queue
@@ -15,12 +15,14 @@ from core.judge.stopping import REPORT_DELAY_S, Decision, decide_ramp, decide_st
 from core.judge.summary import Latencies, Rates
 from core.judge.tally import Tally
 from core.judge.wording import beside, plain
-from core.records import LoadDone, LoadTick, RequestRecord, ServerInfo, ServerSample
-from core.results import Bounds, JudgeRules, QueueVerdict, RepeatResult, RepeatVerdict
+from core.records import LoadDone, LoadTick, MachineSample, RequestRecord, ServerInfo, ServerSample
+from core.results import Bounds, JudgeRules, Missed, QueueVerdict, RepeatResult, RepeatVerdict
 
 __all__ = ["Decision", "decide_ramp", "decide_step", "judge_repeat"]
 
 _WHOLE_WINDOW = ("pass", "complete", "drained")
+SHOWN_S = 2.0
+"""Four readings at two a second: fewer show nothing of how a server stood."""
 _REFUSED = ("http", "connection", "client")
 """Endings that the server cannot have counted as a success."""
 
@@ -42,6 +44,7 @@ class _Evidence:
     queue: QueueVerdict | None
     rates: Rates
     others: float | None
+    machine: Sequence[MachineSample]
 
     @property
     def closed(self) -> bool:
@@ -79,17 +82,18 @@ def judge_repeat(
     ticks: Sequence[LoadTick],
     done: LoadDone | None,
     server: ServerInfo,
+    machine: Sequence[MachineSample] = (),
 ) -> RepeatResult:
     """The judged repeat; `decision` None means it was interrupted: unjudged. So is a ramp that is not void: its numbers are over
     all its segments, and it only says where to look.
 
     `now`: when it was decided, or later; on the clock of the events. `samples`: readings of the server from just before
-    the repeat's start to its end. Of a repeat that was cut short the attainment is an interval, and requests cut off
-    undecided are neither good nor missed.
+    the repeat's start to its end, `machine` those of a GPU or host exporter. Of a repeat that was cut short the attainment is
+    an interval, and requests cut off undecided are neither good nor missed.
     """
     ok = [r for r in tally.measured_records if r.ending == "ok"]
     bounds = tally.bounds(now - REPORT_DELAY_S)
-    evidence = _Evidence(
+    known = _Evidence(
         tally=tally,
         decision=decision,
         rules=rules,
@@ -103,11 +107,12 @@ def judge_repeat(
         queue=_queue(tally, decision),
         rates=Rates.of(tally, bounds.planned, bounds.good, _cut_at(tally, done, now)),
         others=_others(tally, samples),
+        machine=machine,
     )
-    void = [reason for reason in _void_reasons(evidence) if reason]
-    verdict, reason = _verdict(evidence, void)
-    warnings = [text for text in _warnings(evidence, verdict) if text] + (void if verdict == "unjudged" else [])
-    return _result(evidence, verdict, reason, warnings, now)
+    void = [reason for reason in _void_reasons(known) if reason]
+    verdict, reason = _verdict(known, void)
+    warnings = [text for text in _warnings(known, verdict) if text] + (void if verdict == "unjudged" else [])
+    return _result(known, verdict, reason, warnings, now)
 
 
 def _is_ramp(tally: Tally) -> bool:
@@ -222,6 +227,12 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: str, warnings: Sequenc
     tally, bounds, readings, start_at = e.tally, e.bounds, e.readings, e.tally.order.start_at
     attainment = bounds.good / bounds.planned if e.closed and bounds.planned else None
     rates = e.rates
+    shown_s = _shown(e, _cut_at(tally, e.done, now))
+    lengths = evidence.lengths(e.ok or [r for r in tally.records if r.ending == "ok"])
+    missed = evidence.missed(tally.measured_records, e.rules.slo)
+    if not e.closed and missed == Missed():  # over before one of the window's could miss: what missed in its warm-up
+        missed = evidence.missed(tally.records, e.rules.slo)
+    stretch = readings.since(shown_s[0]) if _is_ramp(tally) else readings
     return RepeatResult(
         index=tally.order.repeat,
         order=tally.order.order,
@@ -257,12 +268,28 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: str, warnings: Sequenc
         buckets=buckets(tally, closed=e.closed),
         loop_lag_max_s=e.loop_lag_max_s,
         others_rps=_others_rps(e),
+        client_cpu_frac=evidence.client_cpu(e.ticks, e.done),
+        missed=missed,
+        lengths=lengths,
+        stages=evidence.stages(stretch, tally.records),
+        gauges=evidence.gauges(readings.samples, *shown_s, lengths.output if lengths else None),
+        machine=evidence.machine(e.machine, *shown_s),
         warmup_s=tally.layout.length_s("warmup"),
         measure_s=tally.layout.length_s("measured"),
         curtailed=not e.closed,
         duration_s=max(0.0, now - start_at),
         warnings=tuple(warnings),
     )
+
+
+def _shown(e: _Evidence, cut_at: float) -> tuple[float, float]:
+    """From when to when readings show the rate that was judged: from the window's begin (of a ramp that failed, from that of
+    the segment that did) to the end of the load. Of a repeat that was over before, or hardly later, from the load's begin."""
+    layout, start_at = e.tally.layout, e.tally.order.start_at
+    begin = layout.window[0]
+    if _is_ramp(e.tally) and e.decision is not None and e.decision.segment is not None:
+        begin = start_at + sum(segment.duration_s for segment in layout.segments[: e.decision.segment])
+    return (begin if cut_at - begin >= SHOWN_S else start_at), cut_at
 
 
 def _cut_at(tally: Tally, done: LoadDone | None, now: float) -> float:

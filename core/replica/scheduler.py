@@ -21,6 +21,7 @@ WATERMARK_FRAC = 0.01  # blocks that an admission leaves free beside running seq
 class EngineSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How fast and how large an engine is. One step takes `step_s + per_sequence_s * decoding + per_kv_token_s * KV tokens
     read + per_prefill_token_s * prefill tokens` seconds; the cache holds `kv_blocks` blocks of 16 tokens.
+    `known_prefix_tokens`: so many of every prompt are found in the prefix cache, as if all began with one system prompt.
 
     Raises ValueError for numbers that no engine can have.
     """
@@ -32,13 +33,14 @@ class EngineSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     kv_blocks: int
     max_seqs: int = 256
     max_batched_tokens: int = 2048
+    known_prefix_tokens: int = 0
 
     def __post_init__(self) -> None:
         costs = (self.step_s, self.per_sequence_s, self.per_kv_token_s, self.per_prefill_token_s)
         if not all(math.isfinite(cost) and cost >= 0 for cost in costs) or self.step_s == 0:
             raise ValueError("step times must be zero or more seconds, and step_s above zero")
-        if min(self.kv_blocks, self.max_seqs, self.max_batched_tokens) < 1:
-            raise ValueError("kv_blocks, max_seqs and max_batched_tokens must be at least 1")
+        if min(self.kv_blocks, self.max_seqs, self.max_batched_tokens) < 1 or self.known_prefix_tokens < 0:
+            raise ValueError("kv_blocks, max_seqs and max_batched_tokens must be at least 1, known_prefix_tokens at least 0")
 
     @property
     def kv_tokens(self) -> int:
@@ -207,7 +209,9 @@ class Scheduler:
 
     def _first_plan(self, sequence: Sequence, now: float) -> None:
         """What of the prompt is cached need not be computed; the last token always is, since the answer starts from it."""
-        hits = self._prefixes.leading_hits(sequence.prefix_hashes[: (sequence.prompt_tokens - 1) // BLOCK_TOKENS])
+        whole_blocks = (sequence.prompt_tokens - 1) // BLOCK_TOKENS
+        hits = self._prefixes.leading_hits(sequence.prefix_hashes[:whole_blocks])
+        hits = max(hits, min(self.spec.known_prefix_tokens // BLOCK_TOKENS, whole_blocks))
         sequence.scheduled_s = now
         sequence.cached_tokens = sequence.context = hits * BLOCK_TOKENS
         sequence.prefill_left = sequence.prompt_tokens - sequence.context

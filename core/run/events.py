@@ -16,6 +16,7 @@ from core.records import (
     LoadReady,
     LoadState,
     LoadTick,
+    MachineSample,
     Phase,
     RepeatOrder,
     RequestEnded,
@@ -73,6 +74,11 @@ class ServerSampled(msgspec.Struct, frozen=True, kw_only=True, tag="sample"):
     sample: ServerSample
 
 
+class MachineSampled(msgspec.Struct, frozen=True, kw_only=True, tag="machine"):
+    t: float
+    sample: MachineSample
+
+
 class SampleFailed(msgspec.Struct, frozen=True, kw_only=True, tag="sample_failed"):
     t: float
     reason: str
@@ -120,6 +126,7 @@ Event = (
     | LoadTick
     | LoadDone
     | ServerSampled
+    | MachineSampled
     | SampleFailed
     | LoadStateChanged
     | RepeatJudged

@@ -12,7 +12,17 @@ from core.judge.tally import Tally
 from core.judge.verdict import Decision, judge_repeat
 from core.judge.wording import count, duration
 from core.load.arrivals import draw
-from core.records import ChildMessage, RepeatOrder, RequestEnded, RequestFirst, RequestSent, Segment, ServerInfo, ServerSample
+from core.records import (
+    ChildMessage,
+    MachineSample,
+    RepeatOrder,
+    RequestEnded,
+    RequestFirst,
+    RequestSent,
+    Segment,
+    ServerInfo,
+    ServerSample,
+)
 from core.results import JudgeRules, RepeatResult
 from core.run.conductor import OrderRun
 
@@ -35,6 +45,7 @@ class HeldOrder:
         drain_s: float,
         readings_since: Callable[[float], Sequence[ServerSample]],
         server: ServerInfo,
+        machine: Callable[[], Sequence[MachineSample]] = tuple,
     ) -> None:
         """`readings_since(t)`: the server's readings from the newest one at or before t on; it asks for ever later ones."""
         self._order = order
@@ -42,6 +53,7 @@ class HeldOrder:
         self._drain_s = drain_s
         self._readings_since = readings_since
         self._server = server
+        self._machine = machine
         self._plan = draw(order, workload)
         self._measured = [i for i, segment in enumerate(order.segments) if segment.role == "measured"]
         self._ends_s = list(accumulate(segment.duration_s for segment in order.segments))
@@ -96,7 +108,7 @@ class HeldOrder:
         ticks = [tick for tick in run.ticks if begin <= tick.t <= now]
         del run.ticks[: len(run.ticks) - len(ticks)]
         tally = self._account(at, begin - self._order.start_at, self._rules.slo)
-        result = judge_repeat(tally, decision, now, self._rules, samples, ticks, None, self._server)
+        result = judge_repeat(tally, decision, now, self._rules, samples, ticks, None, self._server, self._machine())
         self._next += 1
         return msgspec.structs.replace(result, duration_s=max(0.0, now - begin))
 

@@ -14,17 +14,20 @@ import msgspec
 from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
+from core.fleet import SPEED, speed_check
+from core.judge.diagnosis import explained
 from core.judge.search import Done, Hold, Ramp, Search
-from core.judge.singles import idle_e2e_s
+from core.judge.singles import idle, idle_e2e_s
 from core.load.generator import Generator
 from core.records import Check, Hello, Phase, RequestRecord, ServerInfo, ServerSample
-from core.results import Answer, Outcome
+from core.results import Answer, Idle, Outcome
 from core.run.between import Between
 from core.run.client import client_info, http_client
 from core.run.conductor import Conductor, Load
 from core.run.events import CheckDone, Event, LoadStateChanged, Note, RunEnded, RunStarted, ServerKnown
 from core.run.guard import Others, SafetyStop, on_top, watch
 from core.run.log import RunLog
+from core.run.machine import MachineReadings
 from core.run.readings import Readings, Source
 from core.run.state import State
 from core.run.steps import NoAnswer, Steps
@@ -106,6 +109,7 @@ class Session:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = False
         self._singles: tuple[RequestRecord, ...] = ()
+        self._idle: Idle | None = None
 
     async def run(self) -> Answer:
         """The whole run. Returns also when stopped, refused or void: the outcome says so. Load is off when it returns.
@@ -132,11 +136,10 @@ class Session:
         if self._config.safety.with_others:
             answer = on_top(answer, self.state.view(self._clock()).steps)
         try:
-            self._end(answer, count_repeat=not isinstance(failure, Exception))
+            return self._end(answer, count_repeat=not isinstance(failure, Exception))
         finally:
             if failure is not None:
                 raise failure
-        return answer
 
     async def preflight(self) -> list[Check]:
         """The checks alone, in place of `run`: each is an event as soon as it is known, nothing is loaded.
@@ -176,9 +179,11 @@ class Session:
     async def _probe(self, http: httpx.AsyncClient) -> Answer:
         preflight = await self._check(http)
         refused = [check for check in self.state.view(self._clock()).checks if check.status == "refuse"]
-        if any(check.check != "slo" for check in refused):
+        missed = any(check.check == "slo" for check in refused)  # the singles have the last word: infeasible, not refused
+        if any(check.check not in ("slo", SPEED if missed else "") for check in refused):
             return self._so_far("refused", " ".join(check.message for check in refused))
         self._search.observe_singles(preflight.singles)
+        self._idle = idle(preflight.singles)
         idle_s = idle_e2e_s(preflight.singles)
         if refused or preflight.hello is None or idle_s is None:
             action = self._search.next(0.0)
@@ -196,6 +201,9 @@ class Session:
         preflight = self._make_preflight(self._config, self._access, secrets.token_hex(8), http, send)
         async for check in preflight.checks():
             self._emit(CheckDone(t=self._clock(), check=check))
+        speed = speed_check(self._config, preflight.info, preflight.singles)
+        if speed is not None:
+            self._emit(CheckDone(t=self._clock(), check=speed))
         self._emit(ServerKnown(t=self._clock(), info=preflight.info))
         self._singles = tuple(preflight.singles)
         return preflight
@@ -205,6 +213,8 @@ class Session:
         readings = Readings(self._source(server), self._emit, self._clock, self._sampled, self._config.safety)
         self._spawn(readings.pump())
         await readings.fresh(self._clock())
+        machine = MachineReadings.of(self._config.target.gpu_metrics_url, self._client, self._emit, self._clock)
+        self._spawn(machine.pump())
         self._between = self._prepared_between(readings)
         self._steps = steps = Steps(
             self._config,
@@ -218,6 +228,7 @@ class Session:
             sync=self._log.sync,
             clock=self._clock,
             others=self._others,
+            machine=machine.kept,
         )
         began = self._clock()
         self._emit(Note(t=began, text=self._search.expected_text()))
@@ -321,12 +332,14 @@ class Session:
             self._broken.exception()  # seen, even if the run ended by itself in the same moment
         self._broken = self._loop = None
 
-    def _end(self, answer: Answer, *, count_repeat: bool) -> None:
-        """The last events. The file may be the very thing that failed; the state has them in any case."""
+    def _end(self, answer: Answer, *, count_repeat: bool) -> Answer:
+        """The last events, and the answer with its diagnosis. The file may be the very thing that failed; the state has them
+        in any case."""
         try:
             if self._steps is not None:
                 reason = "stopped" if answer.outcome == "interrupted" else "broken off"
                 self._steps.break_off(reason, count_repeat=count_repeat)
+            answer = self._explained(answer)
             if answer.outcome in ("interrupted", "held"):
                 self._emit(LoadStateChanged(t=self._clock(), state="stopped"))
             elif self.state.load != "idle":
@@ -336,6 +349,12 @@ class Session:
         except UserError as error:
             self.state.apply(Note(t=self._clock(), level="error", text=str(error)))
             self.state.apply(RunEnded(t=self._clock(), answer=answer))
+        return answer
+
+    def _explained(self, answer: Answer) -> Answer:
+        """With what the run's steps say about the cause."""
+        view = self.state.view(self._clock())
+        return explained(answer, self._config.slo, view.steps, view.server, self._idle)
 
     def _stopped(self) -> Answer:
         """A held rate that was stopped has done what it was to do; anything else was interrupted."""

@@ -1,11 +1,13 @@
 """The one reducer: apply(event) -> view(). The only mutable object of a run; live and recorded runs share it."""
 
 from collections import deque
+from statistics import median
 from typing import Literal
 
 import msgspec
 
 from core.judge.bracket import rate_text
+from core.judge.slo import tpot_s
 from core.judge.tally import Tally, closing_s
 from core.load.arrivals import draw
 from core.records import LoadReady, LoadState, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerSample
@@ -48,6 +50,7 @@ class State:
         self._lines: deque[Line] = deque(maxlen=LINES_KEPT)
         self._sample: ServerSample | None = None
         self._closing_s = 0.0
+        self._singles: dict[int, float | None] = {}
 
     def apply(self, event: Event) -> None:
         """Take in one event. An event before RunStarted or of an unknown order changes nothing but the version."""
@@ -120,9 +123,11 @@ class State:
                 series.floor(end, self._live.bounds(end))
 
     def _request(self, series: Series, event: RequestSent | RequestFirst | RequestEnded) -> None:
-        """Requests of preflight belong to no repeat and leave no trace in plots and counts; how slowly answers close is kept."""
+        """Requests of preflight belong to no repeat and leave no trace in plots and counts; how slowly answers close is kept,
+        and the TPOT of those that had the server for themselves."""
         if isinstance(event, RequestEnded):
             self._closing_s = max(self._closing_s, closing_s(event))
+            self._single(event)
         live = self._live
         if live is None or event.order != live.order.order:
             return
@@ -146,6 +151,8 @@ class State:
                 series.step(event.t, event.step)
             case RepeatStarted(order=order):
                 self._live = self._begin(order)
+                if order.phase == "single" and order.repeat > 0:  # the first one is not judged
+                    self._singles[order.order] = None
             case RepeatJudged(result=result):
                 if self._live is not None:
                     series.floor(event.t, self._live.bounds(event.t))
@@ -166,6 +173,12 @@ class State:
         arrays = (plan.offsets_s, plan.segment, plan.output_tokens)
         tally = Tally(order, *arrays, config.slo, plan.input_tokens, self._closing_s, keeps_records=order.phase != "hold")
         return LiveRepeat(order, tally, config.method.drain_s)
+
+    def _single(self, event: RequestEnded) -> None:
+        if event.order in self._singles and event.ending == "ok":
+            self._singles[event.order] = tpot_s(event)
+            known = [tpot for tpot in self._singles.values() if tpot is not None]
+            self._learn(single_tpot_s=median(known) if known else None)
 
     def _fact(self, event: Event) -> None:
         """What needs no reckoning; ticks and the end of an order matter to the judge alone."""

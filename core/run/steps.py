@@ -1,7 +1,7 @@
 """One step of the search after another: its repeats, their verdicts, and what the step amounts to."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 import msgspec
@@ -16,7 +16,7 @@ from core.judge.slo import allowed_misses
 from core.judge.stopping import REPORT_DELAY_S, out_of_reach
 from core.judge.tally import Tally
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
-from core.records import Phase, RepeatOrder, Segment, ServerInfo
+from core.records import MachineSample, Phase, RepeatOrder, Segment, ServerInfo
 from core.results import JudgeRules, RepeatResult, StepResult, StepVerdict
 from core.run.between import Between
 from core.run.conductor import Conductor, OrderRun
@@ -52,7 +52,9 @@ class Steps:
         sync: Callable[[], None],
         clock: Callable[[], float],
         others: Others | None = None,
+        machine: Callable[[], Sequence[MachineSample]] = tuple,
     ) -> None:
+        """`machine`: the readings of a GPU or host exporter, the latest last."""
         self._others = others or Others(config.safety)
         self._config = config
         self._server = server
@@ -64,6 +66,7 @@ class Steps:
         self._emit = emit
         self._sync = sync
         self._clock = clock
+        self._machine = machine
         self._count = 0
         self._open: StepStarted | None = None
         self._strict = config.method.mode == "acceptance"
@@ -251,7 +254,7 @@ class Steps:
     async def _hold_order(self, started: StepStarted, segments: tuple[Segment, ...]) -> None:
         """One order of a held rate to its end: the last segment, or another rate being asked for."""
         order, drain_s = self._order(started, len(self._results), segments), self._config.method.drain_s
-        held = HeldOrder(order, self._config.workload, self._rules, drain_s, self._readings.since, self._server)
+        held = HeldOrder(order, self._config.workload, self._rules, drain_s, self._readings.since, self._server, self._machine)
         self._held_order = held
 
         def decide(now: float) -> Decision | None:
@@ -278,7 +281,8 @@ class Steps:
     def _judge(self, started: StepStarted, run: OrderRun, *, recheck: bool = False) -> RepeatResult:
         tally, now = self._account(run), self._clock()
         at = now if run.decided_at is None else run.decided_at
-        result = judge_repeat(tally, run.decision, at, self._rules, self._readings.kept, run.ticks, run.done, self._server)
+        read = self._readings.kept, run.ticks, run.done, self._server, self._machine()
+        result = judge_repeat(tally, run.decision, at, self._rules, *read)
         if run.lost is not None:
             result = msgspec.structs.replace(result, verdict="void", reason=run.lost)
         again = rechecked(result) if recheck else result

@@ -95,7 +95,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
     `now_s` is seconds since the run began; `sample_age_s` how old the newest reading of the server is (None: none yet).
     `left_s` is the expected time to the answer, None when not known. `command` is the command line that began the run, as it may be
-    written down: nothing secret stands in it.
+    written down: nothing secret stands in it. `single_tpot_s`: the median TPOT of the judged single requests, each of which had
+    the server for itself.
     """
 
     version: int
@@ -107,6 +108,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     client: ClientInfo | None = None
     server: ServerInfo | None = None
     checks: tuple[Check, ...] = ()
+    single_tpot_s: float | None = None
     load: LoadState = "idle"
     current: StepView | None = None
     steps: tuple[StepResult, ...] = ()

@@ -48,7 +48,7 @@ def parse(text: str, content_type: str, t: float, took_s: float) -> ServerSample
     """Read one exposition (Prometheus text or OpenMetrics). Raises ScrapeError when there is no vLLM metric in it."""
     if not text.strip():
         raise ScrapeError("the answer is empty: no vLLM metrics here.")
-    rows = _rows(text, content_type, _SAMPLES)
+    rows = rows_of(text, content_type, _SAMPLES)
     values = {field: _value(rows, mapped) for field, mapped in SAMPLE_METRICS.items()}
     usage = _kv_usage(rows)
     if not usage and all(value is None for value in values.values()):
@@ -73,7 +73,7 @@ def cache_config(text: str, content_type: str) -> dict[str, str]:
     """
     merged: dict[str, str] = {}
     try:
-        rows = _rows(text, content_type, _CACHE_SAMPLES).get(CACHE_CONFIG, [])
+        rows = rows_of(text, content_type, _CACHE_SAMPLES).get(CACHE_CONFIG, [])
     except ScrapeError:
         return {}
     for labels, _ in rows:
@@ -96,6 +96,9 @@ def kv_capacity_tokens(labels: Mapping[str, str], engines: int) -> int | None:
     if per_engine is not None:
         return per_engine * engines
     blocks, block_size = _whole(labels, "num_gpu_blocks"), _whole(labels, "block_size")
+    override = _whole(labels, "num_gpu_blocks_override")
+    if blocks is None and override is not None:  # vLLM 0.7 to 0.8 (V1) say "None" for the blocks of an engine, but what was set
+        blocks = override * engines
     plain = "sliding_window" not in labels and "mamba_block_size" not in labels and labels.get("is_attention_free") != "True"
     if blocks is None or block_size is None or not plain or blocks <= engines:
         return None
@@ -116,7 +119,7 @@ def _whole(labels: Mapping[str, str], name: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text) > 0 else None
 
 
-def _rows(text: str, content_type: str, wanted: frozenset[str]) -> Rows:
+def rows_of(text: str, content_type: str, wanted: frozenset[str]) -> Rows:
     """The rows of the wanted samples. Raises ScrapeError for text that cannot be read."""
     kept = _keep(text, wanted)
     if len(kept) > MAX_KEPT:

@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import httpx
 
@@ -12,7 +13,9 @@ from core.records import ServerSample
 from core.server.exposition import ScrapeError, parse
 from core.server.http import DEADLINE_S, Caller, Credential, HttpError, public
 
-__all__ = ["SCRAPE_INTERVAL_S", "Exposition", "ScrapeError", "Scraper", "parse", "read_exposition"]
+__all__ = ["SCRAPE_INTERVAL_S", "Exposition", "ScrapeError", "Scraper", "parse", "read_exposition", "regularly"]
+
+Sample = TypeVar("Sample")
 
 SCRAPE_INTERVAL_S = 0.5
 """Twice a second: /metrics is served by the event loop that serves the API, so more would be load of its own."""
@@ -57,6 +60,35 @@ def pace_s(took_s: float, interval_s: float = SCRAPE_INTERVAL_S) -> float:
     return max(interval_s, min(took_s / READING_SHARE, SLOWEST_INTERVAL_S))
 
 
+async def regularly(
+    read: Callable[[], Awaitable[Sample]],
+    interval_s: float,
+    clock: Callable[[], float],
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> AsyncIterator[Sample | ScrapeError]:
+    """Readings for ever, due at whole intervals from the first; those that a slow one overran are left out, and more of them where
+    one takes long (`pace_s`).
+
+    A failed one is yielded as its ScrapeError, unless the one before failed with the same words.
+    """
+    due, said = clock(), ""
+    while True:
+        began = clock()
+        try:
+            sample = await read()
+        except ScrapeError as error:
+            if str(error) != said:
+                said = str(error)
+                yield error
+        else:
+            said = ""
+            yield sample
+        if (slower_s := pace_s(clock() - began, interval_s)) > interval_s:
+            due = max(due, began + slower_s - interval_s)
+        due += interval_s * max(1, math.ceil((clock() - due) / interval_s))
+        await sleep(max(0.0, due - clock()))
+
+
 class Scraper:
     """Reads one metrics URL; at most one reading in flight, whatever the server does.
 
@@ -94,27 +126,9 @@ class Scraper:
                 raise ScrapeError(self._sentence(f": {error}")) from error
 
     async def readings(self, interval_s: float = SCRAPE_INTERVAL_S) -> AsyncIterator[ServerSample | ScrapeError]:
-        """Readings for ever, due at whole intervals from the first; those that a slow one overran are left out, and more of
-        them where one takes long (`pace_s`).
-
-        A failed one is yielded as its ScrapeError, unless the one before failed with the same words.
-        """
-        due, said = self._clock(), ""
-        while True:
-            began = self._clock()
-            try:
-                sample = await self.once()
-            except ScrapeError as error:
-                if str(error) != said:
-                    said = str(error)
-                    yield error
-            else:
-                said = ""
-                yield sample
-            if (slower_s := pace_s(self._clock() - began, interval_s)) > interval_s:
-                due = max(due, began + slower_s - interval_s)
-            due += interval_s * max(1, math.ceil((self._clock() - due) / interval_s))
-            await self._sleep(max(0.0, due - self._clock()))
+        """Readings for ever, as `regularly` takes them."""
+        async for reading in regularly(self.once, interval_s, self._clock, self._sleep):
+            yield reading
 
     def _sentence(self, end: str) -> str:
         return self._credential.scrub(f"Metrics at {public(self.url)}{end}")

@@ -9,6 +9,7 @@ import pytest
 
 from core import report
 from core.config import FleetAsk, Method, ProbeConfig, Slo, Target
+from core.hardware import Hardware
 from core.records import Check, Phase, ServerInfo
 from core.results import Answer, ClientInfo, FailCount, Knee, Percentiles, RepeatResult, RepeatVerdict, StepResult, StepVerdict
 from core.run.state import step_line
@@ -21,7 +22,7 @@ def keys(text: str) -> list[str]:
 
 TOP = keys(
     """schema outcome message knee slo workload mode seed method started_at duration_s others_rps server client preflight steps
-    fleet run_log required"""
+    diagnosis fleet run_log required"""
 )
 PARTS = {
     "knee": keys("pass_rps pass_repeats first_fail_rps first_fail clear_fail_rps clear_fail notes"),
@@ -29,7 +30,10 @@ PARTS = {
     "workload": keys("api input_tokens output_tokens prefix sampling cache reset_cache between"),
     "server": keys("url version model max_model_len metrics kv_cache_tokens engines tp pp dp fingerprint config"),
     "client": keys("version python platform hostname_hash cores transport"),
-    "fleet": keys("peak_rps headroom replicas gpus gpus_per_endpoint at_pass at_fail"),
+    "fleet": keys(
+        """peak_rps mean_rps headroom replicas gpus gpus_per_endpoint unit at_pass at_fail at_p90_output losses marks cost
+        speed memory binds margin assumptions"""
+    ),
 }
 STEP = keys("rate_rps phase verdict reason floor repeats")
 REPEAT = keys(
@@ -181,6 +185,27 @@ def test_the_fleet_stands_at_both_ends() -> None:
     assert (plan["peak_rps"], plan["headroom"]) == (50.0, 0.7)
     assert (plan["replicas"], plan["gpus"], plan["gpus_per_endpoint"]) == (7, 7, 1)
     assert (plan["at_pass"]["replicas"], plan["at_fail"]["replicas"]) == (7, 5)
+
+
+def test_the_fleet_has_what_the_run_measured() -> None:
+    server = msgspec.structs.replace(VIEW.server, kv_cache_tokens=64_000) if VIEW.server else None
+    held = step(
+        2, 11.3137085, "search", "pass", (0.96, 0.96), e2e_s=Percentiles(mean=4.0, n=440), kv_usage_max=0.4, preemptions=0.0
+    )
+    measured = view(server=server, steps=(STEPS[0], held), single_tpot_s=0.025)
+    ask = FleetAsk(peak_rps=50.0, hardware=Hardware(weights_gb=15.2, gpu="RTX 4090"))
+    assert measured.config is not None
+    measured = msgspec.structs.replace(measured, config=msgspec.structs.replace(measured.config, fleet=ask))
+    data = report.result(measured, None)["fleet"]
+
+    assert (data["at_pass"]["floor"], data["at_pass"]["floor_rps"]) == (0.96, 11.3137085)
+    assert (data["memory"]["fits_mean"], data["memory"]["needed"], data["binds"]) == (100, pytest.approx(45.25, abs=0.01), "speed")
+    assert data["speed"]["eta_reached"] == pytest.approx(15.2 / 1008 / 0.025)
+    assert data["speed"]["feasible"] is True
+    text = report.to_text(measured, None)
+    assert "What limits one replica:" in text
+    assert "a single stream has a TPOT of 25.0 ms: eta is 60 %" in text
+    assert max(len(line) for line in lines_of(text)) <= report.WIDTH
 
 
 def test_without_a_peak_the_fleet_is_null() -> None:

@@ -47,7 +47,7 @@ def state_files(tmp_path: Path) -> list[Path]:
 def test_alone_shows_the_commands() -> None:
     result = kneescope()
     assert result.exit_code == 0
-    for command in ("probe", "demo", "replica", "preflight", "open", "report"):
+    for command in ("probe", "demo", "replica", "preflight", "open", "report", "fleet"):
         assert f"\n  {command} " in result.stdout
 
 

@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from core.config import FleetAsk, Lengths, Method, Safety, Slo
+from core.hardware import Hardware
 from tui import live
 from tui.cli import cli
 
@@ -46,11 +47,19 @@ def test_every_option_arrives(jobs: list[live.Job], tmp_path: Path) -> None:
     (tmp_path / "key").write_text("sk-1\n")
     code, _, err = probe(
         *("--model", "m", "--api", "chat", "--metrics-url", "http://h:9/m", "--api-key-file", str(tmp_path / "key")),
+        *("--gpu-metrics-url", "http://h:9400/metrics"),
         *("--ttft", "500ms", "--tpot", "30ms", "--e2e", "10s", "--target", "99%", "--max-error-rate", "0.5%"),
         *("--input-tokens", "64", "--output-tokens", "lognormal:180,0.7,1024"),
         *("--mode", "acceptance", "--start-rps", "0.5", "--max-rps", "40", "--drain", "3m", "--seed", "0"),
         *("--repeats", "12", "--measure", "90s", "--budget", "70m", "--require-rps", "12.5", "--reset-cache"),
         *("--peak-rps", "50", "--headroom", "65%", "--tp", "2", "--pp", "3", "--dp", "4"),
+        *("--mean-rps", "20", "--lost", "2", "--rollout", "0", "--growth", "10%", "--scale-out", "4m", "--burstiness", "0.3"),
+        *("--cost", "2.5", "--gpu", "h100-sxm", "--gpu-bandwidth", "3000", "--gpu-memory", "79", "--params-b", "7.6"),
+        *("--weight-bits", "4", "--eta", "60%", "--kv-bytes-per-token", "131072", "--activations-gb", "3"),
+        *(
+            "--memory-utilization",
+            "0.85",
+        ),
         *("--headless", "--json", "-", "--out", "x.jsonl", "--quiet"),
     )
     assert (code, err) == (0, "")
@@ -58,6 +67,7 @@ def test_every_option_arrives(jobs: list[live.Job], tmp_path: Path) -> None:
     target = job.config.target
     assert (target.url, target.model, target.api, target.metrics_url) == (URL, "m", "chat", "http://h:9/m")
     assert job.access.api_key == "sk-1"
+    assert target.gpu_metrics_url == "http://h:9400/metrics"
     assert job.config.slo == Slo(ttft_s=0.5, tpot_s=0.03, e2e_s=10, target=0.99, max_error_rate=0.005, default=False)
     assert job.config.workload.input_tokens == Lengths(median=64)
     assert job.config.workload.output_tokens == Lengths(median=180, sigma=0.7, maximum=1024)
@@ -73,7 +83,31 @@ def test_every_option_arrives(jobs: list[live.Job], tmp_path: Path) -> None:
         seed=0,
     )
     assert job.config.safety == Safety(max_rps=40)
-    assert job.config.fleet == FleetAsk(peak_rps=50, headroom=0.65, tp=2, pp=3, dp=4)
+    assert job.config.fleet == FleetAsk(
+        peak_rps=50,
+        mean_rps=20,
+        headroom=0.65,
+        tp=2,
+        pp=3,
+        dp=4,
+        lost=2,
+        rollout=0,
+        growth_per_min=0.1,
+        scale_out_s=240,
+        burstiness=0.3,
+        cost_per_gpu_h=2.5,
+        hardware=Hardware(
+            gpu="H100 SXM",
+            gpu_bandwidth_gbs=3000,
+            gpu_memory_gb=79,
+            params_b=7.6,
+            weight_bits=4,
+            eta=0.6,
+            kv_bytes_per_token=131072,
+            activations_gb=3,
+            memory_utilization=0.85,
+        ),
+    )
     given = job.given
     assert (given.headless, given.json_file, given.out, given.quiet) == (True, "-", "x.jsonl", True)
     assert job.command.startswith("kneescope probe http://127.0.0.1:8000 --model m ")
@@ -138,6 +172,15 @@ NONSENSE = [
         )
     ),
     ("--input-tokens", "lognormal:500,0.5,100", "--input-tokens"),
+    *(
+        (name, bad, name)
+        for name in ("--weights-gb", "--params-b", "--gpu-bandwidth", "--kv-bytes-per-token", "--cost", "--burstiness")
+        for bad in ("0", "-1", "nan", "inf", "", "lots", "1e300")
+    ),
+    *((name, bad, name) for name in ("--eta", "--growth", "--memory-utilization") for bad in ("101%", "-1%", "nan", "x")),
+    *((name, bad, name) for name in ("--lost", "--rollout") for bad in ("-1", "1.5", "9999999", "some")),
+    *(("--scale-out", bad, "--scale-out") for bad in ("4", "0s", "2h")),
+    *(("--gpu", bad, "--gpu") for bad in ("", "TPU", "H100")),
     ("--mode", "thorough", "--mode"),
     *(("--rates", bad, "--rates") for bad in ("", "2,", "2,,4", "2;4", "2,0", "2,2.0")),
     *(("--between", bad, "--between") for bad in ("", "  ")),
@@ -163,6 +206,10 @@ def test_nonsense_is_refused_by_name(jobs: list[live.Job], option: str, value: s
         (["--tpot", "50ms", "--output-tokens", "1"], "The only limit is TPOT"),
         (["--start-rps", "5", "--max-rps", "2"], "--start-rps 5 is above --max-rps 2"),
         (["--out", "a", "--json", "a"], "same file"),
+        (["--mean-rps", "60", "--peak-rps", "50"], "--mean-rps 60 is above --peak-rps 50"),
+        (["--growth", "10%"], "--growth and --scale-out belong together"),
+        (["--weights-gb", "15", "--params-b", "7"], "give one of them"),
+        (["--weight-bits", "4"], "--weight-bits needs --params-b"),
         (["--careful", "--mode", "standard"], "--careful belongs to quick mode"),
         (["--rates", "2,4", "--hold", "3"], "give one of them"),
         (["--hold", "3", "--require-rps", "3"], "give one of them"),

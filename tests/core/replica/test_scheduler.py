@@ -1,5 +1,6 @@
 """The scheduler in virtual time: against the rules written a second time, exact queues, and what must always hold."""
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -79,6 +80,17 @@ def test_a_step_costs_what_its_batch_says() -> None:
     assert scheduler.step(0.0).duration_s == pytest.approx(1 + 0.001 * 50)
     assert scheduler.step(2.0).duration_s == pytest.approx(1 + 0.1 * 2 + 0.01 * (20 + 30))
     assert scheduler.step(4.0).duration_s == pytest.approx(1 + 0.1 * 2 + 0.01 * (21 + 31))
+
+
+@pytest.mark.parametrize(("known", "cached"), [(0, 0), (40, 32), (500, 96)])
+def test_a_prefix_that_every_prompt_has_is_not_computed(known: int, cached: int) -> None:
+    """In whole blocks, and never the last token, since the answer starts from it."""
+    engine = msgspec.structs.replace(spec(step_s=1.0, per_prefill_token_s=0.001), known_prefix_tokens=known)
+    scheduler = Scheduler(engine)
+    sequence = cold([0.0], [112], [2])[0]
+    scheduler.submit(sequence)
+    assert scheduler.step(0.0).duration_s == pytest.approx(1 + 0.001 * (112 - cached))
+    assert sequence.cached_tokens == cached
 
 
 def test_a_long_prompt_is_computed_in_chunks_beside_the_decoding_ones() -> None:

@@ -14,9 +14,11 @@ import msgspec
 
 from core.config import ProbeConfig
 from core.judge.bracket import Bracket
+from core.judge.diagnosis import diagnose
+from core.judge.singles import idle
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
 from core.records import LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerInfo, ServerSample
-from core.results import JudgeRules, RepeatResult, StepResult
+from core.results import Answer, JudgeRules, RepeatResult, StepResult
 from core.run import log as runs
 from core.run.conductor import CHECK_S, OrderRun
 from core.run.events import (
@@ -85,6 +87,8 @@ class Rejudge:
         self._steps: list[StepResult] = []
         self._decision: Decision | None = None
         self._now = 0.0
+        self._singles: list[RequestEnded] = []
+        self._single_orders: set[int] = set()
 
     def feed(self, event: Event) -> None:
         self._now = max(self._now, time_of(event))
@@ -105,6 +109,8 @@ class Rejudge:
                 self._samples.append(sample)
             case RepeatStarted(order=order):
                 self._start(order)
+            case RequestEnded(order=number) if number in self._single_orders:
+                self._singles.append(event)
             case LoadTick() if self._repeat:
                 self._repeat.run.ticks.append(event)
             case LoadDone() if self._repeat:
@@ -119,9 +125,17 @@ class Rejudge:
     def golden(self) -> dict[str, Any]:
         assert self._config is not None, "a run begins with its configuration"
         knee = Bracket.of(self._config.method, self._steps).knee()
-        return {"knee": _rounded(msgspec.to_builtins(knee)), "steps": [_step(step) for step in self._steps]}
+        answer = Answer(outcome="bracket", message="", knee=knee)
+        diagnosis = diagnose(self._config.slo, answer, self._steps, self._server, idle(self._singles))
+        return {
+            "knee": _rounded(msgspec.to_builtins(knee)),
+            "diagnosis": _rounded(msgspec.to_builtins(diagnosis)),
+            "steps": [_step(step) for step in self._steps],
+        }
 
     def _start(self, order: RepeatOrder) -> None:
+        if order.phase == "single" and order.repeat > 0:  # the first one is not judged
+            self._single_orders.add(order.order)
         if self._config is None or order.phase in ("preflight", "single"):
             return
         del self._samples[:-1]

@@ -9,12 +9,13 @@ import msgspec
 import pytest
 
 from core.access import Access
-from core.config import Slo
+from core.config import FleetAsk, Slo
+from core.hardware import Hardware
 from core.results import Answer
 from core.run import log as runs
 from core.run.events import Note, RepeatJudged, RepeatStarted, RunEnded, StepJudged
 from core.run.readings import FRESH_S
-from tests.core.run.bench import Bench, assert_ended_clean, events_of, on_bench, to_the_end
+from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_view, on_bench, to_the_end
 from tests.core.run.fakes import config
 
 
@@ -193,6 +194,27 @@ def test_limits_that_single_requests_miss_are_infeasible(path: Path) -> None:
     assert answer.outcome == "infeasible"
     assert "even single requests miss the limits" in answer.message
     assert {order.phase for order in bench.generator.orders} == {"single"}
+
+
+def test_a_limit_under_the_floor_of_the_hardware_is_refused_before_load(path: Path) -> None:
+    """The fake server's single streams take 47 ms a token: slower than the floor of 40 ms, so nothing speaks against it."""
+    hardware = Hardware(weights_gb=40, gpu_bandwidth_gbs=1000, eta=1.0)
+    asked = msgspec.structs.replace(config(), slo=Slo(ttft_s=1.0, tpot_s=0.03), fleet=FleetAsk(hardware=hardware))
+    bench, answer = on_bench(path, to_the_end, probe=asked)
+
+    assert answer.outcome == "refused"
+    assert "no number of replicas changes that. " in answer.message
+    assert "What would help" in answer.message
+    assert {order.phase for order in bench.generator.orders} == {"single"}
+    assert final_view(path).checks[-1].check == "speed"
+
+
+def test_singles_that_miss_have_the_last_word_over_the_floor(path: Path) -> None:
+    hardware = Hardware(weights_gb=40, gpu_bandwidth_gbs=1000, eta=1.0)
+    asked = msgspec.structs.replace(config(), slo=Slo(ttft_s=0.01, tpot_s=0.03), fleet=FleetAsk(hardware=hardware))
+    _, answer = on_bench(path, to_the_end, refuse=("slo",), probe=asked)
+
+    assert answer.outcome == "infeasible"
 
 
 def test_the_checks_alone(path: Path) -> None:

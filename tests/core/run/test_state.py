@@ -16,6 +16,7 @@ from core.run.events import (
     LoadStateChanged,
     Note,
     RepeatJudged,
+    RepeatStarted,
     RunEnded,
     SampleFailed,
     ServerKnown,
@@ -244,6 +245,23 @@ def test_an_order_without_a_step_leaves_no_trace() -> None:
 
     assert view.current is None
     assert all(point.offered_rps == 0 and point.ttft_p50_s is None for point in view.series)
+
+
+def test_the_tpot_of_a_stream_by_itself_is_known_from_the_judged_singles() -> None:
+    """(e2e - ttft)/10 of the second to fourth request; the first one pays for what the server sets up late."""
+    state = applied(started())
+    assert state.view(START).single_tpot_s is None
+    for repeat, e2e_s in enumerate((9.1, 0.3, 0.5, 0.2)):
+        single = msgspec.structs.replace(
+            order(phase="single"), order=10 + repeat, repeat=repeat, segments=(), offsets_s=(0.0,), start_at=START + 10 * repeat
+        )
+        state.apply(RepeatStarted(t=single.start_at, order=single))
+        state.apply(ended(0, single.start_at, single.start_at + e2e_s, number=single.order))
+    failed = msgspec.structs.replace(order(phase="single"), order=14, repeat=4)
+    state.apply(RepeatStarted(t=START + 50, order=failed))
+    state.apply(ended(0, START + 50, START + 50.1, number=14, ending="truncated"))
+
+    assert state.view(START + 60).single_tpot_s == pytest.approx((0.3 - 0.1) / 10)
 
 
 def scrambled_run() -> list[Event]:

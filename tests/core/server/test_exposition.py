@@ -275,6 +275,22 @@ def test_blocks_are_those_of_all_engines_with_one_null_block_each() -> None:
 
 
 @pytest.mark.parametrize(
+    ("labels", "engines", "tokens"),
+    [
+        # V0 and V1 0.9 to 0.23: blocks; V1 0.7 to 0.8: "None", unless it was set; 0.24 on: tokens, of each engine
+        ({"num_gpu_blocks": "2813", "block_size": "16"}, 1, 2812 * 16),
+        ({"block_size": "16", "num_gpu_blocks_override": "512"}, 1, 511 * 16),
+        ({"block_size": "16", "num_gpu_blocks_override": "512"}, 4, 4 * 511 * 16),
+        ({"num_gpu_blocks": "2048", "block_size": "16", "num_gpu_blocks_override": "512"}, 4, 4 * 511 * 16),
+        ({"num_gpu_blocks": "24", "block_size": "128", "kv_cache_size_tokens": "3072"}, 1, 3072),
+        ({"num_gpu_blocks": "96", "block_size": "128", "kv_cache_size_tokens": "3072", "sliding_window": "512"}, 4, 12288),
+    ],
+)
+def test_every_generation_of_labels_gives_the_capacity_of_all_engines(labels: dict[str, str], engines: int, tokens: int) -> None:
+    assert kv_capacity_tokens(labels, engines) == tokens
+
+
+@pytest.mark.parametrize(
     "labels",
     [
         {},

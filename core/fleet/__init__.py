@@ -1,0 +1,50 @@
+"""From the bracket to a fleet: replicas and GPUs for a peak, what limits one replica, and how much headroom is for what."""
+
+from core.fleet.check import SPEED, speed_check
+from core.fleet.cost import Cost
+from core.fleet.evidence import End, Evidence, Held, evidence_of, fail_rps
+from core.fleet.lengths import Tokens, answers_of, attention_dots, tokens_of
+from core.fleet.marks import Mark
+from core.fleet.memory import Gates, MemoryGate, gates
+from core.fleet.plan import Fleet, Loss, floor_at, plan
+from core.fleet.sizing import FleetSize, Unit, gpus_per_endpoint, size, unit_of
+from core.fleet.speed import SpeedGate, speed_gate, tpot_floor_s
+from core.fleet.words import fleet_data, fleet_lines, gate_lines, mark_number, unit_text, verdict_of, work_lines
+
+__all__ = [
+    "SPEED",
+    "Cost",
+    "End",
+    "Evidence",
+    "Fleet",
+    "FleetSize",
+    "Gates",
+    "Held",
+    "Loss",
+    "Mark",
+    "MemoryGate",
+    "SpeedGate",
+    "Tokens",
+    "Unit",
+    "answers_of",
+    "attention_dots",
+    "evidence_of",
+    "fail_rps",
+    "fleet_data",
+    "fleet_lines",
+    "floor_at",
+    "gate_lines",
+    "gates",
+    "gpus_per_endpoint",
+    "mark_number",
+    "plan",
+    "size",
+    "speed_check",
+    "speed_gate",
+    "tokens_of",
+    "tpot_floor_s",
+    "unit_of",
+    "unit_text",
+    "verdict_of",
+    "work_lines",
+]

@@ -1,0 +1,136 @@
+"""Marks on the headroom slider: the largest share of a replica's safe rate at which the fleet still survives something."""
+
+import math
+from statistics import NormalDist
+from typing import Literal
+
+import msgspec
+
+from core.config import SMALLEST_HEADROOM, FleetAsk
+from core.fleet.evidence import Evidence
+from core.fleet.sizing import ceil_dusted
+from core.judge.bracket import rate_text
+from core.judge.wording import beside, count, duration
+
+GRID = 10_000
+"""Marks are cut off after four decimals."""
+_HIGHEST_TARGET = 0.9999
+ROUGH_BELOW = 0.25
+"""Burstier arrivals than this are no longer estimated well (see `bursty_frac`)."""
+
+MarkName = Literal["peak", "lost", "rollout", "growth", "burstiness"]
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """`rho` is the largest headroom, after rounding the replicas up, at which it still holds; `replicas` the fewest for it.
+
+    None: no headroom is enough, or it cannot be known (`why` says so). `binds`: no other
+    mark is smaller. `holds`: at the headroom that is set. `label` is short enough for a slider.
+    """
+
+    name: MarkName
+    label: str
+    rho: float | None
+    replicas: int | None
+    why: str
+    holds: bool | None = None
+    binds: bool = False
+
+
+def largest_rho(peak_rps: float, replica_rps: float, replicas: int) -> float | None:
+    """The largest rho, in steps of 0.0001, with ceil(peak/(rho*r)) >= replicas; None when it is below the smallest headroom.
+
+    N - 1 replicas are enough from rho = peak/(r*(N - 1)) on, so it lies just below that.
+    """
+    if replicas <= ceil_dusted(peak_rps / replica_rps):
+        return 1.0
+    ticks = math.floor(GRID * peak_rps / (replica_rps * (replicas - 1)))
+    while ticks >= 1 and ceil_dusted(peak_rps * GRID / (ticks * replica_rps)) < replicas:
+        ticks -= 1
+    rho = ticks / GRID
+    return rho if rho >= SMALLEST_HEADROOM else None
+
+
+def bursty_frac(replica_rps: float, e2e_s: float, burstiness: float, target: float) -> float:
+    """Share of a rate measured with Poisson arrivals that is left with burstier ones; 1 where they are not.
+
+    The number of requests in service has, over a mean E2E, mean m = rate * E2E and variance I*m with the index of dispersion
+    I = 1/burstiness of gamma gaps (Poisson: 1). The knee's quantile of it, m + z*sqrt(m) at the target, must not be passed:
+    square-root staffing with peakedness (Whitt 1992, "Understanding the efficiency of multi-server service systems"). Against
+    the knees of the simulated replicas under gamma arrivals (`python -m tests.benchmarks.burstiness`) it is off by at most 0.11
+    down to a burstiness of 0.25, mostly too low and at most 0.08 too high; at 0.1 it is up to 0.28 too high.
+    """
+    z = max(0.0, NormalDist().inv_cdf(min(target, _HIGHEST_TARGET)))
+    streams = replica_rps * e2e_s
+    reach = streams + z * math.sqrt(streams)
+    spread = z * math.sqrt(1 / burstiness)
+    root = (-spread + math.sqrt(spread * spread + 4 * reach)) / 2
+    return min(1.0, root * root / streams)
+
+
+def marks_of(ask: FleetAsk, peak_rps: float, replica_rps: float, evidence: Evidence) -> tuple[Mark, ...]:
+    """All marks that were asked for and those that the data give, for one replica that carries `replica_rps`."""
+    needs = ceil_dusted(peak_rps / replica_rps)
+    rate = rate_text(replica_rps)
+
+    def mark(name: MarkName, label: str, replicas: int, why: str) -> Mark:
+        rho = largest_rho(peak_rps, replica_rps, replicas)
+        holds = ceil_dusted(peak_rps / (ask.headroom * replica_rps)) >= replicas
+        return Mark(name=name, label=label, rho=rho, replicas=replicas, why=why, holds=holds)
+
+    found = [mark("peak", "peak", needs, _peak_why(rate, replica_rps, evidence))]
+    if ask.lost:
+        words = f"with {count(ask.lost, 'replica')} lost at peak the others still get at most {rate} each"
+        found.append(mark("lost", f"{ask.lost} lost", needs + ask.lost, words))
+    if ask.rollout:
+        words = f"with {count(ask.rollout, 'replica')} out for a rollout at peak the others still get at most {rate} each"
+        found.append(mark("rollout", f"{ask.rollout} out", needs + ask.rollout, words))
+    if ask.growth_per_min is not None and ask.scale_out_s is not None:
+        grown = (1 + ask.growth_per_min) ** (ask.scale_out_s / 60)
+        span = duration_text(ask.scale_out_s)
+        by, label = f"{100 * ask.growth_per_min:g} % a minute over {span}", f"growth {100 * ask.growth_per_min:g} %/min, {span}"
+        words = (
+            f"a peak that grows by {by}, until new replicas are up, ends {grown:.3g} times as high; each still gets at most {rate}"
+        )
+        found.append(mark("growth", label, ceil_dusted(peak_rps * grown / replica_rps), words))
+    if ask.burstiness is not None:
+        found.append(_burst_mark(ask, peak_rps, replica_rps, evidence))
+    known = [each.rho if each.rho is not None else 0.0 for each in found if each.replicas is not None]
+    lowest = min(known)
+    return tuple(msgspec.structs.replace(each, binds=each.replicas is not None and (each.rho or 0.0) == lowest) for each in found)
+
+
+def _peak_why(rate: str, replica_rps: float, evidence: Evidence) -> str:
+    floor = next((held.floor for held in evidence.held if held.rate_rps == replica_rps), None)
+    if floor is None:
+        return f"each replica gets at most {rate} at peak"
+    at_least = beside(floor, evidence.target, rounded=math.floor)
+    return f"each replica gets at most {rate} at peak, where the measured floor is {at_least}"
+
+
+def _burst_mark(ask: FleetAsk, peak_rps: float, replica_rps: float, evidence: Evidence) -> Mark:
+    assert ask.burstiness is not None
+    label = f"burstiness {ask.burstiness:g}"
+    e2e_s = evidence.at_pass.e2e_mean_s if evidence.at_pass is not None else None
+    if e2e_s is None:
+        return Mark(name="burstiness", label=label, rho=None, replicas=None, why="it needs the mean E2E latency at the safe rate")
+    left = bursty_frac(replica_rps, e2e_s, ask.burstiness, evidence.target)
+    replicas = ceil_dusted(peak_rps / (left * replica_rps))
+    why = (
+        f"with gamma gaps of shape {ask.burstiness:g} (Poisson: 1) {rate_text(left * replica_rps)} bring as many requests at once "
+        f"as {rate_text(replica_rps)} did, at a mean E2E of {duration(e2e_s)}; "
+        + ("an estimate" if ask.burstiness >= ROUGH_BELOW else "a rough estimate, which may be too high: measure it")
+    )
+    return Mark(
+        name="burstiness",
+        label=label,
+        rho=largest_rho(peak_rps, replica_rps, replicas),
+        replicas=replicas,
+        why=why,
+        holds=ceil_dusted(peak_rps / (ask.headroom * replica_rps)) >= replicas,
+    )
+
+
+def duration_text(seconds: float) -> str:
+    """A span that was set: "4 min", "90 s"."""
+    return f"{seconds / 60:g} min" if seconds >= 60 and seconds % 60 == 0 else f"{seconds:g} s"

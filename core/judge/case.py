@@ -1,0 +1,207 @@
+"""The two repeats that a diagnosis compares, one that failed and one that held, and what follows from their figures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from core.config import Slo
+from core.records import Phase, ServerInfo
+from core.results import Idle, RepeatResult, StepResult
+
+Limit = Literal["ttft", "tpot", "e2e"]
+
+QUEUED_SHARE = 0.1
+"""Requests that wait in one of ten readings are a queue. At half the knee of simulated replicas with 8 places they waited in at
+most 2 % of them; a rate that just fails may fail by a few moments of queue."""
+FEWEST_QUEUED = 3
+PLATEAU_SHARE = 0.5
+"""Of the readings with waiting requests, simulated replicas with 8 places showed all taken in 64 to 85 % (a step that ends a
+sequence leaves a gap); those without such a limit met their own highest number in at most 33 %, ..."""
+NEAR_PLATEAU = 0.85
+"""... and stood at 75 % of it on average, not at 95 %."""
+KV_FULL_FRAC = (0.75, 0.95)
+"""A cache admits nobody once the free rest is smaller than a prompt: between these, by the prompt's share of the cache."""
+_KV_KEPT_FREE = 0.02
+TPOT_ROOM = 0.8
+LATE_SHARE = 0.25
+PREEMPTED_SHARE = 0.01
+"""Preemptions per request. One in a hundred recomputed moves no attainment of 95 %."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """`failing`: the repeat to be explained (of a run in which none failed, the highest that held), at `rate_rps`; `passing`: the
+    highest one below it that held. `highest_running`: over all repeats of the run; of the `queued_at_all` readings with waiting
+    requests in those that got there, `at_highest` showed it."""
+
+    slo: Slo
+    phase: Phase
+    rate_rps: float
+    failing: RepeatResult
+    passing_rps: float | None
+    passing: RepeatResult | None
+    server: ServerInfo | None
+    idle: Idle
+    highest_running: float | None
+    at_highest: int = 0
+    queued_at_all: int = 0
+
+    # --- where the time went ---
+
+    @property
+    def ttft_parts(self) -> tuple[float, float, float] | None:
+        """Mean seconds of queue, prefill and what lies outside the engine (network, tokenising, the API process)."""
+        stages = self.failing.stages
+        if stages is None or stages.queue_s is None or stages.prefill_s is None or stages.ttft_s is None:
+            return None
+        return stages.queue_s, stages.prefill_s, max(0.0, stages.ttft_s - stages.queue_s - stages.prefill_s)
+
+    @property
+    def tpot_s(self) -> float | None:
+        """Mean TPOT at the failing rate: of the window's requests, else of those that ended meanwhile (in a ramp only those
+        belong to the rate that failed)."""
+        stages, mean_s = self.failing.stages, self.failing.tpot_s.mean
+        if (mean_s is None or self.phase == "ramp") and stages is not None:
+            return stages.tpot_s
+        return mean_s
+
+    @property
+    def late_unfinished(self) -> bool:
+        """Whether the requests that ended had far better first tokens than the limit, though others missed it: a repeat that was
+        cut short early. The server's histograms hold requests only when they have ended, so they know nothing of those."""
+        stages, missed, limit_s = self.failing.stages, self.failing.missed, self.slo.ttft_s
+        if stages is None or stages.ttft_s is None or missed is None or limit_s is None or not missed.ttft:
+            return False
+        return self.failing.curtailed and stages.ttft_s < LATE_SHARE * limit_s
+
+    @property
+    def prefill_load(self) -> float | None:
+        """The share of the engine's time that prompts of the failing rate take by themselves, at the idle server's speed.
+        At most so much: the network and the API process are in the idle times to first token."""
+        lengths, token_s = self.failing.lengths, self.idle.prefill_token_s
+        if lengths is None or token_s is None:
+            return None
+        cold = 1 - (self.failing.prefix_hit_frac or 0.0)
+        prompt_tokens = lengths.input_asked if lengths.input is None else lengths.input
+        return self.rate_rps * prompt_tokens * cold * token_s / (self.server.engines if self.server else 1)
+
+    @property
+    def tpot_growth(self) -> float | None:
+        """TPOT at the failing rate over that of the idle server."""
+        tpot_s, idle_s = self.tpot_s, self.idle.tpot_s
+        return tpot_s / idle_s if tpot_s is not None and idle_s else None
+
+    @property
+    def tpot_room(self) -> bool | None:
+        """Whether TPOT is far enough from its limit for more sequences beside each other; None where that is not known."""
+        p95_s, limit_s = self.failing.tpot_s.p95, self.slo.tpot_s
+        return None if p95_s is None or limit_s is None else p95_s < TPOT_ROOM * limit_s
+
+    # --- what kept requests out ---
+
+    @property
+    def queued(self) -> bool | None:
+        """Whether requests waited in the server; None without readings of it."""
+        gauges = self.failing.gauges
+        if gauges is None:
+            return None
+        return gauges.queued >= FEWEST_QUEUED and gauges.queued >= QUEUED_SHARE * gauges.readings
+
+    @property
+    def plateau(self) -> int | None:
+        """The number of running sequences that all of the run never exceeded and mostly stood at while requests waited, the
+        failing repeat too: a limit. None where there is none."""
+        gauges, highest = self.failing.gauges, self.highest_running
+        if gauges is None or gauges.queued_running_mean is None or not self.queued or not highest:
+            return None
+        there = self.at_highest >= PLATEAU_SHARE * self.queued_at_all and gauges.queued_running_mean >= NEAR_PLATEAU * highest
+        return round(highest) if there else None
+
+    @property
+    def kv_full_frac(self) -> float:
+        """From which usage on a KV cache has no room for another prompt."""
+        low, high = KV_FULL_FRAC
+        lengths, tokens = self.failing.lengths, self.server.kv_cache_tokens if self.server else None
+        if lengths is None or not tokens:
+            return high
+        return min(high, max(low, 1 - _KV_KEPT_FREE - lengths.input_asked / tokens))
+
+    @property
+    def kv_full(self) -> bool | None:
+        """Whether the KV cache was full while requests waited, or made sequences give way; None where its usage is not known."""
+        gauges = self.failing.gauges
+        if self.preempting:
+            return True
+        if gauges is None or gauges.kv_usage_mean is None:
+            return None
+        usage = gauges.queued_kv_usage_mean
+        return bool(self.queued) and usage is not None and usage >= self.kv_full_frac
+
+    @property
+    def preempted_share(self) -> float | None:
+        """Preemptions per request that was sent in the window."""
+        if self.failing.preemptions is None or not self.failing.sent:
+            return None
+        return self.failing.preemptions / self.failing.sent
+
+    @property
+    def preempting(self) -> bool:
+        return (self.preempted_share or 0.0) >= PREEMPTED_SHARE
+
+    # --- what was missed ---
+
+    @property
+    def limits_missed(self) -> tuple[Limit, ...]:
+        """The limits that were missed, the one missed most first; a queue that failed the rate before one was counts as TTFT.
+        One that a fifth or fewer of the misses concern is left out."""
+        missed = self.failing.missed
+        if missed is None:
+            return ()
+        counts: dict[Limit, int] = {"ttft": missed.ttft, "tpot": missed.tpot, "e2e": missed.e2e}
+        most = max(counts.values())
+        if not most:
+            return ("ttft",) if self.failing.queue == "rising" or (self.failing.verdict == "fail" and self.queued) else ()
+        return tuple(name for name in sorted(counts, key=lambda name: -counts[name]) if 5 * counts[name] > most)
+
+    @property
+    def mostly_failed(self) -> bool:
+        """Whether at least half of what missed ended in an error."""
+        missed, all_missed = self.failing.missed, self.failing.misses
+        return missed is not None and missed.failed > 0 and 2 * missed.failed >= all_missed
+
+
+def pick(
+    slo: Slo, steps: Sequence[StepResult], server: ServerInfo | None, idle: Idle, *, void: bool = False
+) -> tuple[Case, bool] | None:
+    """The case of a run, and whether it failed at all; None where nothing was measured.
+
+    `void`: the run ended because a repeat did not count, and that one is looked at. The lowest failing rate counts, of the
+    search before the ramp, whose figures are over all its rates.
+    """
+    full = [step for step in steps if step.phase != "ramp" and step.repeats]
+    ramps = [step for step in steps if step.phase == "ramp" and step.repeats]
+    failed = [s for s in full if s.verdict in ("fail", "mixed")] or [s for s in ramps if s.verdict == "fail"]
+    passed = sorted((step for step in full if step.verdict == "pass"), key=lambda step: step.rate_rps)
+    voided = [step for step in (*ramps, *full) if step.verdict == "void"] if void else []
+    if not (voided or failed or passed):
+        return None
+    step = voided[-1] if voided else min(failed, key=lambda step: step.rate_rps) if failed else passed[-1]
+    failing = next((r for r in step.repeats if r.verdict == "fail"), step.repeats[-1])
+    below = [other for other in passed if other.rate_rps < step.rate_rps]
+    running = [r for other in steps for r in other.repeats if r.running_max is not None]
+    highest = max((r.running_max for r in running if r.running_max is not None), default=None)
+    there = [r.gauges for r in running if r.running_max == highest and r.gauges is not None]
+    case = Case(
+        slo=slo,
+        phase=step.phase,
+        rate_rps=step.rate_rps,
+        failing=step.repeats[-1] if voided else failing,
+        passing_rps=below[-1].rate_rps if below else None,
+        passing=below[-1].repeats[-1] if below else None,
+        server=server,
+        idle=idle,
+        highest_running=highest,
+        at_highest=sum(gauges.plateau for gauges in there),
+        queued_at_all=sum(gauges.queued for gauges in there),
+    )
+    return case, bool(voided or failed)

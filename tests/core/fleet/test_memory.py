@@ -1,0 +1,124 @@
+"""The memory gate: streams that fit and streams that are needed, what was seen beside what was reckoned."""
+
+import pytest
+
+from core.config import FleetAsk, Lengths, Workload
+from core.fleet import End, Evidence, Gates, MemoryGate, Unit, gates, tokens_of
+from core.fleet.memory import memory_gate, paper_tokens
+from core.hardware import Hardware
+from core.records import ServerInfo
+
+TOKENS = tokens_of(Workload(input_tokens=Lengths(median=512), output_tokens=Lengths(median=128)))
+LLAMA_8B = Hardware(weights_gb=16, gpu="A100 80 GB SXM", kv_bytes_per_token=131072)
+
+
+def server(kv_tokens: int | None = 64_000, **changes: object) -> ServerInfo:
+    return ServerInfo(url="http://x", kv_cache_tokens=kv_tokens, **changes)  # type: ignore[arg-type]
+
+
+def end(rate_rps: float = 10.0, e2e_s: float | None = 4.0, usage: float | None = None, preemptions: float | None = None) -> End:
+    return End(rate_rps=rate_rps, e2e_mean_s=e2e_s, kv_usage_max=usage, preemptions=preemptions)
+
+
+def at(held: End | None, failed: End | None = None, told: ServerInfo | None = None, ask: FleetAsk | None = None) -> Gates:
+    evidence = Evidence(tokens=TOKENS, at_pass=held, at_fail=failed)
+    return gates(ask or FleetAsk(), Unit(), server() if told is None else told, evidence)
+
+
+def memory(found: Gates) -> MemoryGate:
+    assert found.memory is not None
+    return found.memory
+
+
+def test_streams_that_fit_and_streams_that_the_knee_needs() -> None:
+    found = memory(at(end()))
+    assert (found.fits_mean, found.fits_p90, found.needed, found.used_frac) == (100, 100, 40, 0.4)
+    assert found.source == "server"
+
+
+def test_the_p90_of_the_lengths_holds_fewer() -> None:
+    mixed = tokens_of(Workload(input_tokens=Lengths(median=500, sigma=0.9, maximum=4096), output_tokens=Lengths(median=180)))
+    found = memory_gate(FleetAsk(), Unit(), server(), Evidence(tokens=mixed, at_pass=end()))
+    assert found is not None
+    assert found.fits_mean == pytest.approx(64_000 / (mixed.mean_total or 1))
+    assert found.fits_p90 == pytest.approx(64_000 / (mixed.p90_total or 1))
+    assert (found.fits_p90 or 0) < (found.fits_mean or 0) / 1.5
+
+
+@pytest.mark.parametrize(
+    ("e2e_s", "binds", "margin"), [(4.0, "speed", 2.5), (9.9, "speed", 1 / 0.99), (10.0, "memory", 1.0), (20.0, "memory", 0.5)]
+)
+def test_by_arithmetic_alone_memory_binds_when_more_is_needed_than_fits(e2e_s: float, binds: str, margin: float) -> None:
+    found = at(end(e2e_s=e2e_s))
+    assert found.binds == binds
+    assert found.margin == pytest.approx(margin)
+
+
+@pytest.mark.parametrize(
+    ("held", "failed", "binds"),
+    [
+        (end(usage=0.99, preemptions=0), None, "memory"),
+        (end(usage=0.30, preemptions=3), None, "memory"),
+        (end(usage=0.49, preemptions=0), end(14.0, usage=0.81, preemptions=0), "speed"),  # decode slows down first
+        (end(usage=0.49, preemptions=0), end(14.0, usage=1.0, preemptions=50), "speed"),  # full because it was slow
+        (end(usage=0.70, preemptions=0), end(14.0, usage=1.0, preemptions=50), "memory"),  # full before that
+        (end(usage=0.03, preemptions=0), end(14.0, usage=0.04, preemptions=0), "speed"),  # slots
+        (end(e2e_s=20.0, usage=0.40, preemptions=0), None, "speed"),  # what was seen outranks what was reckoned
+    ],
+)
+def test_what_was_seen_decides(held: End, failed: End | None, binds: str) -> None:
+    found = at(held, failed)
+    assert found.binds == binds
+    assert found.message.startswith(f"At 10.0 requests/s {binds} binds")
+
+
+def test_a_reckoning_that_was_not_seen_is_explained() -> None:
+    found = memory(at(end(e2e_s=20.0, usage=0.4, preemptions=0)))
+    assert (found.used_frac, found.binds) == (2.0, False)
+    assert "not at full length yet" in found.notes[0]
+
+
+def test_the_share_of_the_cache_that_was_used_is_the_margin() -> None:
+    assert at(end(usage=0.4, preemptions=0)).margin == pytest.approx(2.5)
+    assert "no preemptions" in at(end(usage=0.4, preemptions=0)).message
+
+
+def test_a_server_that_tells_only_its_usage_is_judged_by_that() -> None:
+    found = at(end(usage=0.99, preemptions=2), told=server(None))
+    assert (memory(found).source, memory(found).capacity_tokens, found.binds) == (None, None, "memory")
+
+
+def test_nothing_known_no_gate() -> None:
+    assert at(end(), told=server(None)).memory is None
+    assert at(None, told=server(None)) == Gates()
+    assert memory(at(None)).needed is None
+
+
+def test_on_paper_memory_less_weights_and_activations_over_the_bytes_of_a_token() -> None:
+    ask = FleetAsk(hardware=LLAMA_8B)
+    assert paper_tokens(ask, Unit(), None) == int((0.9 * 80e9 - 2e9 - 16e9) / 131072)
+    assert paper_tokens(ask, Unit(tp=2), None) == int((2 * (0.9 * 80e9 - 2e9) - 16e9) / 131072)
+    assert paper_tokens(ask, Unit(dp=3), None) == 3 * (paper_tokens(ask, Unit(), None) or 0)
+    assert paper_tokens(ask, Unit(), server(config={"gpu_memory_utilization": "0.5"})) == int((0.5 * 80e9 - 18e9) / 131072)
+    assert paper_tokens(ask, Unit(), server(config={"gpu_memory_utilization": "None"})) == paper_tokens(ask, Unit(), None)
+    too_large = FleetAsk(hardware=Hardware(weights_gb=200, gpu="L4", kv_bytes_per_token=1))
+    assert paper_tokens(too_large, Unit(), None) == 0
+    assert paper_tokens(FleetAsk(), Unit(), None) is None
+
+
+def test_paper_speaks_only_where_the_server_tells_nothing() -> None:
+    ask = FleetAsk(hardware=LLAMA_8B)
+    paper = memory(at(end(), told=server(None), ask=ask))
+    assert (paper.source, paper.capacity_tokens) == ("paper", paper_tokens(ask, Unit(), None))
+    assert "on paper it is" in paper.notes[0]
+    told = memory(at(end(), told=server(64_000), ask=ask))
+    assert (told.source, told.capacity_tokens) == ("server", 64_000)
+    assert "own figure of 64,000 KV tokens counts; on paper it would be" in told.notes[0]
+    near = server((paper_tokens(ask, Unit(), None) or 0) - 1000)
+    assert memory(at(end(), told=near, ask=ask)).notes == ()
+
+
+def test_a_paper_capacity_of_nothing_divides_nothing() -> None:
+    ask = FleetAsk(hardware=Hardware(weights_gb=200, gpu="L4", kv_bytes_per_token=1))
+    found = at(end(), told=server(None), ask=ask)
+    assert (memory(found).fits_mean, memory(found).used_frac, found.binds) == (0, None, None)

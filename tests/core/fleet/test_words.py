@@ -1,0 +1,147 @@
+"""The fleet in words: what stands in a report and in `kneescope fleet`."""
+
+import math
+from typing import Any
+
+import pytest
+
+from core.config import FleetAsk, Lengths, Workload
+from core.fleet import (
+    End,
+    Evidence,
+    Fleet,
+    Gates,
+    Held,
+    Mark,
+    Unit,
+    answers_of,
+    fleet_data,
+    fleet_lines,
+    gate_lines,
+    gates,
+    mark_number,
+    plan,
+    tokens_of,
+    unit_text,
+    verdict_of,
+    work_lines,
+)
+from core.hardware import Hardware
+from core.records import ServerInfo
+from core.results import Knee
+
+WIDTH = 100
+TOKENS = tokens_of(Workload(input_tokens=Lengths(median=512), output_tokens=Lengths(median=180, sigma=0.7, maximum=1024)))
+EVIDENCE = Evidence(
+    tokens=TOKENS,
+    tpot_limit_s=0.015,
+    single_tpot_s=0.025,
+    held=(Held(rate_rps=8.0, floor=0.9889), Held(rate_rps=11.3, floor=0.9999)),
+    at_pass=End(rate_rps=11.3, e2e_mean_s=6.0, kv_usage_max=0.4, preemptions=0.0),
+)
+ASK = FleetAsk(
+    peak_rps=50,
+    mean_rps=20,
+    cost_per_gpu_h=2.5,
+    growth_per_min=0.1,
+    scale_out_s=240,
+    rollout=2,
+    burstiness=0.25,
+    hardware=Hardware(weights_gb=15.2, gpu="RTX 4090", kv_bytes_per_token=131072),
+)
+SERVER = ServerInfo(url="http://x", kv_cache_tokens=64_000, engines=2, tp=1, pp=1)
+
+
+def planned(ask: FleetAsk = ASK, evidence: Evidence = EVIDENCE) -> Fleet:
+    fleet = plan(Knee(pass_rps=11.3, first_fail_rps=13.6), ask, SERVER, evidence)
+    assert fleet is not None
+    return fleet
+
+
+def text(lines: list[str]) -> str:
+    return " ".join(" ".join(lines).split())
+
+
+def test_everything_that_was_asked_for_is_said_in_lines_that_fit() -> None:
+    lines = [
+        *fleet_lines(planned(), WIDTH),
+        *gate_lines(gates(ASK, Unit(dp=2), SERVER, EVIDENCE), WIDTH),
+        *work_lines(TOKENS, WIDTH),
+    ]
+    assert max(len(line) for line in lines) <= WIDTH
+    whole = text(lines)
+    for words in (
+        "Fleet for a peak of 50.0 requests/s at headroom 0.7, 2 GPUs per replica:",
+        "11.3 requests/s (holds) 7 14 7.14 requests/s, 63 %",
+        "13.6 requests/s (fails) 6 12 8.33 requests/s, 61 %",
+        "One replica is one endpoint: 2 engines (TP 1, PP 1, DP 2), 2 GPUs.",
+        "p90 is an estimate, not measured",
+        "With all replicas each gets 7.14 requests/s at peak, 63 % of what holds; measured at 8.00 requests/s: floor 98.8 %.",
+        "With 2 lost each gets 10.0 requests/s at peak, 88 % of what holds; measured at 11.3 requests/s: floor 99.9 %.",
+        "Cost: 35.00 an hour",
+        "The mean rate of 20.0 requests/s needs 3 replicas: scaling to it would save 8 GPUs on average at most",
+        "(57 %, 20.00 an hour).",
+        "Assumes Poisson arrivals, an even split over the replicas, this mix of lengths.",
+        "1 lost 0.88 with 1 replica lost",
+        "growth 10 %/min, 4 min 0.73 binds",
+        "Headroom 0.7 is within all marks; 2 out and growth 10 %/min, 4 min binds (0.73).",
+        "a TPOT limit of 15 ms is not possible, and no number of replicas changes that",
+        "What would help, each by itself: weights of at most",
+        "Measured: a single stream has a TPOT of 25.0 ms: eta is",
+        "At 11.3 requests/s speed binds and not memory, which holds 2.5 times as much (KV usage rose to 40 %, no preemptions).",
+        "One request: 512 tokens in, 228 out (means).",
+    ):
+        assert words in whole, words
+
+
+def test_a_headroom_above_a_mark_says_how_many_replicas_that_would_take() -> None:
+    fleet = planned(FleetAsk(peak_rps=50, headroom=0.8, growth_per_min=0.1, scale_out_s=240))
+    assert verdict_of(fleet) == "Headroom 0.8 does not hold for growth 10 %/min, 4 min: that takes 7 replicas, headroom 0.73."
+
+
+def test_a_loss_that_is_too_much_is_said() -> None:
+    assert "With 1 lost each gets 12.5 requests/s at peak, 111 % of what holds: too much." in text(
+        fleet_lines(planned(FleetAsk(peak_rps=50, headroom=1.0)), WIDTH)
+    )
+
+
+@pytest.mark.parametrize(("rho", "shown"), [(0.8849, "0.88"), (0.889999, "0.88"), (0.29, "0.29"), (1.0, "1.00"), (None, "-")])
+def test_a_mark_is_cut_off_and_never_rounded_up(rho: float | None, shown: str) -> None:
+    assert mark_number(Mark(name="lost", label="", rho=rho, replicas=None, why="")) == shown
+
+
+def test_assumed_sizes_are_said() -> None:
+    assert unit_text(Unit()).endswith("1 GPU; sizes that are neither given nor told by the server count as 1.")
+    assert unit_text(Unit(tp=2, known=True)) == "One replica is one endpoint: 1 engine (TP 2, PP 1, DP 1), 2 GPUs."
+
+
+def test_a_stream_faster_than_the_floor_is_said() -> None:
+    ask = FleetAsk(hardware=Hardware(weights_gb=15.2, gpu="RTX 4090"))
+    lines = gate_lines(gates(ask, Unit(), None, Evidence(single_tpot_s=0.018)), WIDTH)
+    assert "Measured: a single stream has a TPOT of 18.0 ms, less than the floor of 21.5 ms: eta was guessed too low" in text(lines)
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    assert gate_lines(Gates(), WIDTH) == []
+    assert work_lines(None, WIDTH) == []
+    assert work_lines(answers_of(Lengths(median=128)), WIDTH) == []
+
+
+def test_data_has_every_key_whether_known_or_not() -> None:
+    full = fleet_data(ASK, Unit(dp=2), planned(), gates(ASK, Unit(dp=2), SERVER, EVIDENCE))
+    bare = fleet_data(FleetAsk(), Unit(), None, Gates())
+    assert full.keys() == bare.keys()
+    assert (full["replicas"], full["gpus"], full["gpus_per_endpoint"], full["binds"]) == (7, 14, 2, "speed")
+    assert full["unit"] == {"tp": 1, "pp": 1, "dp": 2, "known": False, "engines": 2, "gpus": 2}
+    assert [mark["name"] for mark in full["marks"]] == ["peak", "lost", "rollout", "growth", "burstiness"]
+    assert (bare["replicas"], bare["cost"], bare["speed"], bare["marks"], bare["headroom"]) == (None, None, None, [], 0.7)
+
+
+def test_data_is_of_finite_numbers() -> None:
+    def walk(value: Any) -> None:
+        if isinstance(value, float):
+            assert math.isfinite(value)
+        for each in value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else []:
+            walk(each)
+
+    walk(fleet_data(ASK, Unit(), planned(), gates(ASK, Unit(), SERVER, EVIDENCE)))

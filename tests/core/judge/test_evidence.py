@@ -1,0 +1,125 @@
+"""What a repeat keeps for the diagnosis."""
+
+import pytest
+
+from core.config import Slo
+from core.judge import evidence
+from core.judge.readings import Readings
+from core.records import LoadDone, LoadTick, MachineSample, RequestEnded, ServerSample
+from core.results import Gauges, MeanLengths, Missed, Stages
+
+SLO = Slo(ttft_s=1.0, tpot_s=0.1, e2e_s=3.0)
+
+
+def record(first: float | None, end: float, *, ending: str = "ok", output: int = 11, t_sched: float = 0.0) -> RequestEnded:
+    return RequestEnded(
+        order=1,
+        index=0,
+        t_sched=t_sched,
+        t_sent=t_sched,
+        t_first=first,
+        t_last=end if first is not None else None,
+        t_end=end,
+        first_tokens=0 if first is None else 1,
+        output_tokens=output if first is not None else 0,
+        prompt_tokens=40,
+        asked_input=32,
+        asked_output=11,
+        ending=ending,  # type: ignore[arg-type]
+        finish_reason="length" if ending == "ok" else None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        (record(0.5, 1.4), Missed()),
+        (record(1.1, 1.9), Missed(ttft=1)),
+        (record(0.5, 1.6), Missed(tpot=1)),
+        (record(1.2, 3.1), Missed(ttft=1, tpot=1, e2e=1)),
+        (record(0.5, 0.9, ending="http"), Missed(failed=1)),
+        (record(None, 0.9, ending="aborted"), Missed()),
+        (record(None, 1.1, ending="aborted"), Missed(ttft=1)),
+        (record(0.5, 1.4, ending="aborted"), Missed()),
+        (record(0.5, 1.6, ending="aborted"), Missed(tpot=1)),
+    ],
+)
+def test_misses_by_limit(one: RequestEnded, expected: Missed) -> None:
+    """An aborted one counts by the time that it had had: 10 tokens to come by 0.1 s each."""
+    assert evidence.missed([one], SLO) == expected
+
+
+def test_a_limit_that_is_not_set_is_not_missed() -> None:
+    assert evidence.missed([record(9.0, 99.0)], Slo(ttft_s=None, tpot_s=None, e2e_s=100.0)) == Missed()
+
+
+def test_lengths_as_they_came_and_as_asked() -> None:
+    assert evidence.lengths([record(0.5, 1.0), record(0.5, 1.0, output=7)]) == MeanLengths(
+        input=40, input_asked=32, output=9, output_asked=11, finish_reasons={"length": 2}
+    )
+    assert evidence.lengths([]) is None
+
+
+def sample(t: float, **fields: object) -> ServerSample:
+    return ServerSample(t=t, took_s=0.0, **fields)  # type: ignore[arg-type]
+
+
+def test_stages_are_differences_of_histograms_and_ours_of_the_same_requests() -> None:
+    readings = Readings(
+        [
+            sample(0.0, queue_time_s=(10.0, 5), prefill_time_s=(1.0, 5), decode_time_s=None),
+            sample(9.0, queue_time_s=(14.0, 7), prefill_time_s=(1.5, 7), decode_time_s=None),
+        ]
+    )
+    before, ours = record(-2.0, -1.0, t_sched=-9.0), record(4.5, 6.5, t_sched=2.0)
+    assert evidence.stages(readings, [before, ours]) == Stages(
+        finished=2, queue_s=2.0, prefill_s=0.25, decode_s=None, ttft_s=2.5, tpot_s=0.2
+    )
+    assert evidence.stages(Readings(readings.samples[:1]), [ours]) is None
+
+
+def test_gauges_say_what_was_full_while_requests_waited() -> None:
+    samples = [
+        sample(0.5, running=9, waiting=9, kv_usage_frac=0.9),  # before the window
+        sample(1.0, running=2, waiting=0, kv_usage_frac=0.25),
+        sample(1.5, running=4, waiting=1, kv_usage_frac=0.5),
+        sample(2.0, running=3, waiting=2, kv_usage_frac=0.75),
+        sample(9.0, running=9, waiting=9, kv_usage_frac=0.9),  # after the load
+    ]
+    assert evidence.gauges(samples, 1.0, 3.0, 32.0) == Gauges(
+        readings=3,
+        waiting_mean=1.0,
+        running_mean=3.0,
+        kv_usage_mean=0.5,
+        queued=2,
+        queued_running_mean=3.5,
+        queued_kv_usage_mean=0.625,
+        plateau=1,
+    )
+    assert evidence.gauges(samples, 20.0, 30.0, 32.0) is None
+
+
+def test_short_answers_leave_more_gaps_in_a_plateau() -> None:
+    """With 4 places and answers of 8 tokens a step ends a sequence every other time: 3 running is a full house too."""
+    samples = [sample(float(t), running=running, waiting=2) for t, running in enumerate((4, 3, 3, 2))]
+    found = evidence.gauges(samples, 0.0, 9.0, 8.0)
+    assert found is not None
+    assert found.plateau == 3
+
+
+def test_the_client_and_the_machine() -> None:
+    tick = LoadTick(order=1, t=1.0, in_flight=1, loop_lag_max_s=0.0, cpu_frac=0.7)
+    done = LoadDone(order=1, t=2.0, sent=1, unsent=0, cpu_frac=0.4, loop_lag_max_s=0.0)
+    assert evidence.client_cpu([tick], done) == 0.7
+    assert evidence.client_cpu([], None) is None
+    readings = [
+        MachineSample(t=0.0, took_s=0.0, gpus=2, gpu_frac=0.1),
+        MachineSample(t=1.0, took_s=0.0, gpus=2, gpu_frac=0.8, gpu_memory_frac=0.9, cpu_s=(100.0, 400.0)),
+        MachineSample(t=2.0, took_s=0.0, gpus=2, gpu_frac=0.9, gpu_memory_frac=0.8, cpu_s=(103.0, 408.0)),
+    ]
+    use = evidence.machine(readings, 1.0, 5.0)
+    assert use is not None
+    assert (use.gpus, use.gpu_memory_frac, use.cpu_frac) == (2, 0.9, 0.375)
+    assert use.gpu_frac == pytest.approx(0.85)
+    assert (use.dram_frac, use.memory_frac) == (None, None)
+    assert evidence.machine(readings, 7.0, 8.0) is None
