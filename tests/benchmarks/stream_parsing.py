@@ -5,11 +5,12 @@ of the two: 8 would be quadratic. It gave 0.97 to 1.2, and 3 for one event of 8 
 """
 
 import time
+from collections.abc import Callable
 
 from core.load.sse import SseParser
 
 MIB = 1024 * 1024
-SHAPES = {
+SHAPES: dict[str, Callable[[int], bytes]] = {
     "one event": lambda size: b"data: " + b"x" * (size - 8) + b"\n\n",
     "one event of short lines": lambda size: b"data: x\n" * (size // 8) + b"\n",
     "chunks of a model": lambda size: (b'data: {"choices":[{"text":" a"}]}\n\n') * (size // 37),

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 from unittest import mock
 
 T = TypeVar("T")
-CARRIED_S = 0.001
+CARRIED_S = 0.0003
 """The loopback carries a write within microseconds; who waits for a timer waits this long for bytes first."""
 NOBODY_S = 10.0
 
 
-class _Selector(selectors.DefaultSelector):
+class _Selector(selectors.SelectSelector):
     """Instead of waiting for the next timer, moves the clock to it, unless bytes come first."""
 
     def __init__(self) -> None:

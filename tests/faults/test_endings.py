@@ -43,7 +43,7 @@ CUT_IN_A_LINE = len(Answer(pieces=FIVE).head) + 400
         (Answer(pieces=((0.0, DONE),)), "truncated", "The stream ended after 0 tokens without a finish_reason."),
         (Answer(pieces=((0.0, finish()),)), "empty", "The answer ended in order but holds no token."),
     ],
-    ids=["ok", "no finish", "closed", "reset", "closed in a line", "shorter than its length", "no done", "comments", "done alone", "no token"],
+    ids=["ok", "no finish", "closed", "reset", "closed in a line", "short", "no done", "comments", "done alone", "no token"],
 )  # fmt: skip
 def test_how_a_stream_ends(answer: Answer, ending: Ending, said: str | None) -> None:
     record = ended(answer)
