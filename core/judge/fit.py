@@ -33,9 +33,8 @@ _LAPSE = 0.005
 """What any repeat may do against the curve, so that one outlier does not rule a rate out."""
 COVERED, NOMINAL = 0.96, 0.90
 """The interval holds 96 % of the fitted weight and is called a 90 % one: what the curve leaves out makes it too narrow. On 20
-random replicas that were not used for tuning it held the knee in 93 % of 40 standard searches and in all of 20 acceptance ones,
-and in 96 % of 150 quick ones of those and five others; on a flat curve, a queue with one server, in 9 of 10 standard and 4 of 5
-acceptance searches."""
+random replicas that were not used for tuning it held the knee in 95 % of 400 standard searches and 97 % of 60 acceptance ones;
+on a flat curve, a queue with one server, in 85 % of 20 standard and 8 of 10 acceptance searches."""
 
 
 class Flip(msgspec.Struct, frozen=True, kw_only=True):
