@@ -7,6 +7,7 @@ of what others say: servers echo keys in their errors.
 import json
 import re
 from base64 import b64encode
+from collections.abc import Iterator
 from functools import lru_cache
 from urllib.parse import quote, unquote, urlsplit
 
@@ -81,27 +82,49 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
         return text if pattern is None else pattern.sub(HIDDEN, text)
 
     def scrub_body(self, body: bytes) -> bytes:
-        """A body without them, before anything cuts a piece off and leaves half of one."""
-        pattern = _pattern(self._secrets)
-        if pattern is None:
-            return body
-        return pattern.sub(HIDDEN, body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        """The body of an error without them, before anything cuts a piece off and leaves half of one."""
+        return _scrubbed(body, self._secrets)
+
+    def scrub_answer(self, body: bytes) -> bytes:
+        """A body that is read for its values, without long keys and passwords alone. A short key may be a word of it (`vllm` is
+        part of every metric's name), and a header may rightly stand in it: gateways choose a model by its name in one."""
+        return _scrubbed(body, tuple(secret for secret in self._keys if len(secret) >= _WORDS_BELOW))
 
     def scrub_error(self, error: BaseException) -> None:
         """Take them out of the texts of an error and of what it came from: it may be shown by whoever catches it."""
-        seen: set[int] = set()
-        current: BaseException | None = error
-        while current is not None and id(current) not in seen:
-            seen.add(id(current))
-            current.args = tuple(self.scrub(arg) if isinstance(arg, str) else arg for arg in current.args)
-            current = current.__cause__ or current.__context__
+        for each in everything_under(error):
+            each.args = tuple(arg if isinstance(arg, (int, list)) else self.scrub(str(arg)) for arg in each.args)
+            if isinstance(each, OSError):
+                each.strerror = None if each.strerror is None else self.scrub(each.strerror)
+                each.filename = None if each.filename is None else self.scrub(str(each.filename))
+            if notes := getattr(each, "__notes__", None):
+                notes[:] = [self.scrub(note) for note in notes]
 
     @property
     def _secrets(self) -> tuple[str, ...]:
-        secrets = [self.api_key or "", *_proxy_secrets(self.proxy)]
-        for _, value in self.headers:
-            secrets += [value, *value.split()[1:]]  # of `Bearer ...` the second word alone is the secret, too
+        secrets = [*self._keys, *(value for _, value in self.headers)]
         return tuple(secret for secret in secrets if len(secret) >= _SCRUBBED_FROM)
+
+    @property
+    def _keys(self) -> list[str]:
+        keys = [self.api_key or "", *_proxy_secrets(self.proxy)]
+        for _, value in self.headers:
+            keys += value.split()[1:]  # of `Bearer ...` the second word alone is the secret, too
+        return keys
+
+
+def everything_under(error: BaseException) -> Iterator[BaseException]:
+    """An exception and all that it came from, groups included."""
+    waiting, seen = [error], set[int]()
+    while waiting:
+        current = waiting.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        yield current
+        waiting += [linked for linked in (current.__cause__, current.__context__) if linked is not None]
+        if isinstance(current, BaseExceptionGroup):
+            waiting += current.exceptions
 
 
 def public_address(url: str) -> str:
@@ -129,7 +152,18 @@ def _proxy_secrets(proxy: str | None) -> tuple[str, ...]:
         login = proxy_login(proxy or "")
     except ValueError:
         return ()
-    return () if login is None else (unquote(urlsplit(proxy or "").password or ""), login.removeprefix("Basic "))
+    if login is None:
+        return ()
+    parts = urlsplit(proxy or "")
+    word = parts.password or parts.username or ""  # a token may stand alone
+    return unquote(word), word, login.removeprefix("Basic ")
+
+
+def _scrubbed(body: bytes, secrets: tuple[str, ...]) -> bytes:
+    pattern = _pattern(secrets)
+    if pattern is None:
+        return body
+    return pattern.sub(HIDDEN, body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 @lru_cache(maxsize=8)

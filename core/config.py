@@ -16,6 +16,7 @@ Api = Literal["completions", "chat"]
 Mode = Literal["quick", "standard", "acceptance"]
 
 _DURATION = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>ms|s|m)")
+_ADDRESS = re.compile(r"(?i:https?)://[^/\s@?#]+(/[^\s?#]*)?")
 _UNIT_S = {"ms": 1e-3, "s": 1.0, "m": 60.0}
 
 
@@ -133,8 +134,12 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     gpu_metrics_url: str | None = None
 
     def __post_init__(self) -> None:
-        if not re.match(r"(?i:https?)://[^/\s@]+", self.url):
-            raise UserError(f"{self.url!r} is not a server address; give one such as http://127.0.0.1:8000, with no user in it.")
+        for name, url in (("URL", self.url), ("--metrics-url", self.metrics_url), ("--gpu-metrics-url", self.gpu_metrics_url)):
+            if url is not None and not _ADDRESS.fullmatch(url):
+                raise UserError(
+                    f"{name}: this is no address to be written down; give one such as http://127.0.0.1:8000, "
+                    "with no user, password, ?query or #part in it."
+                )
 
 
 class Slo(msgspec.Struct, frozen=True, kw_only=True):
@@ -284,8 +289,8 @@ class FleetAsk(msgspec.Struct, frozen=True, kw_only=True):
         require_amount(self.cost_per_gpu_h, "--cost")
         if (self.growth_per_min is None) != (self.scale_out_s is None):
             raise UserError("--growth and --scale-out belong together: by how much a minute the load grows, and for how long.")
-        if self.growth_per_min is not None:
-            require_positive(self.growth_per_min, "--growth")
+        if self.growth_per_min is not None and not 0 < self.growth_per_min <= 1:
+            raise UserError(f"--growth: {self.growth_per_min:g} must be above 0 and at most 100% a minute.")
         if self.scale_out_s is not None:
             _require_duration(self.scale_out_s, "--scale-out")
         lowest, highest = BURSTINESS

@@ -20,12 +20,13 @@ _HOW: dict[Outcome, str] = {
     "refused": "Refused, no load was sent",
     "interrupted": "Ended before its answer",
 }
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!])")
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 _TICKS = re.compile(r"`+")
 
 
 def to_markdown(view: RunView, path: str) -> str:
-    """The summary of a run; `path` is where its file lies. Texts of a server are shown as they are: no mark-up of theirs works."""
+    """The summary of a run; `path` is where its file lies. Texts of a server are shown as they are: no mark-up of theirs
+    works, but a bare address may become a link where it is pasted."""
     answer = answer_of(view)
     parts = [
         [f"### kneescope: {_words(answer.message or _HOW[answer.outcome])}"],
@@ -89,10 +90,12 @@ def _required(view: RunView, answer: Answer) -> list[str]:
 
 
 def _why(view: RunView, answer: Answer) -> list[str]:
-    """What the failing steps of the answer say."""
+    """What the failing steps of the answer say, and the diagnosis."""
     ends = dict.fromkeys(rate for rate in (answer.knee.first_fail_rps, answer.knee.clear_fail_rps) if rate is not None)
     steps = [step for rate in ends if (step := _last_failing(view, rate)) is not None]
-    return [f"{rate_text(step.rate_rps)}{' (ramp)' if step.phase == 'ramp' else ''}: {step.reason}" for step in steps]
+    said = [f"{rate_text(step.rate_rps)}{' (ramp)' if step.phase == 'ramp' else ''}: {step.reason}" for step in steps]
+    found = answer.diagnosis
+    return said if found is None else [*said, f"{found.sentence}.", *([found.advice] if found.advice else [])]
 
 
 def _last_failing(view: RunView, rate_rps: float) -> StepResult | None:

@@ -31,7 +31,8 @@ def tls_context(access: Access, insecure: bool = False) -> ssl.SSLContext:
     if access.client_cert is not None:
         key, cert = access.client_key, access.client_cert
         what = "a certificate in PEM form, and with --client-key its key, neither of them encrypted"
-        _used("--client-key", key or cert, what, _readable)
+        if key is not None:
+            _used("--client-key", key, what, _readable)
         _used("--client-cert", cert, what, lambda path: context.load_cert_chain(path, key, password=_no_password))
     return context
 

@@ -10,6 +10,7 @@ from core.fleet.evidence import Evidence
 from core.fleet.sizing import Unit
 from core.fleet.speed import SpeedGate, speed_gate
 from core.judge.bracket import rate_text
+from core.judge.wording import count
 from core.records import ServerInfo
 
 DEFAULT_UTILIZATION = 0.9
@@ -151,7 +152,7 @@ def _seen(gate: MemoryGate) -> str:
     if gate.kv_usage_max is not None:
         parts.append(f"KV usage rose to {_share(gate.kv_usage_max)}")
     if gate.preemptions is not None:
-        parts.append(f"{gate.preemptions:.0f} preemptions" if gate.preemptions else "no preemptions")
+        parts.append(count(round(gate.preemptions), "preemption") if gate.preemptions else "no preemptions")
     return ", ".join(parts)
 
 
@@ -169,7 +170,8 @@ def _notes(gate: MemoryGate, ask: FleetAsk, server: ServerInfo | None) -> tuple[
     if gate.source == "paper":
         notes.append(
             f"The server does not tell how much its KV cache holds; on paper it is {paper:,} tokens "
-            f"({100 * _utilization(ask, server):g} % of the memory less weights and {_activations_gb(ask):g} GB a device)."
+            f"({100 * _utilization(ask, server):g} % of the memory less weights and {_activations_gb(ask):g} GB a device), and "
+            "fewer for a mixture of experts, of which all lie in memory though a token reads only some."
         )
     elif capacity is not None and paper is not None and abs(paper - capacity) > _APART * capacity:
         notes.append(f"The server's own figure of {capacity:,} KV tokens counts; on paper it would be {paper:,}.")

@@ -35,11 +35,12 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def waiting_target(safe_rps: float, ttft_limit_s: float | None, waiting_seen: float | None) -> int:
-    """How many requests may wait at a replica: as many as did while every limit was met, else those that half the TTFT limit
-    serves at the safe rate (Little's law), else one; at least 1."""
+    """How many requests may wait at a replica: as many as did while the rate held, which its denser warm-up may have raised, so at
+    most those that the TTFT limit serves at the safe rate (Little's law); else half of these, else one; at least 1."""
+    served = None if ttft_limit_s is None else safe_rps * ttft_limit_s
     if waiting_seen is not None and waiting_seen >= 1:
-        return int(waiting_seen)
-    return 1 if ttft_limit_s is None else max(1, math.floor(safe_rps * ttft_limit_s / 2))
+        return int(waiting_seen) if served is None else max(1, math.floor(min(waiting_seen, served)))
+    return 1 if served is None else max(1, math.floor(served / 2))
 
 
 def snippet(form: Form, scaling: Scaling) -> str:
@@ -105,7 +106,7 @@ def _hpa(scaling: Scaling) -> list[str]:
         f"  minReplicas: {scaling.least}",
         f"  maxReplicas: {scaling.most or _NO_PEAK_REPLICAS}",
         "  metrics:",
-        *_pod_metric("vllm_requests_per_second", f"{math.floor(1000 * scaling.target_rps)}m"),
+        *_pod_metric("vllm_requests_per_second", f"{max(1, math.floor(1000 * scaling.target_rps))}m"),
         *_pod_metric("vllm_requests_waiting", str(scaling.waiting)),
     ]
 

@@ -152,7 +152,7 @@ def _message(gate: SpeedGate) -> str:
         return f"{floor}."
     if gate.feasible:
         return f"{floor}: a TPOT limit of {limit(gate.limit_s)} is possible."
-    if not gate.refuses:
+    if gate.contradiction is not None:
         return f"{floor}: at that share a TPOT limit of {limit(gate.limit_s)} would not be possible."
     return f"{floor}: a TPOT limit of {limit(gate.limit_s)} is not possible, and no number of replicas changes that."
 

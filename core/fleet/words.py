@@ -111,9 +111,8 @@ def verdict_of(fleet: Fleet) -> str:
         return f"Headroom {fleet.headroom:g} is within all marks; {names} binds ({mark_number(binding[0])})."
     needed = max(mark.replicas for mark in failing if mark.replicas is not None)
     over = " and ".join(mark.label for mark in failing)
-    return (
-        f"Headroom {fleet.headroom:g} does not hold for {over}: that takes {needed:,} replicas, headroom {mark_number(binding[0])}."
-    )
+    how = "which no headroom gives" if binding[0].rho is None else f"headroom {mark_number(binding[0])}"
+    return f"Headroom {fleet.headroom:g} does not hold for {over}: that takes {needed:,} replicas, {how}."
 
 
 def _row(word: str, size: FleetSize) -> str:

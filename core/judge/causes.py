@@ -138,12 +138,8 @@ def _whole_answer(case: Case) -> Verdict:
     stages = case.failing.stages
     if stages is None or stages.queue_s is None or stages.prefill_s is None or stages.decode_s is None:
         return Verdict("unknown", doubts=("the server shows no queue, prefill and decode times, so a slow answer has no address",))
-    before = case.passing.stages if case.passing else None
-    grew = {
-        "queue": stages.queue_s - ((before.queue_s if before else None) or 0.0),
-        "prefill": stages.prefill_s - ((before.prefill_s if before else None) or 0.0),
-        "decode": stages.decode_s - ((before.decode_s if before else None) or 0.0),
-    }
+    queue_s, prefill_s, decode_s = _stages_before(case)
+    grew = {"queue": stages.queue_s - queue_s, "prefill": stages.prefill_s - prefill_s, "decode": stages.decode_s - decode_s}
     match max(grew, key=lambda name: grew[name]):
         case "queue":
             return _kept_out(case)
@@ -151,3 +147,14 @@ def _whole_answer(case: Case) -> Verdict:
             return _prefill(case)
         case _:
             return _slow_tokens(case)
+
+
+def _stages_before(case: Case) -> tuple[float, float, float]:
+    """Queue, prefill and decode time at the passing rate, each of the idle server where that is not known; 0 where neither is."""
+    before, lengths, idle = case.passing.stages if case.passing else None, case.failing.lengths, case.idle
+    known = (before.queue_s, before.prefill_s, before.decode_s) if before else (None, None, None)
+    prompt = (lengths.input_asked if lengths.input is None else lengths.input) if lengths else 0.0
+    later = max(0.0, lengths.output - 1) if lengths else 0.0
+    alone = (0.0, (idle.prefill_token_s or 0.0) * prompt, (idle.tpot_s or 0.0) * later)
+    queue_s, prefill_s, decode_s = (rest if seen is None else seen for seen, rest in zip(known, alone, strict=True))
+    return queue_s, prefill_s, decode_s

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from core.judge import validity
 from core.judge.bracket import rate_number
 from core.judge.case import Case
-from core.judge.wording import classes, duration, plain
+from core.judge.wording import classes, count, duration, plain
 from core.results import DiagnosisStep, Figures, Finding, RepeatResult
 
 
@@ -208,7 +208,7 @@ def _preempted_text(case: Case) -> str:
     n = case.failing.preemptions
     if n is None:
         return "preemptions not known"
-    return f"{n:.0f} preemptions" if n else "no preemptions"
+    return count(round(n), "preemption") if n else "no preemptions"
 
 
 def _machine(case: Case) -> list[str]:

@@ -46,13 +46,13 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def flips(steps: Iterable[StepResult]) -> list[Flip]:
-    """One for each seed of full steps; lists and the confirmation share theirs."""
+    """One for each seed of full steps; each phase draws its own (`core.load.arrivals.PHASE_KEY`)."""
     seeds: dict[tuple[Phase, int], list[tuple[float, bool, float]]] = {}
     for step in steps:
         for repeat in step.repeats:
             if repeat.verdict in ("pass", "fail"):
-                key: tuple[Phase, int] = ("confirm" if step.phase == "list" else step.phase, repeat.index)
-                seeds.setdefault(key, []).append((step.rate_rps, repeat.verdict == "pass", repeat.measure_s or _MINUTE_S))
+                seen = step.rate_rps, repeat.verdict == "pass", repeat.measure_s or _MINUTE_S
+                seeds.setdefault((step.phase, repeat.index), []).append(seen)
     return [_flip(seen) for seen in seeds.values()]
 
 

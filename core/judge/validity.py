@@ -112,11 +112,11 @@ def client_failed(records: Sequence[RequestRecord]) -> str | None:
     return f"{CLIENT}: {count(len(failed), 'request')} failed on this machine{cause}"
 
 
-def refused(records: Sequence[RequestRecord], planned: int, max_error_rate: float) -> str | None:
+def refused(records: Sequence[RequestRecord], of: int, max_error_rate: float) -> str | None:
     """Requests refused as they would be at any rate (a key that was taken back, a model that was unloaded, prompts too long for
     it, a redirect), when they are more than the errors that a pass may have. Statuses by which servers shed load are not these."""
     found = [r for r in records if r.status is not None and 300 <= r.status < 500 and r.status not in _SHEDDING]
-    if not too_many_errors(len(found), planned, max_error_rate):
+    if not too_many_errors(len(found), of, max_error_rate):
         return None
     cause = f" ({found[0].error.rstrip('.')})" if found[0].error else ""
     return f"{count(len(found), 'request')} ended in a refusal that no load causes{cause}"

@@ -133,7 +133,7 @@ def _void_reasons(e: _Evidence) -> Iterable[str | None]:
     if e.rules.strict and not _is_ramp(tally):
         yield validity.too_few(e.bounds.planned, slo.target)
     yield validity.client_failed(tally.records)
-    yield validity.refused(tally.records, e.bounds.planned, slo.max_error_rate)
+    yield validity.refused(tally.records, max(e.bounds.planned, tally.sent_count), slo.max_error_rate)
     never_sent = e.bounds.planned - e.bounds.sent if e.decision is not None and e.decision.kind == "drained" else 0
     yield validity.unsent(max(never_sent, e.done.unsent if e.done else 0))
     yield validity.late(tally.lateness_s, slo.ttft_s)
@@ -156,8 +156,15 @@ def _others(tally: Tally, samples: Sequence[ServerSample]) -> float | None:
 
 
 def _others_rps(e: _Evidence) -> float | None:
-    over_s = e.readings.samples[-1].t - e.readings.samples[0].t if e.readings.samples else 0.0
-    return None if e.others is None or over_s <= 0 else e.others / over_s
+    """Without those that they had there before: however long these run, they came once."""
+    samples, traffic = e.readings.samples, e.tally.traffic
+    over_s = samples[-1].t - samples[0].t if samples else 0.0
+    if e.others is None or over_s <= 0:
+        return None
+    first = samples[0]
+    ours = int(np.count_nonzero(traffic.sent_at <= first.t)) - int(np.count_nonzero(traffic.ended_at <= first.t))
+    standing = max(0.0, (first.running or 0.0) + (first.waiting or 0.0) - ours)
+    return max(0.0, e.others - standing) / over_s
 
 
 def _verdict(e: _Evidence, void: Sequence[str]) -> tuple[RepeatVerdict, str]:

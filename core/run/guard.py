@@ -1,6 +1,7 @@
 """What ends load whatever a search wants: the limits that the user set for the run, and the requests of others."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -11,9 +12,9 @@ from core.records import ServerSample
 from core.results import Answer, Outcome, StepResult
 
 CHECK_S = 0.1
-ERRORS = 3
-"""One request may fail for reasons of its own; a third one that does is taken for the server's state."""
-
+ERRORS, ERRORS_WITHIN_S = 3, 60.0
+"""One request may fail for reasons of its own; a third one within a minute is taken for the server's state. A rate that is held for
+a day has a few errors in any case."""
 
 _MEASURED: tuple[Outcome, ...] = ("bracket", "at_least", "below", "held")
 
@@ -55,11 +56,13 @@ class Others:
     def __init__(self, safety: Safety) -> None:
         self._safety = safety
         self._newest: ServerSample | None = None
-        self._rises = 0
+        self._rises = self._errors = 0
+        self._failed_at: deque[float] = deque(maxlen=ERRORS)
 
     def begin(self) -> None:
         """A new order starts: what was before is not its doing."""
-        self._newest, self._rises = None, 0
+        self._newest, self._rises, self._errors = None, 0, 0
+        self._failed_at.clear()
 
     def sampled(self, sample: ServerSample) -> None:
         """A new reading of the server."""
@@ -67,8 +70,11 @@ class Others:
         was, now = (before.preemptions_total if before else None), sample.preemptions_total
         self._rises = self._rises + 1 if was is not None and now is not None and now > was else 0
 
-    def suffer(self, errors: int) -> str | None:
-        """Why load must back off now, as a part of a sentence; None while it need not. `errors`: of our own requests."""
+    def suffer(self, errors: int, now: float) -> str | None:
+        """Why load must back off now, as a part of a sentence; None while it need not. `errors`: of our own requests since the
+        order began, those that are this machine's fault left out."""
+        self._failed_at.extend([now] * min(errors - self._errors, ERRORS))
+        self._errors = errors
         if not self._safety.with_others:
             return None
         waiting, limit = (self._newest.waiting if self._newest else None), self._safety.max_waiting
@@ -76,6 +82,6 @@ class Others:
             return f"{count(int(waiting), 'request')} waiting at the server, --max-waiting allows {limit}"
         if self._rises >= 2:  # readings apart: one preemption is an incident, not a state
             return "the server preempts requests again and again"
-        if errors >= ERRORS:
-            return f"{errors} requests ended in errors"
+        if len(self._failed_at) == ERRORS and self._failed_at[0] > now - ERRORS_WITHIN_S:
+            return f"{ERRORS} requests ended in errors within {duration(ERRORS_WITHIN_S)}"
         return None

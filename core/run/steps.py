@@ -229,7 +229,7 @@ class Steps:
 
     def _backed_off(self, tally: Tally, now: float) -> Decision | None:
         """The rate fails, and its load ends, as soon as others suffer from it: it does not fit on top of them."""
-        why = self._others.suffer(sum(tally.errors.values()))
+        why = self._others.suffer(_servers_errors(tally), now)
         if why is None:
             return None
         at = segment_at(tally, now)
@@ -261,7 +261,7 @@ class Steps:
             run, tally = self._conductor.current, self._state.tally
             if run is None or tally is None:
                 return None
-            if (why := self._others.suffer(sum(tally.errors.values()))) is not None:
+            if (why := self._others.suffer(_servers_errors(tally), now)) is not None:
                 raise SafetyStop(f"backed off for the sake of others: {why}")
             while (result := held.judge(run, tally, now)) is not None:
                 self._keep(started, result)
@@ -320,3 +320,8 @@ class Steps:
         )
         self._emit(StepJudged(t=now, result=result))
         return result
+
+
+def _servers_errors(tally: Tally) -> int:
+    """Errors of an order so far, without those that are this machine's own fault."""
+    return sum(n for ending, n in tally.errors.items() if ending != "client")

@@ -4,13 +4,12 @@ import asyncio
 import math
 import socket
 import ssl
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import httpx
 import msgspec
 
-from core.access import Access
+from core.access import Access, everything_under
 
 CONNECT_TIMEOUT_S = 2.0
 READ_TIMEOUT_S = 8.0
@@ -79,12 +78,14 @@ class Caller:
                 body += chunk
                 if len(body) > MAX_BODY_BYTES:
                     raise HttpError(f"answers with more than {MAX_BODY_BYTES >> 20} MiB, which is not read")
+            access, status = self._credential.access, response.status_code
+            scrub = access.scrub_answer if 200 <= status < 300 else access.scrub_body
             return Reply(
                 url=url,
-                status=response.status_code,
+                status=status,
                 content_type=response.headers.get("content-type", ""),
-                location=response.headers.get("location") if response.status_code in _MOVED else None,
-                body=self._credential.access.scrub_body(bytes(body)),
+                location=response.headers.get("location") if status in _MOVED else None,
+                body=scrub(bytes(body)),
             )
 
 
@@ -151,7 +152,7 @@ def explain(error: Exception) -> str:
         return f"cannot be reached: no connection within {CONNECT_TIMEOUT_S:g} s"
     if isinstance(error, httpx.TimeoutException):
         return f"does not answer within {READ_TIMEOUT_S:g} s"
-    for cause in _causes(error):
+    for cause in everything_under(error):
         match cause:
             case ssl.SSLCertVerificationError():
                 return (
@@ -177,20 +178,6 @@ def explain(error: Exception) -> str:
     if isinstance(error, httpx.RemoteProtocolError):
         return "does not speak HTTP, or closed the connection before its answer"
     return f"cannot be reached: {str(error) or type(error).__name__}"
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """An exception and everything under it, groups included."""
-    waiting, seen = [error], set[int]()
-    while waiting:
-        current = waiting.pop()
-        if id(current) in seen:
-            continue
-        seen.add(id(current))
-        yield current
-        waiting += [linked for linked in (current.__cause__, current.__context__) if linked is not None]
-        if isinstance(current, BaseExceptionGroup):
-            waiting += current.exceptions
 
 
 def _join(url: str, location: str) -> str:

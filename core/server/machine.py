@@ -3,6 +3,7 @@
 Names are those of dcgm-exporter's default counters (etc/default-counters.csv) and of node_exporter 1.x.
 """
 
+import asyncio
 import math
 import time
 from collections.abc import AsyncIterator, Callable
@@ -16,6 +17,10 @@ from core.server.metrics import Exposition, read_exposition, regularly
 
 INTERVAL_S = 1.0
 """DCGM's own figures are renewed only every few seconds."""
+
+LARGE = 48 * 1024
+"""Characters of an exposition of which every line counts (2,048 series of 256 processors are 110 KB, 45 ms) that is read beside the
+event loop."""
 
 _UTIL, _DRAM, _TENSOR = "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_DRAM_ACTIVE", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"
 _USED, _FREE = "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE"
@@ -55,7 +60,9 @@ class MachineScraper:
     async def once(self) -> MachineSample:
         """One reading. Raises ScrapeError, whose text is a sentence."""
         try:
-            return parse_machine(await read_exposition(self._caller, self._url, self._clock))
+            exposition = await read_exposition(self._caller, self._url, self._clock)
+            large = len(exposition.text) > LARGE
+            return await asyncio.to_thread(parse_machine, exposition) if large else parse_machine(exposition)
         except HttpError as error:
             raise ScrapeError(f"GPU metrics at {public(self._url)} {error}.") from error
         except ScrapeError as error:
@@ -75,9 +82,10 @@ def _mean(values: list[float]) -> float | None:
 
 
 def _fullest(rows: Rows) -> float | None:
-    """Frame buffer used of the fullest GPU; used and free come in the same order of GPUs."""
-    pairs = zip(_values(rows, _USED), _values(rows, _FREE), strict=False)
-    return max((used / (used + free) for used, free in pairs if used + free > 0), default=None)
+    """Frame buffer used of the fullest GPU; used and free have the same labels."""
+    free = {frozenset(labels.items()): value for labels, value in rows.get(_FREE, []) if math.isfinite(value)}
+    known = [(value, free.get(frozenset(labels.items()))) for labels, value in rows.get(_USED, []) if math.isfinite(value)]
+    return max((used / (used + rest) for used, rest in known if rest is not None and used + rest > 0), default=None)
 
 
 def _cpu_s(rows: Rows) -> tuple[float, float] | None:

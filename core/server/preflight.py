@@ -183,7 +183,7 @@ class Preflight:
 
     def _found(self, url: str, exposition: Exposition, sample: ServerSample) -> Check:
         self._labels = cache_config(exposition.text, exposition.content_type)
-        config = {name: self._labels[name] for name in _CONFIG_LABELS if name in self._labels}
+        config = {name: self._credential.scrub(self._labels[name]) for name in _CONFIG_LABELS if name in self._labels}
         self._learn(metrics_url=url, engines=sample.engines, config=config)
         engines = f"{sample.engines} engines" if sample.engines > 1 else "1 engine"
         return check_of("metrics", "pass", f"Metrics at {public(url)}, {engines}, read in {seconds(sample.took_s)}.")
@@ -215,6 +215,7 @@ class Preflight:
             if record.ending == "ok":
                 self.hello = msgspec.structs.replace(hello, salted=self._salted)
                 self._learn(fingerprint=record.fingerprint)
+            if record.ending in ("ok", "aborted"):  # another alphabet helps against a refusal, not against silence
                 break
         return check if self._salted else answers.unsalted(check)
 

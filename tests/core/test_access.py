@@ -1,4 +1,5 @@
 import json
+import traceback
 from urllib.parse import quote
 
 import pytest
@@ -97,3 +98,35 @@ def test_errors_are_shown_without_secrets_along_their_whole_chain() -> None:
     inner.__context__ = outer
     access.scrub_error(outer)
     assert (str(outer), inner.args) == ("no ***", ("bad header ***", 7))
+
+
+@pytest.mark.parametrize(
+    "access",
+    [
+        Access(api_key="vllm"),
+        Access(api_key="data"),
+        Access(headers=(("X-Model", "meta-llama/Llama-3.1-8B"), ("X-Org", "meta-llama"))),
+    ],
+)
+def test_the_values_of_an_answer_are_read_as_they_are(access: Access) -> None:
+    for body in (b'vllm:num_requests_running{engine="0"} 3', b'{"data":[{"id":"meta-llama/Llama-3.1-8B"}]}'):
+        assert access.scrub_answer(body) == body
+
+
+def test_a_long_key_is_not_even_in_an_answer() -> None:
+    access = Access(headers=(("Authorization", f"Bearer {KEY}-and-more"),), proxy="http://u:a-long-SECRET@proxy:3128")
+    assert access.scrub_answer(f"{KEY}-and-more a-long-SECRET".encode()) == b"*** ***"
+
+
+def test_an_error_of_any_kind_is_scrubbed_with_all_that_is_under_it() -> None:
+    inner = ValueError({"Authorization": f"Bearer {KEY}"}, KEY.encode())
+    inner.add_note(f"sent {KEY}")
+    inner.__context__ = OSError(2, f"no {KEY}", f"/x/{KEY}")
+    error = ExceptionGroup("several", [inner])
+    Access(api_key=KEY).scrub_error(error)
+    assert KEY not in "".join(traceback.format_exception(error))
+
+
+@pytest.mark.parametrize("proxy", ["http://u:p%3aSECRET@proxy:1", "http://p%3aSECRET@proxy:1"])
+def test_a_proxys_password_or_token_is_taken_out_as_it_was_written_too(proxy: str) -> None:
+    assert "SECRET" not in Access(proxy=proxy).scrub(f"{proxy} does not take p:SECRET or p%3aSECRET")

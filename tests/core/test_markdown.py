@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from core.config import FleetAsk
 from core.markdown import to_markdown
+from core.results import Diagnosis
 from core.run.state import State
 from core.run.view import RunView
 from tests.core.run.events import started
@@ -71,10 +72,10 @@ def test_a_demo_says_that_it_was_one() -> None:
 
 def test_no_markup_of_a_server_works_and_no_control_character_is_left() -> None:
     view = finished()
-    server = replace(samples.SERVER, model="<img src=x> [a](http://e) `x` | **b** \x1b[31m\n# h", version="1\n\n## boo")
+    server = replace(samples.SERVER, model="<img src=x> &lt;b&gt; [a](http://e) `x` | **b** \x1b[31m\n# h", version="1\n\n## boo")
     text = summary(replace(view, server=server))
     line = next(line for line in text.splitlines() if line.startswith("- server:"))
-    assert "\\<img src=x\\> \\[a\\](http://e) \\`x\\` \\| \\*\\*b\\*\\*" in line
+    assert "\\<img src=x\\> \\&lt;b\\&gt; \\[a\\](http://e) \\`x\\` \\| \\*\\*b\\*\\*" in line
     assert "\x1b" not in text
     assert not [row for row in text.splitlines() if row.startswith(("# h", "## boo"))]
 
@@ -97,3 +98,12 @@ def test_every_moment_has_a_summary(name: str) -> None:
     assert text.startswith("### kneescope: ")
     assert text.endswith(f"Run file: {PATH}\n".replace("_", "\\_"))
     assert "\n\n\n" not in text
+
+
+def test_the_diagnosis_stands_under_why() -> None:
+    view = finished()
+    assert view.answer is not None
+    diagnosis = Diagnosis(cause="slots", sentence="At 13.6 requests/s the number of sequences binds", advice="Try more.")
+    text = summary(replace(view, answer=replace(view.answer, diagnosis=diagnosis)))
+    why = text.split("**Why**")[1].split("**Asked**")[0]
+    assert "- At 13.6 requests/s the number of sequences binds.\n- Try more.\n" in why

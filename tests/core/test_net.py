@@ -89,7 +89,7 @@ async def test_a_client_certificate_opens_a_gateway(files: tuple[str, str | None
     [
         (Access(ca_file="/nowhere.pem"), "--ca-file: the file cannot be read"),
         (Access(ca_file=str(TLS / "client.key")), "--ca-file: the file cannot be used"),
-        (Access(client_cert="/nowhere.pem"), "cannot be read"),
+        (Access(client_cert="/nowhere.pem"), "--client-cert: the file cannot be read"),
         (Access(client_cert=str(TLS / "client.crt"), client_key="/nowhere"), "--client-key: the file cannot be read"),
         (Access(client_cert=str(TLS / "client.crt")), "--client-cert: the file cannot be used"),
         (Access(client_cert=str(TLS / "client.crt"), client_key=str(TLS / "locked.key")), "encrypted"),

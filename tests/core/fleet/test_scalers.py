@@ -84,7 +84,15 @@ def test_without_a_model_every_one_counts_and_without_a_peak_the_most_is_yours()
 
 @pytest.mark.parametrize(
     ("safe_rps", "ttft_s", "seen", "target"),
-    [(11.3, 0.8, 5.0, 5), (11.3, 0.8, 0.0, 4), (11.3, 0.8, None, 4), (0.1, 0.8, None, 1), (11.3, None, None, 1)],
+    [
+        (11.3, 0.8, 5.0, 5),
+        (11.3, 0.8, 40.0, 9),
+        (11.3, None, 40.0, 40),
+        (11.3, 0.8, 0.0, 4),
+        (11.3, 0.8, None, 4),
+        (0.1, 0.8, None, 1),
+        (11.3, None, None, 1),
+    ],
 )
 def test_as_many_may_wait_as_did_or_as_the_limit_allows(
     safe_rps: float, ttft_s: float | None, seen: float | None, target: int

@@ -167,3 +167,10 @@ def test_the_check_takes_tp_from_the_server() -> None:
 
 def test_nothing_on_paper_no_check() -> None:
     assert speed_check(ProbeConfig(target=Target(url="http://x")), ServerInfo(url="http://x"), []) is None
+
+
+def test_a_limit_that_a_single_stream_meets_is_never_called_impossible() -> None:
+    found = gate(15.2, 0.010, measured_s=0.008)
+    assert found.refuses  # what was entered cannot be right
+    assert "would not be possible" in found.message
+    assert "no number of replicas" not in found.message

@@ -145,3 +145,9 @@ def test_data_is_of_finite_numbers() -> None:
             walk(each)
 
     walk(fleet_data(ASK, Unit(), planned(), gates(ASK, Unit(), SERVER, EVIDENCE)))
+
+
+def test_a_loss_that_no_headroom_covers_is_said_so() -> None:
+    fleet = plan(Knee(pass_rps=200.0), FleetAsk(peak_rps=1), None)
+    assert fleet is not None
+    assert verdict_of(fleet) == "Headroom 0.7 does not hold for 1 lost: that takes 2 replicas, which no headroom gives."

@@ -238,6 +238,14 @@ def test_a_slow_answer_is_where_it_grew() -> None:
     assert of(Stages(finished=9, queue_s=0.01, prefill_s=0.06, decode_s=4.0)) == "decode"
 
 
+def test_without_a_passing_rate_a_slow_answer_grew_from_the_idle_server() -> None:
+    stages = Stages(finished=9, queue_s=0.50, prefill_s=0.06, decode_s=0.6)  # idle: 0.39 s of decoding
+    failing = repeat(stages=stages, missed=Missed(e2e=30), tpot_s=Percentiles(mean=0.015, n=200))
+    found = diagnose(SLO, ANSWER, [step(12.4, "fail", failing)], SERVER, IDLE)
+    assert found is not None
+    assert found.cause == "slots"
+
+
 # --- what spoilt a run ------------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from core.judge.fit import Fit, Flip, fit_of, flips
+from core.load.arrivals import PHASE_KEY
 from tests.core.judge.feed import step_result
 
 
@@ -59,3 +60,9 @@ def test_more_repeats_pass_less_often_and_longer_ones_scatter_less() -> None:
     assert fit.most_fail(13.0, 60.0) > fit.most_fail(11.0, 60.0)
     assert fit.most_fail(14.0, 300.0) > fit.most_fail(14.0, 60.0)
     assert fit.knee_rps(0.1) < fit.knee_rps(0.5) < fit.knee_rps(0.9)
+
+
+def test_a_list_and_the_confirmation_have_seeds_of_their_own() -> None:
+    steps = [step_result(8.0, "pass", phase="confirm"), step_result(6.0, "fail", phase="list")]
+    assert {(flip.passed_rps, flip.failed_rps) for flip in flips(steps)} == {(8.0, None), (None, 6.0)}
+    assert len(set(PHASE_KEY.values())) == len(PHASE_KEY)

@@ -124,7 +124,7 @@ def test_others_void_nothing_when_that_was_agreed_to(path: Path) -> None:
     assert answer.message.endswith("requests/s of others")
     repeat = events_of(path, RepeatJudged)[-1].result
     assert repeat.verdict == "pass"
-    assert repeat.others_rps == pytest.approx(3.2, abs=0.5)
+    assert repeat.others_rps == pytest.approx(3.0, abs=0.15)  # without the twelve that were there before
     assert not any("still has" in note.text for note in events_of(path, Note))
 
 
@@ -165,7 +165,7 @@ def suffering(safety: Safety, *samples: ServerSample, errors: int = 0) -> str | 
     others.begin()
     for each in samples:
         others.sampled(each)
-    return others.suffer(errors)
+    return others.suffer(errors, 100.0)
 
 
 def test_what_counts_as_suffering() -> None:
@@ -174,7 +174,7 @@ def test_what_counts_as_suffering() -> None:
     assert suffering(agreed, *rising) == "the server preempts requests again and again"
     assert suffering(agreed, *rising[:2]) is None
     assert suffering(agreed, *rising, preempted(9.0, 2.0)) is None
-    assert suffering(agreed, errors=3) == "3 requests ended in errors"
+    assert suffering(agreed, errors=3) == "3 requests ended in errors within 60 s"
     assert suffering(agreed, errors=2) is None
     assert suffering(agreed, sample(1.0, waiting=900.0)) is None
     limited = Safety(with_others=True, max_waiting=0)
@@ -189,7 +189,17 @@ def test_what_was_before_an_order_is_not_its_doing() -> None:
     for t in range(3):
         others.sampled(preempted(float(t), float(t)))
     others.begin()
-    assert others.suffer(0) is None
+    assert others.suffer(0, 1.0) is None
+    assert others.suffer(2, 2.0) is None
+    others.begin()
+    assert others.suffer(1, 3.0) is None
+
+
+def test_errors_far_apart_are_not_the_servers_state() -> None:
+    others = Others(Safety(with_others=True))
+    others.begin()
+    assert [others.suffer(n, 600.0 * n) for n in range(20)] == [None] * 20
+    assert others.suffer(21, 600.0 * 19 + 1.0) is not None
 
 
 def test_an_answer_beside_others_says_so_also_when_they_cannot_be_counted() -> None:

@@ -69,3 +69,11 @@ async def test_readings_say_where_they_came_from_when_they_fail() -> None:
         assert (await scraper.once()).memory_frac == 0.75
         with pytest.raises(ScrapeError, match=r"GPU metrics at http://exporter:9100/metrics answers 503"):
             await scraper.once()
+
+
+def test_used_and_free_of_different_gpus_are_not_put_together() -> None:
+    text = (
+        'DCGM_FI_DEV_FB_USED{gpu="0"} 100\nDCGM_FI_DEV_FB_USED{gpu="1"} 50\n'
+        'DCGM_FI_DEV_FB_FREE{gpu="1"} 50\nDCGM_FI_DEV_FB_FREE{gpu="0"} NaN\n'
+    )
+    assert parse_machine(Exposition(text=text, content_type="text/plain", t=0.0, took_s=0.1)).gpu_memory_frac == 0.5

@@ -265,3 +265,10 @@ async def test_layout_from_the_fingerprint() -> None:
     ran = await run(FakeVllm(), FakeSend(lambda hello, i, phase: record(fingerprint="vllm-0.32.0-tp4-9666ce4b")))
     info = ran.preflight.info
     assert (info.tp, info.pp, info.dp, info.fingerprint) == (4, 1, 1, "vllm-0.32.0-tp4-9666ce4b")
+
+
+async def test_a_silent_server_is_waited_for_once_whatever_the_alphabets() -> None:
+    send = FakeSend(lambda hello, i, phase: record(ending="aborted", t_first=None))
+    ran = await run(FakeVllm(overrides={"/tokenize": httpx.Response(404)}), send)
+    assert [(n, phase) for _, n, phase in send.calls] == [(1, "preflight")]
+    assert (ran["request"].status, ran.names[-1]) == ("refuse", "request")

@@ -78,3 +78,21 @@ async def test_the_key_stays_at_the_targets_origin() -> None:
     await run(server, config=config(target), key=KEY)
     keys = {(request.url.host, request.headers.get("authorization")) for request in server.seen}
     assert keys == {("gw", f"Bearer {KEY}"), ("pod", None)}
+
+
+@pytest.mark.parametrize("key", ["vllm", "data", "model", "true"])
+async def test_a_key_that_is_a_common_word_spoils_no_answer(key: str) -> None:
+    server = FakeVllm(key=key)
+    ran = await run(server, counting(server), key=key)
+    assert ran.names == ALL
+    assert ran["metrics"].status == "pass"
+
+
+async def test_a_header_that_names_the_model_does_not_change_its_name() -> None:
+    access = Access(headers=(("X-Model", "meta-llama/Llama-3.1-8B"),))
+    server = FakeVllm(models={"data": [{"id": "meta-llama/Llama-3.1-8B", "max_model_len": 2048}]})
+    async with client(server) as http:
+        preflight = Preflight(config(), access, "00ff", http, FakeSend())
+        assert [check.status async for check in preflight.checks()][-1] == "pass"
+    assert preflight.hello is not None
+    assert preflight.hello.model == "meta-llama/Llama-3.1-8B"

@@ -1,0 +1,28 @@
+"""What a configuration refuses by itself, whoever makes it."""
+
+import msgspec
+import pytest
+
+from core.config import FleetAsk, Target
+from core.errors import UserError
+
+
+@pytest.mark.parametrize(
+    "url", ["http://u:p-SECRET@host:8000", "http://host/?token=p-SECRET", "http://host#p-SECRET", "ftp://host", "host"]
+)
+@pytest.mark.parametrize("field", ["url", "metrics_url", "gpu_metrics_url"])
+def test_an_address_that_could_hold_a_secret_is_refused_without_being_shown(field: str, url: str) -> None:
+    with pytest.raises(UserError) as caught:
+        msgspec.structs.replace(Target(url="http://host:8000"), **{field: url})
+    assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["http://host", "HTTPS://host:8000/base/v2", "http://[::1]:8000/a@b"])
+def test_any_other_address_will_do(url: str) -> None:
+    assert Target(url=url, metrics_url=url).url == url
+
+
+@pytest.mark.parametrize("growth", [0.0, -0.1, 1.5, float("nan"), float("inf")])
+def test_a_growth_that_no_load_has_is_refused(growth: float) -> None:
+    with pytest.raises(UserError, match="--growth"):
+        FleetAsk(growth_per_min=growth, scale_out_s=3600.0)
