@@ -5,34 +5,35 @@ from collections.abc import Iterable, Sequence
 
 from core import fleet
 from core.judge.bracket import rate_number, rate_text
-from core.judge.wording import count, duration, limits
-from core.report import answer_of, floor_words, notes
+from core.judge.diagnosis import diagnosis_lines
+from core.judge.wording import count, duration, estimate, limits, mode_words
+from core.report import answer_of, evidence_of, floor_words, notes
 from core.results import Answer, FailCount, Outcome, StepResult
 from core.run.view import RunView
 
 _HOW: dict[Outcome, str] = {
     "bracket": "Found",
-    "at_least": "Holds at every rate tried",
-    "below": "Fails at every rate tried",
+    "at_least": "Holds at every rate judged",
+    "below": "Fails at every rate judged",
     "infeasible": "Infeasible at any rate",
     "held": "Held",
     "void": "No valid answer",
     "refused": "Refused, no load was sent",
     "interrupted": "Ended before its answer",
 }
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!])")
 _TICKS = re.compile(r"`+")
 
 
 def to_markdown(view: RunView, path: str) -> str:
-    """The summary of a run; `path` is where its file lies. Texts of a server are shown as they are: no mark-up of theirs
-    works, but a bare address may become a link where it is pasted."""
+    """The summary of a run; `path` is where its file lies. Texts of a server are shown as they are: no mark-up of theirs works."""
     answer = answer_of(view)
     parts = [
         [f"### kneescope: {_words(answer.message or _HOW[answer.outcome])}"],
         _simulated(view),
         _table(["", "rate", "evidence"], _answer_rows(view, answer)),
         _required(view, answer),
+        [_words(line)] if (line := estimate(answer.knee.estimate)) else [],
         _section("Why", _why(view, answer)),
         _section("Asked", _asked(view)),
         _section("Fleet", _fleet(view, answer)),
@@ -90,12 +91,12 @@ def _required(view: RunView, answer: Answer) -> list[str]:
 
 
 def _why(view: RunView, answer: Answer) -> list[str]:
-    """What the failing steps of the answer say, and the diagnosis."""
+    """The diagnosis where there is one, else what the failing steps of the answer say."""
+    if answer.diagnosis is not None:
+        return [" ".join(line.split()) for line in diagnosis_lines(answer.diagnosis)]
     ends = dict.fromkeys(rate for rate in (answer.knee.first_fail_rps, answer.knee.clear_fail_rps) if rate is not None)
     steps = [step for rate in ends if (step := _last_failing(view, rate)) is not None]
-    said = [f"{rate_text(step.rate_rps)}{' (ramp)' if step.phase == 'ramp' else ''}: {step.reason}" for step in steps]
-    found = answer.diagnosis
-    return said if found is None else [*said, f"{found.sentence}.", *([found.advice] if found.advice else [])]
+    return [f"{rate_text(step.rate_rps)}{' (ramp)' if step.phase == 'ramp' else ''}: {step.reason}" for step in steps]
 
 
 def _last_failing(view: RunView, rate_rps: float) -> StepResult | None:
@@ -114,7 +115,7 @@ def _asked(view: RunView) -> list[str]:
     lines = [
         f"limits: {limits(config.slo)}",
         f"requests: {work.input_tokens} tokens in, {work.output_tokens} out, {config.target.api}, cold prompts",
-        f"method: {method.mode} mode, seed {method.seed}, open-loop Poisson arrivals",
+        f"method: {mode_words(method)}, seed {method.seed}, open-loop Poisson arrivals",
     ]
     version = f", version {server.version}" if server and server.version else ""
     model = (server.model if server else None) or config.target.model or "model not known"
@@ -126,19 +127,28 @@ def _asked(view: RunView) -> list[str]:
 
 
 def _fleet(view: RunView, answer: Answer) -> list[str]:
-    plan = fleet.plan(answer.knee, view.config.fleet, view.server) if view.config else None
-    if plan is None or view.config is None:
+    """The sizes, what they survive and cost, the marks of the headroom, and what limits one replica."""
+    if view.config is None:
         return []
-    price = view.config.fleet.cost_per_gpu_h
+    ask, evidence = view.config.fleet, evidence_of(view)
+    gates = fleet.gate_texts(fleet.gates(ask, fleet.unit_of(ask, view.server), view.server, evidence))
+    plan = fleet.plan(answer.knee, ask, view.server, evidence)
+    if plan is None:
+        return gates
     lines = [f"for a peak of {rate_text(plan.peak_rps)} at headroom {plan.headroom:g}"]
     lines[0] += f", {count(plan.gpus_per_endpoint, 'GPU')} per replica{'' if plan.layout_known else ' (assumed)'}"
-    for word, size in (("holds", plan.at_pass), ("fails", plan.at_fail)):
+    for word, size in (("holds", plan.at_pass), ("fails", plan.at_fail), ("p90", plan.at_p90_output)):
         if size is not None:
+            price = ask.cost_per_gpu_h
             cost = "" if price is None else f", {size.gpus * price:.2f} per hour at {price:g} per GPU and hour"
             sizes = f"{count(size.replicas, 'replica')}, {count(size.gpus, 'GPU')}"
             each = f"each gets {rate_text(size.per_replica_rps)}, {100 * size.load_frac:.0f} % of it"
             lines.append(f"at {rate_number(size.replica_rps)} per replica ({word}): {sizes}{cost}; {each}")
-    return lines
+    lines += fleet.fleet_notes(plan)
+    for mark in plan.marks:
+        binds = ", which binds" if mark.binds else ""
+        lines.append(f"headroom {fleet.mark_number(mark)} at most for {mark.label}{binds}: {mark.why}")
+    return [*lines, *filter(None, [fleet.verdict_of(plan)]), *gates]
 
 
 def _repeat(view: RunView, path: str) -> list[str]:

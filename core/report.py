@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from core import fleet
-from core.config import FleetAsk, Lengths, ProbeConfig
+from core.config import FleetAsk, Lengths, Method, ProbeConfig
 from core.judge.bracket import Bracket, rate_number, rate_text
 from core.judge.diagnosis import diagnosis_lines
-from core.judge.wording import at_most, beside, duration, limits
+from core.judge.wording import at_most, beside, duration, estimate, limits, mode_words
 from core.results import Answer, FailCount, RepeatResult, StepResult
 from core.run.guard import others_rps
 from core.run.state import step_line
@@ -183,6 +183,7 @@ def to_text(view: RunView, run_log: str | None) -> str:
         _headline(view, answer),
         _required_line(view, answer),
         _zones(view, answer),
+        _wrapped(estimate(answer.knee.estimate)),
         _why(answer),
         _list_table(view),
         _asked(view),
@@ -241,9 +242,16 @@ def _zones(view: RunView, answer: Answer) -> list[str]:
         rows.append((zone, f"{since}{rate_text(first_rps)}{evidence}"))
     if clear_rps is not None:
         rows.append(("CLEAR FAIL", f"{rate_text(clear_rps)}{_failed(knee.clear_fail)}"))
-    elif first_rps is not None and view.config is not None and view.config.method.mode == "quick":
-        rows.append(("CLEAR FAIL", "not looked for in quick mode"))
+    elif first_rps is not None and view.config is not None and (why := _no_clear_fail(view.config.method)):
+        rows.append(("CLEAR FAIL", f"not looked for {why}"))
     return [f"  {zone:<12}{words}" for zone, words in rows]
+
+
+def _no_clear_fail(method: Method) -> str | None:
+    """Where no clear fail is looked for."""
+    if method.rates_rps or method.hold_rps is not None:
+        return f"with {mode_words(method)}"
+    return "in quick mode" if method.mode == "quick" else None
 
 
 def _why(answer: Answer) -> list[str]:
@@ -302,18 +310,12 @@ def _asked(view: RunView) -> list[str]:
     work = config.workload
     lines += _wrapped(
         f"Workload: {work.input_tokens} tokens in, {work.output_tokens} out, {config.target.api}, cold prompts; "
-        f"{config.method.mode} mode, seed {config.method.seed}"
+        f"{mode_words(config.method)}, seed {config.method.seed}"
     )
     if server is not None:
         version = f", version {server.version}" if server.version else ""
         lines += _wrapped(f"Server: {server.model or 'model not known'} at {server.url}{version}")
     return lines
-
-
-_ASSUMED = (
-    "This takes for granted that the balancer spreads requests evenly, not by long-lived connections, that they arrive as in "
-    "the test (Poisson, these lengths), and that no replica is down."
-)
 
 
 def _fleet_table(view: RunView, answer: Answer) -> list[str]:
@@ -352,7 +354,7 @@ def floor_words(step: StepResult, view: RunView) -> str:
     if low == high:
         return beside(low, target)
     if step.verdict in ("fail", "mixed"):
-        return at_most(high, target)
+        return at_most(high, target) if high < 1 else "-"  # it was not by missed limits that it failed
     if step.verdict == "pass":
         return f"at least {beside(low, target, rounded=math.floor)}"
     return f"{beside(low, target, rounded=math.floor)} to {beside(high, target, rounded=math.ceil)}"
@@ -378,7 +380,8 @@ def notes(view: RunView) -> list[str]:
     ]
     told = {step_line(step) for step in view.steps}
     said = [line.text for line in view.lines if line.level != "info" and line.text not in told]
-    return list(dict.fromkeys([*answer.knee.notes, *checks, *warnings, *said]))
+    knee = [note for note in answer.knee.notes if note not in answer.message]
+    return list(dict.fromkeys([*knee, *checks, *warnings, *said]))
 
 
 def _notes(view: RunView) -> list[str]:

@@ -226,7 +226,8 @@ class KneeEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Knee(msgspec.Struct, frozen=True, kw_only=True):
-    """The bracket: highest passing rate, first failing rate, clear fail (None in quick mode)."""
+    """The bracket: highest passing rate, first failing rate, clear fail (None in quick mode). `first_fail` counts the repeats at
+    the first failing rate; None where no repeat failed there but the ramp did."""
 
     pass_rps: float | None = None
     pass_repeats: int = 0

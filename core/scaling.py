@@ -4,7 +4,7 @@ from core import fleet
 from core.errors import UserError
 from core.fleet.scalers import Form, Scaling, snippet, waiting_target
 from core.judge.bracket import rate_text
-from core.judge.wording import limits
+from core.judge.wording import limits, mode_words
 from core.report import answer_of, evidence_of
 from core.run.view import RunView
 
@@ -46,7 +46,7 @@ def _source(view: RunView, run_log: str | None) -> tuple[str, ...]:
     lines = [
         f"From the kneescope run {run_log or '(no file)'} of {view.started_utc}: {where}.",
         f"One replica held {rate_text(knee.pass_rps or 0.0)}{fails}; {limits(config.slo)};",
-        f"{config.workload.input_tokens} tokens in, {config.workload.output_tokens} out, {config.method.mode} mode.",
+        f"{config.workload.input_tokens} tokens in, {config.workload.output_tokens} out, {mode_words(config.method)}.",
     ]
     if server is not None and server.simulated:
         lines.append("This was a simulated replica: its numbers say nothing about a real server.")

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
+from core.judge.wording import count
 from core.run.client import http_client
 from core.server.checks import others_now
 from core.server.look import Look, look, place
@@ -18,6 +19,9 @@ from core.server.preflight import AGAIN_S
 from tui.terminal import plain, why_no_screen
 
 KEY_TRIES = 3
+
+FAR = "{} is neither on this machine nor in a private network. May you load it, and shall it be loaded?"
+OTHERS = "The server has {} of others. Load slows theirs, and the answer will be what fits on top of them. Load it?"
 
 Looks = Callable[[ProbeConfig, Access], Coroutine[Any, Any, Look]]
 """What looks at a server; tests have their own."""
@@ -39,23 +43,21 @@ def settle(config: ProbeConfig, access: Access, looks: Looks = look_at, *, loads
 
     Raises UserError when leave was not given, click.Abort for Ctrl-C and the end of input.
     """
-    if loads and not config.safety.public_ok and not asyncio.run(_near(config)):
-        url = config.target.url
-        _confirm(f"{url} is neither on this machine nor in a private network. May you load it, and shall it be loaded?", "--yes")
-        config = _agreed(config, public_ok=True)
+    if loads and not config.safety.public_ok and not asyncio.run(near(config)):
+        _confirm(FAR.format(config.target.url), "--yes")
+        config = agreed(config, public_ok=True)
     seen, access = _let_in(config, access, looks)
     if config.target.model is None and len(seen.models) > 1:
         config = replace(config, target=replace(config.target, model=_model(access, seen.models)))
     if loads and not config.safety.with_others and others_now(seen.sample):
         others = others_now(asyncio.run(_again(config, access, looks)).sample)
         if others:
-            now = f"The server has {others:g} requests of others"
-            _confirm(f"{now}. Load slows theirs, and the answer will be what fits on top of them. Load it?", "--with-others")
-            config = _agreed(config, with_others=True)
+            _confirm(OTHERS.format(count(round(others), "request")), "--with-others")
+            config = agreed(config, with_others=True)
     return config, access
 
 
-async def _near(config: ProbeConfig) -> bool:
+async def near(config: ProbeConfig) -> bool:
     """Whether there is nothing to ask about. A name that is known to nobody here may be known to a proxy."""
     near = await place(config.target)
     return near or (near is None and config.target.proxy is None)
@@ -101,5 +103,6 @@ def _confirm(question: str, option: str) -> None:
         raise UserError(f"Not confirmed, so nothing was loaded; {option} says yes beforehand.")
 
 
-def _agreed(config: ProbeConfig, **agreed: bool) -> ProbeConfig:
-    return replace(config, safety=replace(config.safety, **agreed))
+def agreed(config: ProbeConfig, **leave: bool) -> ProbeConfig:
+    """The run with leave to load its server (`public_ok`, `with_others`). Raises UserError where it asks for what that excludes."""
+    return replace(config, safety=replace(config.safety, **leave))

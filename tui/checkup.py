@@ -11,6 +11,7 @@ from core.errors import UserError
 from core.records import Check, RequestRecord
 from core.run.state import State
 from core.run.view import RunView
+from tui.asking import agreed
 from tui.live import checking
 from tui.settings import Asked
 
@@ -50,7 +51,8 @@ class Checkup:
     async def run(self) -> None:
         """Do the checks. Nothing is in flight any more when it returns; what goes wrong is in `failure`."""
         try:
-            with self._makes(self.asked.config, self.asked.access) as checker:
+            config = agreed(self.asked.config, public_ok=True)  # single requests need no leave: that is asked for at the start
+            with self._makes(config, self.asked.access) as checker:
                 self._checker = checker
                 if self.stopping:
                     checker.stop()
@@ -75,6 +77,12 @@ class Checkup:
     def view(self) -> RunView:
         """The checks so far."""
         return self._last if self._checker is None else self._checker.state.view(self._clock())
+
+    @property
+    def asks(self) -> bool:
+        """Whether all that holds the run back is leave: the server has requests of others."""
+        refusals = [check.check for check in self._last.checks if check.status == "refuse"]
+        return self.stage == "refused" and refusals == ["traffic"]
 
     @property
     def age_s(self) -> float | None:

@@ -123,7 +123,10 @@ def _with_profile(options: dict[str, Any], *, server: bool) -> tuple[str | None,
     """The address in the profile that was named, and the options with those of the profile under them."""
     profile, url = options.pop("profile"), None
     if profile is not None:
+        insecure = options["insecure"]
         url, options = profiles.under(Path(profile), options, server=server)
+        if options["insecure"] and not insecure:
+            say_if_heard(plain(f"profile {profile}: insecure is set there, so the server's certificate is not checked."))
     return url, Given(**options)
 
 

@@ -1,6 +1,7 @@
 """The Connect screen as a program: it asks what to run, checks it, and ends with that; the run is another program's."""
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
 from typing import ClassVar
 
@@ -15,11 +16,14 @@ from textual.timer import Timer
 from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
-from tui import discovery, profiles
+from core.judge.wording import count
+from core.server.checks import others_now
+from tui import asking, discovery, profiles
 from tui.checkup import Checkup, Makes
 from tui.live import checking
 from tui.outlook import outlook
 from tui.screens import connect as screen
+from tui.screens.confirm import Confirm
 from tui.screens.connect import ConnectScreen, Shown
 from tui.screens.save_profile import SaveProfile
 from tui.settings import FIELDS, MORE, Asked, Wrong, fields_of, placeholders, read, sketch
@@ -35,11 +39,12 @@ WIDTHS: list[tuple[int, str]] = [(0, "-cramped"), (60, "-narrow"), (100, "-broad
 HEIGHTS: list[tuple[int, str]] = [(0, "-squat"), (16, "-short"), (22, "-middle"), (32, "-tall")]
 
 Lists = Callable[[str, Access, bool], Awaitable[tuple[str, ...]]]
+Near = Callable[[ProbeConfig], Awaitable[bool]]
 
 
 class ConnectApp(App[Asked]):
     """Returns the run that was asked for and may start, or None when the user left. `profile`: what the fields begin with;
-    `note` is said above the checks until there are any. `makes` and `lists` are for tests: they reach no server."""
+    `note` is said above the checks until there are any. `makes`, `lists`, `looks`, `near` are for tests: they reach no server."""
 
     TITLE = "kneescope"
     CSS_PATH = "connect.tcss"
@@ -61,6 +66,8 @@ class ConnectApp(App[Asked]):
         note: str | None = None,
         makes: Makes = checking,
         lists: Lists = discovery.models,
+        looks: asking.Looks = asking.look_at,
+        near: Near = asking.near,
         driver_class: type[Driver] | None = None,
     ) -> None:
         super().__init__(driver_class=driver_class)
@@ -68,6 +75,9 @@ class ConnectApp(App[Asked]):
         self._environ = environ
         self._makes = makes
         self._lists = lists
+        self._looks = looks
+        self._near = near
+        self._with_others: str | None = None
         self._note = note
         self._ask = ConnectScreen(fields_of(profile or {}))
         self._left: set[str] = set()
@@ -135,12 +145,14 @@ class ConnectApp(App[Asked]):
         self.look()
 
     def action_start(self) -> None:
-        """Start what was checked; else check it first, and leave the start to another press. What a check refuses never starts."""
+        """Start what was checked, with the leave that it takes; else check it first, and leave the start to another press. What a
+        check refuses never starts."""
         self.look()
-        asked = self._asked
-        if asked is not None and self._shown().may_start:
-            profiles.save_last(asked.url, asked.words)
-            self._go(asked)
+        asked, shown = self._asked, self._shown()
+        if asked is not None and shown.may_start:
+            self.run_worker(self._begin(asked), group="start", exclusive=True)
+        elif asked is not None and shown.may_ask:
+            self.run_worker(self._ask_for_others(asked), group="start", exclusive=True)
         elif asked is None or self._checkup is None or self._stale or self._checkup.stage in ("stopped", "broken"):
             self.action_check()
 
@@ -165,6 +177,10 @@ class ConnectApp(App[Asked]):
         else:
             self._stop()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """While a question is open nothing else begins."""
+        return action not in ("check", "start", "save") or not isinstance(self.screen, Confirm)
+
     async def action_quit(self) -> None:
         """Textual's own ways to quit (ctrl+q, palette) mean the same as escape."""
         self.action_leave()
@@ -186,11 +202,42 @@ class ConnectApp(App[Asked]):
 
     # --- what is done about it ---
 
+    async def _begin(self, asked: Asked) -> None:
+        """Go, unless the server is far and nobody gives leave to load it."""
+        if not asked.config.safety.public_ok and not await self._near(asked.config):
+            if not await self.push_screen_wait(Confirm(asking.FAR.format(asked.url))):
+                return
+            asked = _agreed(asked, public_ok=True)
+        if not self._leaving and self._shown().may_start:
+            profiles.save_last(asked.url, asked.words)
+            self._go(asked)
+
+    async def _ask_for_others(self, asked: Asked) -> None:
+        """How many requests of others there are now; leave to load on top of them, and then the checks that they held up."""
+        try:
+            others = others_now((await self._looks(asked.config, asked.access)).sample)
+        except UserError as error:
+            self._tell(str(error))
+            return
+        if others:
+            if not await self.push_screen_wait(Confirm(asking.OTHERS.format(count(round(others), "request")))):
+                return
+            self._with_others = asked.url
+        self._read()
+        if self._asked is not None:
+            self._check(self._asked)
+        self.look()
+
     def _read(self) -> None:
         form = self._ask.form
         self._sketch = sketch(form.texts)
         try:
-            self._asked, self._problems = read(form.texts, form.key, self._environ), {}
+            asked = read(form.texts, form.key, self._environ)
+            if asked.url == self._with_others:
+                asked = _agreed(asked, with_others=True)
+            self._asked, self._problems = asked, {}
+        except UserError as error:
+            self._asked, self._problems = None, {"": str(error)}
         except Wrong as error:
             self._asked, self._problems = None, error.problems
 
@@ -281,6 +328,10 @@ class ConnectApp(App[Asked]):
         self._close_messages_no_wait()
 
 
+def _agreed(asked: Asked, **leave: bool) -> Asked:
+    return dataclasses.replace(asked, config=asking.agreed(asked.config, **leave))
+
+
 def _models_note(n: int) -> str | None:
     if n == 0:
         return "✘ The server lists no model."
@@ -297,6 +348,8 @@ def _state(asked: Asked | None, checkup: Checkup | None, *, stale: bool, wrong: 
         return screen.CHECKING, "when the checks are through; esc stops them"
     if stale:
         return screen.CHANGED, "ctrl+r checks the new settings first"
+    if checkup.asks:
+        return screen.ASKS, "ctrl+s: asks whether to load it on top of them"
     if checkup.stage == "refused":
         return screen.REFUSED, "not while a check refuses: change what it says first"
     if checkup.stage == "ready":

@@ -10,12 +10,14 @@ from core.run.view import RunView
 
 @dataclass(frozen=True, slots=True)
 class Playback:
-    """Where a recorded run stands: seconds since it began, how long it is, how fast it plays (times real time)."""
+    """Where a recorded run stands: seconds since it began, how long it is, how fast it plays (times real time). `going`: it was
+    still being written when it was read."""
 
     at_s: float
     length_s: float
     speed: float
     playing: bool
+    going: bool = False
 
     @property
     def at_end(self) -> bool:

@@ -167,18 +167,20 @@ def _progress(live: RepeatView, target: float) -> str:
 
 
 def _repeat_text(repeat: RepeatResult, target: float) -> str:
-    counts = f"{repeat.good:,} good and {repeat.misses:,} missed of {repeat.planned:,} planned"
+    counts = f"({repeat.good:,} good and {repeat.misses:,} missed of {repeat.planned:,} planned)"
     late = f", late p99 {wording.duration(repeat.lateness_s.p99)}" if repeat.lateness_s.p99 is not None else ""
-    return f"{repeat.verdict.upper()}, {_attained(repeat, target)} ({counts}){late}: {repeat.reason}"
+    attained = _attained(repeat, target)
+    return f"{repeat.verdict.upper()}{f', {attained}' if attained else ''} {counts}{late}: {repeat.reason}"
 
 
 def _attained(repeat: RepeatResult, target: float) -> str:
-    """What is certain of an attainment: of a repeat that was decided early only one end."""
+    """What is certain of an attainment: of a repeat that was decided early only one end, of one that failed otherwise than by
+    missed limits nothing."""
     low, high = repeat.attainment_interval
     if low < high and repeat.verdict == "pass":
         return f"at least {wording.beside(low, target, rounded=math.floor)}"
     if low < high and repeat.verdict == "fail":
-        return wording.at_most(high, target)
+        return wording.at_most(high, target) if high < 1 else ""
     return _range((low, high), target)
 
 

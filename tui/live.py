@@ -270,7 +270,7 @@ async def _screen(session: Session, path: Path) -> FleetAsk | None:
     from tui.app import Hands
 
     live = Live(session)
-    hands = Hands(stop=session.stop, rate=session.change_rate)
+    hands = Hands(stop=session.stop, rate=session.change_rate, end_step=session.end_step)
     return await display.show(live, run=live.run, hands=hands, end=live.end, path=str(path))
 
 

@@ -27,26 +27,22 @@ from core.config import (
 )
 from core.errors import UserError
 from tui import symbols
+from tui.access_options import ACCESS, access_options
 from tui.clicking import Option, Reads
 from tui.fleet_options import HARDWARE, fleet_ask, fleet_options
 from tui.inputs import (
     api_key,
     read_command,
     read_count,
-    read_header,
     read_length,
-    read_proxy,
     read_rate,
     read_rates,
     read_seed,
     read_url,
 )
+from tui.safety_options import safety_options
 
 SERVER, LIMITS, WORKLOAD, METHOD, OUTPUT = "Server", "Limits", "Workload", "Search", "Output"
-ACCESS, SAFETY = "Access", "Safety"
-
-SECRET_OPTIONS = ("--header", "--between")
-"""Their values may hold a secret: they are blanked out wherever a command line is written down, and no file may keep them."""
 
 Limit = float | Literal["none"] | None
 """Seconds, `none` (taken away), or None: the option was not given."""
@@ -81,9 +77,6 @@ _RATE = Reads("rate", read_rate)
 _RATES = Reads("rate,rate,...", read_rates)
 _COMMAND = Reads("'command'", read_command)
 _COUNT = Reads("n", read_count)
-_FEW = Reads("n", read_seed)
-_HEADER = Reads("'name: value'", read_header)
-_PROXY = Reads("address", read_proxy)
 _SEED = Reads("n", read_seed)
 _URL = Reads("url", read_url)
 
@@ -116,55 +109,6 @@ def _method_options() -> list[Option]:
     ]
 
 
-def _access_options() -> list[Option]:
-    """What opens a server, goes to its origin alone, and is written nowhere."""
-    return [
-        Option(
-            ACCESS,
-            "--api-key-file",
-            "File that holds the API key [default: KNEESCOPE_API_KEY, else asked for]. No option takes the key itself.",
-            metavar="FILE",
-        ),
-        Option(
-            ACCESS,
-            "--header",
-            "Header for a gateway, 'Name: value'; repeatable, and treated like a key. 'Name: env:VARIABLE' and"
-            " 'Name: file:PATH' keep the value out of process lists.",
-            type=_HEADER,
-            multiple=True,
-        ),
-        Option(ACCESS, "--ca-file", "PEM file of the authorities that sign the server's certificate.", metavar="FILE"),
-        Option(ACCESS, "--client-cert", "PEM file of this client's certificate.", metavar="FILE"),
-        Option(ACCESS, "--client-key", "PEM file of its key, when that is not in the same file.", metavar="FILE"),
-        Option(ACCESS, "--insecure", "Do not check the server's certificate; said in the result.", is_flag=True),
-        Option(
-            ACCESS,
-            "--proxy",
-            "HTTP proxy, such as http://proxy:3128, or env:VARIABLE for one with a password. Proxy variables alone are not"
-            " obeyed, and this machine is always reached directly.",
-            type=_PROXY,
-        ),
-    ]
-
-
-def _safety_options() -> list[Option]:
-    """What spares the server, and those who use it."""
-    return [
-        Option(SAFETY, "--max-rps", "Never load above this rate [default: no such limit].", type=_RATE),
-        Option(SAFETY, "--max-in-flight", "End the run when more requests are open at once [default: no such limit].", type=_COUNT),
-        Option(SAFETY, "--max-duration", "End the run after this time [default: no such limit].", type=_DURATION),
-        Option(
-            SAFETY,
-            "--with-others",
-            "Load a server that serves others now: the answer is what fits on top of them, and load backs off when requests"
-            " are preempted or end in errors.",
-            is_flag=True,
-        ),
-        Option(SAFETY, "--max-waiting", "With others: back off when more requests than this wait at the server.", type=_FEW),
-        Option(SAFETY, "--yes", "Load a server that is neither on this machine nor in a private network.", is_flag=True),
-    ]
-
-
 def _table() -> list[Option]:
     choice = click.Choice
     return [
@@ -177,7 +121,7 @@ def _table() -> list[Option]:
             "A DCGM or node exporter on the server's machine, for GPU and host figures in the diagnosis [default: none].",
             type=_URL,
         ),
-        *_access_options(),
+        *access_options(),
         Option(
             LIMITS,
             "--ttft",
@@ -200,7 +144,7 @@ def _table() -> list[Option]:
         Option(METHOD, "--start-rps", "First rate of the ramp [default: 2 / the idle latency of a request].", type=_RATE),
         Option(METHOD, "--drain", "Longest wait for requests that no limit decides [default: 2m].", type=_DURATION),
         Option(METHOD, "--seed", "Seed of arrivals and lengths [default: 11].", type=_SEED),
-        *_safety_options(),
+        *safety_options(),
         *fleet_options(),
         Option(
             OUTPUT,

@@ -17,14 +17,19 @@ import tomli_w
 
 from core.errors import UserError
 from tui import words
+from tui.access_options import ACCESS, SECRET_OPTIONS
 from tui.clicking import Reads
 from tui.inputs import read_server
 from tui.options import OUTPUT, SERVER
 from tui.words import OPTIONS
 
 URL = "url"
-SECRETS = frozenset({"between", "header", "api-key", "apikey", "key", "token", "password", "authorization"})
+SECRETS = frozenset(
+    {*(name.removeprefix("--") for name in SECRET_OPTIONS), "api-key", "apikey", "key", "token", "password", "authorization"}
+)
 """What may hold one, whether or not there is such an option."""
+ONE_RUN = frozenset({"yes"})
+"""Leave that is given for one run: kept in a file it would hold for servers that nobody thought of when it was given."""
 
 _MOST_CHARS = 65536
 _HEAD = "# Settings of kneescope: options of `kneescope probe`, by name. No key and no secret is ever in here.\n"
@@ -39,8 +44,13 @@ _GIVES_WAY: Mapping[str, frozenset[str]] = {
     "budget": frozenset({"rates", "hold"}),
     "require_rps": frozenset({"hold"}),
     "repeats": frozenset({"hold"}),
-    "reset_cache": frozenset({"hold"}),
-    "between": frozenset({"hold"}),
+    "reset_cache": frozenset({"hold", "with_others", "max_waiting"}),
+    "between": frozenset({"hold", "with_others", "max_waiting"}),
+    "with_others": frozenset({"reset_cache"}),
+    "ca_file": frozenset({"insecure"}),
+    "insecure": frozenset({"ca_file"}),
+    "weights_gb": frozenset({"params_b", "weight_bits"}),
+    "params_b": frozenset({"weights_gb"}),
 }
 """What of a profile goes with an option of the command line that excludes it: the command line wins."""
 
@@ -50,10 +60,10 @@ def last_path() -> Path:
     return Path(platformdirs.user_config_dir("kneescope", appauthor=False)) / "last.toml"
 
 
-def load(path: Path) -> dict[str, str | bool]:
+def load(path: Path) -> dict[str, words.Text]:
     """The options in a profile by name, as text, `url` among them. Raises UserError naming the file and what is wrong in it."""
     try:
-        texts = {name: _text(name, value) for name, value in _read(path).items()}
+        texts: dict[str, words.Text] = {name: _text(name, value) for name, value in _read(path).items()}
         if URL in texts:
             texts[URL] = read_server(str(texts[URL]), URL)
         words.parsed(words.words(_options(texts)))
@@ -68,9 +78,9 @@ def under(path: Path, values: Mapping[str, Any], *, server: bool = True) -> tupl
     `server` False: its address and what belongs to its server are left out. Raises UserError as `load` does.
     """
     texts = load(path)
-    kept = {name: text for name, text in _options(texts).items() if server or OPTIONS[name].section != SERVER}
+    kept = {name: text for name, text in _options(texts).items() if server or OPTIONS[name].section not in (SERVER, ACCESS)}
     theirs = words.parsed(words.words(kept))
-    given = {name for name, value in values.items() if value not in (None, False)}
+    given = {name for name, value in values.items() if value not in (None, False, ())}
     out = set().union(*(_GIVES_WAY.get(name, ()) for name in given))
     merged = {name: theirs.get(name) if name not in given | out else value for name, value in values.items()}
     return (str(texts[URL]) if URL in texts and server else None), merged
@@ -97,7 +107,7 @@ def save_last(url: str, options: Sequence[str]) -> None:
         save(path, url, options, replace=True)
 
 
-def _options(texts: Mapping[str, str | bool]) -> dict[str, str | bool]:
+def _options(texts: words.Texts) -> dict[str, words.Text]:
     return {name: text for name, text in texts.items() if name != URL}
 
 
@@ -124,6 +134,8 @@ def _text(name: str, value: object) -> str | bool:
         raise UserError(f"{name!r} may hold a secret, and a profile never holds one; give it when you run, and delete it there.")
     if name == URL:
         return value if isinstance(value, str) else _refuse_kind(name, "text")
+    if name in ONE_RUN:
+        raise UserError(f"{name!r} is not for a profile: leave to load a server is given for one run; say --{name} there.")
     if not _may_hold(name):
         hint = "it belongs to a single call" if name in OPTIONS else f"it can hold {', '.join([URL, *filter(_may_hold, OPTIONS)])}"
         raise UserError(f"{name!r} is not for a profile; {hint}.")
@@ -143,13 +155,13 @@ def _refuse_kind(name: str, kind: str) -> str | bool:
 
 
 def _may_hold(name: str) -> bool:
-    """Output files and the like belong to one call; secrets to none that is written down."""
-    return name in OPTIONS and OPTIONS[name].section != OUTPUT and name not in SECRETS
+    """Output files and the like belong to one call, and so does leave; secrets to none that is written down."""
+    return name in OPTIONS and OPTIONS[name].section != OUTPUT and name not in SECRETS | ONE_RUN
 
 
-def _value(name: str, text: str | bool) -> str | int | float | bool:
+def _value(name: str, text: words.Text) -> words.Text | int | float:
     """Numbers as numbers where the option reads one; a model called 7 stays text."""
-    if isinstance(text, bool) or not isinstance(OPTIONS[name].type, Reads) or not _NUMBER.fullmatch(text):
+    if not isinstance(text, str) or not isinstance(OPTIONS[name].type, Reads) or not _NUMBER.fullmatch(text):
         return text
     return float(text) if "." in text else int(text)
 

@@ -28,6 +28,7 @@ class Recorded:
     def __init__(self, run: str, clock: Callable[[], float] = time.monotonic) -> None:
         """`run` is a path, or `last`. Raises UserError for what is no run file."""
         self.path: Path = runs.resolve(run)
+        self.going = runs.is_going(self.path)  # before it is read: what ends meanwhile is still called going, never the reverse
         self._clock = clock
         try:
             self._replay = Replay(runs.read(self.path))
@@ -44,7 +45,12 @@ class Recorded:
     def playback(self) -> Playback:
         """Where it stands."""
         at_s = self._now_s()
-        return Playback(at_s=at_s, length_s=self._replay.length_s, speed=self._speed, playing=self._playing)
+        return Playback(at_s=at_s, length_s=self._replay.length_s, speed=self._speed, playing=self._playing, going=self.going)
+
+    @property
+    def result(self) -> RunView:
+        """The view where it stands, for a report: a run that still goes on has no answer yet and is said to go on."""
+        return while_going(self.view()) if self.going else self.view()
 
     def play(self) -> None:
         """Play on, or from the beginning when it stands at the end."""
@@ -83,7 +89,7 @@ def show(run: str) -> None:
     recorded = Recorded(run)
     from tui import display  # textual and plotext are loaded only when they are shown
 
-    before = recorded.view()
+    before = recorded.result
     view = with_fleet(before, asyncio.run(display.show(recorded, player=recorded, path=str(recorded.path))))
     if view != before:
         hand_over(view, recorded.path, JsonOut(None), also_say=False)
@@ -96,10 +102,8 @@ def report(run: str, json_file: str | None, form: str = "text") -> None:
     if form != "text" and out.to_stdout:
         raise UserError(f"--format {form} and --json - both want stdout; give --json a file.")
     try:
-        path = runs.resolve(run)
-        going = runs.is_going(path)  # before it is read: what ends meanwhile is then still called going, never the reverse
-        recorded = Recorded(str(path))
-        view = while_going(recorded.view()) if going else recorded.view()
+        recorded = Recorded(run)
+        view, path = recorded.result, recorded.path
         if form == "text":
             hand_over(view, recorded.path, out, also_say=False)
             return

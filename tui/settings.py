@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from msgspec import structs
@@ -76,7 +76,7 @@ class Asked:
     """A run as the fields ask for it. `words` are its options as on the command line of probe."""
 
     url: str
-    words: tuple[str, ...]
+    words: tuple[str, ...] = field(repr=False)  # among them may be a header, or a command
     given: Given
     config: ProbeConfig
     access: Access
@@ -89,7 +89,7 @@ class Asked:
     @property
     def checked(self) -> tuple[object, ...]:
         """All that the checks before load depend on: while it is the same, so are they."""
-        return self.config.target, self.config.slo, self.config.workload, self.access
+        return self.config.target, self.config.slo, self.config.workload, self.config.safety.with_others, self.access
 
 
 class Wrong(Exception):
@@ -121,7 +121,7 @@ def read(texts: Mapping[str, str], key: str, environ: Mapping[str, str]) -> Aske
 
 def said_by(texts: Mapping[str, str]) -> list[str]:
     """The options that the fields stand for. Raises UserError when the last field is no list of options."""
-    own: dict[str, str | bool] = {name: text.strip() for name in FIELDS if name in _OWN and (text := texts.get(name, "")).strip()}
+    own: dict[str, words.Text] = {name: text.strip() for name in FIELDS if name in _OWN and (text := texts.get(name, "")).strip()}
     if own.get(MODE) == CAREFUL:
         own = {CAREFUL if name == MODE else name: True if name == MODE else text for name, text in own.items()}
     return [*words.words(own), *words.split(texts.get(MORE, ""))]
@@ -169,7 +169,7 @@ def placeholders(config: ProbeConfig | None, environ: Mapping[str, str]) -> dict
     }
 
 
-def fields_of(profile: Mapping[str, str | bool]) -> dict[str, str]:
+def fields_of(profile: words.Texts) -> dict[str, str]:
     """The texts of the fields for the options in a profile; what has no field of its own goes into the last one."""
     texts = {name: text for name, text in profile.items() if name in FIELDS and isinstance(text, str)}
     rest = {name: text for name, text in profile.items() if name not in texts}

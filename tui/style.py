@@ -87,8 +87,8 @@ LOADS: dict[LoadState, Mark] = {
 }
 OUTCOMES: dict[Outcome, Mark] = {
     "bracket": Mark("✔", "FOUND", "holds"),
-    "at_least": Mark("✔", "HOLDS AT EVERY RATE TRIED", "holds"),
-    "below": Mark("✘", "FAILS AT EVERY RATE TRIED", "breaks"),
+    "at_least": Mark("✔", "HOLDS AT EVERY RATE JUDGED", "holds"),
+    "below": Mark("✘", "FAILS AT EVERY RATE JUDGED", "breaks"),
     "infeasible": Mark("✘", "INFEASIBLE AT ANY RATE", "breaks"),
     "held": Mark("■", "HELD UNTIL STOPPED", "strong"),
     "void": Mark("⊘", "VOID, NO ANSWER", "strong"),

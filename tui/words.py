@@ -11,8 +11,9 @@ from typing import Any
 import click
 
 from core.errors import UserError
+from tui.access_options import SECRET_OPTIONS
 from tui.clicking import Option
-from tui.options import SECRET_OPTIONS, Given, run_options
+from tui.options import Given, run_options
 
 _KEY_OPTIONS = {"--api-key", "--apikey", "--key", "--token"}
 _KEY_REFUSED = (
@@ -20,8 +21,9 @@ _KEY_REFUSED = (
     " --api-key-file FILE, or set the variable KNEESCOPE_API_KEY."
 )
 
-Texts = Mapping[str, str | bool]
-"""Options by name without dashes, as text; True for one that takes no value."""
+Text = str | bool | Sequence[str]
+Texts = Mapping[str, Text]
+"""Options by name without dashes, as text; True for one that takes no value, a list for one that may be repeated."""
 
 OPTIONS: dict[str, Option] = {option.opts[0].removeprefix("--"): option for option in run_options() if isinstance(option, Option)}
 _PROBE = click.Command("probe", params=[*OPTIONS.values()], add_help_option=False)
@@ -48,11 +50,14 @@ def given(words: Sequence[str]) -> Given:
     return Given(**values)
 
 
-def texts(words: Sequence[str]) -> dict[str, str | bool]:
+def texts(words: Sequence[str]) -> dict[str, Text]:
     """The options in words of a command line as text. Raises UserError for an unknown option; looks at no value."""
     with _refused_in_a_sentence():
         values, rest, order = _PROBE.make_parser(click.Context(_PROBE)).parse_args(list(words))
     if rest:
+        secret = next((param.opts[0] for param in order if param.opts[0] in SECRET_OPTIONS), None)
+        if secret is not None:  # the rest may be the part of its value behind a blank
+            raise UserError(f"There is a word that belongs to no option; the value of {secret} needs quotes when it has blanks.")
         raise UserError(f"{rest[0]!r} is no option; options begin with --.")
     return {param.opts[0].removeprefix("--"): values[param.name or ""] for param in order}
 
@@ -63,8 +68,9 @@ def words(texts: Texts) -> list[str]:
     for name, text in texts.items():
         if isinstance(text, bool):
             said += [f"--{name}"] if text else []
-        else:
-            said += [f"--{name}={text}"] if text.startswith("-") or not text else [f"--{name}", text]
+            continue
+        for value in [text] if isinstance(text, str) else text:
+            said += [f"--{name}={value}"] if value.startswith("-") or not value else [f"--{name}", value]
     return said
 
 

@@ -9,7 +9,17 @@ from core.fleet.memory import Gates, MemoryGate, gates
 from core.fleet.plan import Fleet, Loss, floor_at, plan
 from core.fleet.sizing import FleetSize, Unit, gpus_per_endpoint, size, unit_of
 from core.fleet.speed import SpeedGate, speed_gate, tpot_floor_s
-from core.fleet.words import fleet_data, fleet_lines, gate_lines, mark_number, unit_text, verdict_of, work_lines
+from core.fleet.words import (
+    fleet_data,
+    fleet_lines,
+    fleet_notes,
+    gate_lines,
+    gate_texts,
+    mark_number,
+    unit_text,
+    verdict_of,
+    work_lines,
+)
 
 __all__ = [
     "SPEED",
@@ -32,8 +42,10 @@ __all__ = [
     "fail_rps",
     "fleet_data",
     "fleet_lines",
+    "fleet_notes",
     "floor_at",
     "gate_lines",
+    "gate_texts",
     "gates",
     "gpus_per_endpoint",
     "mark_number",

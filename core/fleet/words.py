@@ -49,13 +49,23 @@ def fleet_lines(fleet: Fleet, width: int) -> list[str]:
     lines = [*_wrap(head, width), "  if one replica carries     replicas   GPUs   load of each at peak"]
     ends = (("holds", fleet.at_pass), ("fails", fleet.at_fail), ("p90", fleet.at_p90_output))
     lines += [_row(word, size) for word, size in ends if size is not None]
-    notes = [unit_text(fleet.unit), *_p90_text(fleet), *_peak_texts(fleet)]
-    notes += [*_cost_text(fleet.cost, fleet), f"Assumes {', '.join(fleet.assumptions)}."]
+    notes = [unit_text(fleet.unit), *fleet_notes(fleet), f"Assumes {', '.join(fleet.assumptions)}."]
     return [*lines, *(line for note in notes for line in _wrap(note, width, "  ")), *_mark_lines(fleet, width)]
+
+
+def fleet_notes(fleet: Fleet) -> list[str]:
+    """In sentences: what the estimate for long answers is, what each replica gets at peak and with some lost, what it costs."""
+    return [*_p90_text(fleet), *_peak_texts(fleet), *_cost_text(fleet.cost, fleet)]
 
 
 def gate_lines(gates: Gates, width: int) -> list[str]:
     """What limits one replica: the floor of its speed, what its memory holds, and which of both binds at the knee."""
+    said = gate_texts(gates)
+    return ["What limits one replica:", *(line for text in said for line in _wrap(text, width, "  "))] if said else []
+
+
+def gate_texts(gates: Gates) -> list[str]:
+    """The same as sentences."""
     said = []
     if gates.speed is not None:
         speed = gates.speed
@@ -72,7 +82,7 @@ def gate_lines(gates: Gates, width: int) -> list[str]:
         said += [f"Memory: {gates.memory.message}", *gates.memory.notes]
     if gates.message:
         said.append(gates.message)
-    return ["What limits one replica:", *(line for text in said for line in _wrap(text, width, "  "))] if said else []
+    return said
 
 
 def work_lines(tokens: Tokens | None, width: int) -> list[str]:

@@ -176,7 +176,7 @@ class Bracket:
             pass_rps=passed_rps,
             pass_repeats=pass_repeats,
             first_fail_rps=failed_rps,
-            first_fail=_at_least_one(_fail_count(self._at(failed_rps)), failed_rps),
+            first_fail=self._counted(failed_rps),
             clear_fail_rps=clear_rps,
             clear_fail=None if clear_rps is None else self._clear_count(clear_rps),
             estimate=None if fit is None else fit.estimate(),
@@ -196,8 +196,6 @@ class Bracket:
         above = [rate for rate in self._passed(self._holding) if self.failed_rps is not None and rate > self.failed_rps]
         if above:
             notes.append(f"not monotone: a pass at {rate_text(max(above))}, above a failing rate; the lower one is the answer")
-        if self._required_rps is not None and self.required_met is not None:
-            notes.append(f"required {rate_text(self._required_rps)}: {'met' if self.required_met else 'not met'}")
         return notes
 
     def _upper_note(self) -> str | None:
@@ -210,6 +208,11 @@ class Bracket:
         return ONE_FAILING_STEP if behind.run == 1 else None
 
     # --- pieces ---
+
+    def _counted(self, rate_rps: float | None) -> FailCount | None:
+        """The repeats of a failing rate; None where none of them failed, but the ramp did."""
+        behind = _fail_count(self._at(rate_rps))
+        return behind if behind.failed else None
 
     def _clear_count(self, rate_rps: float | None) -> FailCount:
         steps = self._at(rate_rps)
@@ -237,38 +240,47 @@ def _fail_count(steps: Sequence[StepResult]) -> FailCount:
     return FailCount(failed=verdicts.count("fail"), run=len(verdicts))
 
 
-def _at_least_one(behind: FailCount, rate_rps: float | None) -> FailCount | None:
-    """A rate that failed in the ramp only has no repeats of its own: the ramp counts as one."""
-    return None if rate_rps is None else FailCount(failed=max(behind.failed, 1), run=max(behind.run, 1))
-
-
 def _mostly_failed(step: StepResult) -> bool:
     """At least two and at least half of the repeats failed."""
     behind = _fail_count([step])
     return behind.failed >= 2 and 2 * behind.failed >= behind.run
 
 
-def conclude(outcome: Outcome, knee: Knee, *, unconfirmed_rps: float | None = None, broken: str | None = None) -> Answer:
-    """The answer of a search that came to its end by itself: bracket, at_least or below.
+def conclude(
+    outcome: Outcome,
+    knee: Knee,
+    *,
+    unconfirmed_rps: float | None = None,
+    broken: str | None = None,
+    skipped: str | None = None,
+) -> Answer:
+    """The answer of a search that came to its end by itself: bracket, at_least, below, or interrupted where the user ended steps
+    below the lowest failing rate.
 
     `unconfirmed_rps`: the lowest rate that passed a short step of the search, where none was confirmed. `broken`: how requests
     end at the lowest rate. Where most are errors nothing was learned about what the server can take: that is no answer.
+    `skipped`: which steps the user ended.
     """
     if outcome == "below" and broken is not None and knee.first_fail_rps is not None:
         message = f"No answer: already at {rate_text(knee.first_fail_rps)} {broken}. See to the server and run again."
         return Answer(outcome="void", message=message, knee=knee)
+    message = _message(outcome, knee, unconfirmed_rps, "tried" if skipped is None else "judged")
+    return Answer(outcome=outcome, message=message if skipped is None else f"{message}; {skipped}", knee=knee)
+
+
+def _message(outcome: Outcome, knee: Knee, unconfirmed_rps: float | None, tried: str) -> str:
     holds = "" if knee.pass_rps is None else f"holds at {rate_text(knee.pass_rps)}"
     fails = "" if knee.first_fail_rps is None else f"fails at {rate_text(knee.first_fail_rps)}"
+    short = "" if unconfirmed_rps is None else f"; {rate_text(unconfirmed_rps)} passed one short step, no more"
     clear_rps = knee.clear_fail_rps
     if outcome == "at_least":
-        message = f"{holds}, the highest rate tried"
-    elif outcome == "below" and unconfirmed_rps is not None:
-        message = f"{fails}, the lowest rate judged by all repeats; {rate_text(unconfirmed_rps)} passed one short step, no more"
-    elif outcome == "below":
-        message = f"{fails}, the lowest rate tried"
-    elif clear_rps is not None and knee.first_fail_rps is not None and clear_rps > knee.first_fail_rps:
+        return f"{holds}, the highest rate {tried}"
+    if outcome == "below":
+        return f"{fails}, the lowest rate judged by all repeats{short}" if short else f"{fails}, the lowest rate {tried}"
+    if outcome == "interrupted":
+        none = f"no rate was judged by all repeats{short}" if short else "no rate was judged"
+        return f"{fails}, whether a lower rate holds is not known{short}" if fails else none
+    if clear_rps is not None and knee.first_fail_rps is not None and clear_rps > knee.first_fail_rps:
         clearly = "clearly " if knee.clear_fail is not None and knee.clear_fail.failed > 1 else ""
-        message = f"{holds}, mixed from {rate_number(knee.first_fail_rps)}, {clearly}fails at {rate_text(clear_rps)}"
-    else:
-        message = f"{holds}, {fails}"
-    return Answer(outcome=outcome, message=message, knee=knee)
+        return f"{holds}, mixed from {rate_number(knee.first_fail_rps)}, {clearly}fails at {rate_text(clear_rps)}"
+    return f"{holds}, {fails}"

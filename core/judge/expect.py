@@ -1,9 +1,9 @@
 """How long a search is going to take, and what makes it longer than its mode. Pure."""
 
-from core.config import Mode, Slo
+from core.config import Method, Slo
 from core.judge import modes
 from core.judge.modes import STEPS_EXPECTED, ModeRules
-from core.judge.wording import duration
+from core.judge.wording import duration, mode_words
 
 
 def search_step_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warm_e2e_s: float | None = None) -> float:
@@ -36,12 +36,17 @@ def extension_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) -> fl
     return total_s
 
 
-def text(mode: Mode, rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, total_s: float) -> str:
-    """The expected time in a sentence; a second one when it is longer than the budget, with the reason where M is longer."""
-    about = f"Expected time: about {long_duration(total_s)} in {mode} mode."
+def text(method: Method, slo: Slo, rate_rps: float, e2e_s: float, total_s: float) -> str:
+    """The expected time in a sentence; a second one when it is longer than the budget, with the reason where M is longer. A list
+    has no budget."""
+    rules = modes.rules_of(method)
+    why = why_longer(rules, slo, rate_rps, e2e_s)
+    if method.rates_rps:
+        about = f"Expected time: about {long_duration(total_s)} for {mode_words(method)}."
+        return about if why is None else f"{about} {why[:1].upper()}{why[1:]}."
+    about = f"Expected time: about {long_duration(total_s)} in {mode_words(method)}."
     if total_s <= rules.budget_s:
         return about
-    why = why_longer(rules, slo, rate_rps, e2e_s)
     return f"{about} That is longer than the {long_duration(rules.budget_s)} set for it{'' if why is None else f': {why}'}."
 
 

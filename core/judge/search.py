@@ -6,16 +6,16 @@ for one that holds by all repeats, and spend the time left over where it narrows
 """
 
 from collections.abc import Sequence
-from typing import Literal
-
-import msgspec
 
 from core.config import ProbeConfig
 from core.judge import aim, expect, modes
+from core.judge.actions import Action, Done, Hold, Ramp, Step
 from core.judge.bracket import Bracket, conclude
 from core.judge.fit import Fit
 from core.judge.narrow import Ends
+from core.judge.pace import Pace
 from core.judge.singles import idle_e2e_s, why_infeasible
+from core.judge.skipped import Skipped
 from core.records import Phase, RequestRecord, Segment
 from core.results import Answer, Outcome, StepResult
 
@@ -29,48 +29,16 @@ START_SHARE = 0.6
 """A step is begun if this share of its full length fits the budget: half of them fail, and those are cut short."""
 CONFIRM_SHARE = 0.5
 """The same for a candidate of the confirmation while none has passed. With a pass in hand, all its repeats must fit."""
-E2E_GROWTH = 1.5
-"""Mean E2E grows from idle to the knee (2 to 4 times in simulation); this is assumed until a step has passed."""
 NOTHING_BETWEEN = "no rate between the ends is likely enough to pass all repeats or to fail clearly, so none was tried"
 HELD = "the rate was held for a day"
 _DUST = 1e-9
 
 
-class Ramp(msgspec.Struct, frozen=True, kw_only=True):
-    """One continuous open-loop ramp through measured segments, without a drain between them."""
-
-    segments: tuple[Segment, ...]
-
-
-class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """Judge one rate with up to `repeats` repeats. `stop` "first_fail": a candidate for the passing end, which one failing
-    repeat ends; "majority": a candidate for the clear fail, which ends as soon as most of the repeats agree."""
-
-    phase: Phase
-    rate_rps: float
-    repeats: int
-    segments: tuple[Segment, ...]
-    curtail_pass: bool
-    stop: Literal["first_fail", "majority"] = "first_fail"
-
-
-class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """Keep one rate until somebody stops it: measured segments one after another, each with an attainment of its own."""
-
-    segments: tuple[Segment, ...]
-
-
-class Done(msgspec.Struct, frozen=True, kw_only=True):
-    answer: Answer
-
-
-Action = Ramp | Step | Hold | Done
-
-
 class Search:
-    """Ask `next`, run what it says, `observe_*` how it ended, ask again, until Done.
+    """Ask `next`, run what it says, `observe_*` how it ended or `skip` it, ask again, until Done.
 
-    A step that ended void or unjudged is no evidence: observing it changes nothing and `next` asks for the rate again.
+    A step that ended void or unjudged is no evidence: observing it changes nothing and `next` asks for the rate again, but not
+    for one that was skipped.
     A Hold that was stopped ends with `answer_so_far("held", ...)`; one that ran out is asked for again, for up to a day.
     """
 
@@ -78,11 +46,11 @@ class Search:
         self._config = config
         self._rules = modes.rules_of(config.method)
         self._bracket = Bracket.of(config.method)
-        self._idle_e2e_s: float | None = None
-        self._e2e_s = 0.0
-        self._e2e_at_rps: float | None = None
+        self._pace = Pace(self._rules, config.slo)
         self._list = _listed(config)
         self._judged: set[float] = set()
+        self._skipped = Skipped()
+        self._search_over = False
         self._ramp: tuple[Segment, ...] = ()
         self._ramp_over = False
         self._ramp_passed_rps: float | None = None
@@ -95,7 +63,7 @@ class Search:
         """What to do now; `elapsed_s` is the time since load began, for the budget. Raises RuntimeError before the singles."""
         action = self._decide(elapsed_s)
         if isinstance(action, Step) and action.phase in ("search", "list"):
-            self._confirm_began_s = elapsed_s + self._now_s(action)
+            self._confirm_began_s = elapsed_s + self._pace.action_s(action)
         self._running, self._began_s = action, elapsed_s
         if isinstance(action, Done):
             self._answer = action.answer
@@ -108,9 +76,9 @@ class Search:
             self._answer = Answer(outcome="infeasible", message=f"infeasible at any rate: {reason}")
             return
         method = self._config.method
-        self._idle_e2e_s = self._e2e_s = idle_s
+        self._pace.idle(idle_s)
         if method.rates_rps or method.hold_rps is not None:
-            self._e2e_s *= E2E_GROWTH
+            self._pace.grow()
         else:
             start_rps = method.start_rps or modes.START_PER_IDLE / idle_s
             self._ramp = modes.ramp_segments(start_rps, idle_s, self._config.safety.max_rps)
@@ -121,7 +89,7 @@ class Search:
         self._ramp_passed_rps = passed_rps
         self._bracket.add_ramp(failed_rps)
         if passed_rps is not None:
-            self._e2e_s *= E2E_GROWTH
+            self._pace.grow()
         self._extend_budget(self._ends().candidate())
 
     def observe_step(self, result: StepResult, mean_e2e_s: float | None) -> None:
@@ -131,8 +99,19 @@ class Search:
         if result.phase == "list" and result.verdict in ("pass", "fail", "mixed"):
             self._judged.add(result.rate_rps)
         if result.verdict == "pass" and mean_e2e_s is not None:
-            self._e2e_s = max(mean_e2e_s, self._idle_e2e_s or 0.0)
-            self._e2e_at_rps = result.rate_rps
+            self._pace.passed(result.rate_rps, mean_e2e_s)
+
+    def skip(self, rate_rps: float, phase: Phase) -> None:
+        """The user has ended a step before it was judged: it is not asked for again, and nothing is concluded about its rate.
+
+        A listed rate is done with. Without a passing rate the search goes on below, with one it is over; a confirmation is over,
+        and so is the search for a clear fail.
+        """
+        self._running = None
+        self._skipped.add(phase, rate_rps)
+        if phase == "list":
+            self._judged.add(rate_rps)
+        self._search_over |= phase == "search" and self._bracket.coarse_passed_rps is not None
 
     @property
     def require_met(self) -> bool | None:
@@ -149,11 +128,11 @@ class Search:
         """
         if self._answer is not None:
             return 0.0
-        if self._idle_e2e_s is None or self._config.method.hold_rps is not None:
+        if self._pace.idle_s is None or self._config.method.hold_rps is not None:
             return None
         action = self._running or self._decide(elapsed_s)
         spent_s = 0.0 if self._running is None else max(0.0, elapsed_s - self._began_s)
-        return max(0.0, self._now_s(action) - spent_s) + self._later_s(action, elapsed_s)
+        return max(0.0, self._pace.action_s(action) - spent_s) + self._later_s(action, elapsed_s)
 
     def expected_s(self) -> float | None:
         """The whole time expected, in seconds; for before the load starts. None for a held rate, and before the singles."""
@@ -167,18 +146,18 @@ class Search:
         if total_s is None or self._answer is not None:
             return "Expected time: not known."
         rate_rps = min(self._list) if self._list and not self._ramp else self._usual_rps()
-        return expect.text(self._config.method.mode, self._rules, self._config.slo, rate_rps, self._e2e_s, total_s)
+        return expect.text(self._config.method, self._config.slo, rate_rps, self._pace.e2e_s, total_s)
 
     def answer_so_far(self, outcome: Outcome, message: str) -> Answer:
         """What is known when the run has to end now (interrupted, held, void, server lost)."""
-        return Answer(outcome=outcome, message=message, knee=self._bracket.knee(estimated=True))
+        return Answer(outcome=outcome, message=message, knee=self._bracket.knee(self._skipped.notes, estimated=True))
 
     # --- what to do next ---
 
     def _decide(self, elapsed_s: float) -> Action:
         if self._answer is not None:
             return Done(answer=self._answer)
-        if self._idle_e2e_s is None:
+        if self._pace.idle_s is None:
             raise RuntimeError("observe_singles comes before next: the first rate follows from the idle latency")
         if self._config.method.hold_rps is not None:
             return self._hold(self._config.method.hold_rps, elapsed_s)
@@ -192,16 +171,16 @@ class Search:
         if elapsed_s >= modes.HOLD_S:
             return Done(answer=self.answer_so_far("held", HELD))
         config, measure_s = self._config, self._rules.final.measure_s
-        return Hold(segments=modes.hold_segments(measure_s, config.slo, config.safety, rate_rps, self._e2e_s))
+        return Hold(segments=modes.hold_segments(measure_s, config.slo, config.safety, rate_rps, self._pace.e2e_s))
 
     def _narrow(self, elapsed_s: float) -> Step | Done:
         """Full steps until the ends are within the grid, or the time is used up, or nothing is left to try."""
         ends = self._ends()
-        if ends.found():
+        if ends.found() or self._search_over:
             return self._confirm(elapsed_s)
         rate_rps = ends.candidate()
         if ends.passed_rps is not None:
-            if elapsed_s + START_SHARE * self._search_s(rate_rps) > self._budget_s:
+            if elapsed_s + START_SHARE * self._pace.search_s(rate_rps) > self._budget_s:
                 return self._confirm(elapsed_s)
         elif ends.failed_rps is not None:
             if self._too_low(rate_rps):
@@ -213,7 +192,7 @@ class Search:
     def _confirm(self, elapsed_s: float) -> Step | Done:
         """All repeats of the mode where they are likely to pass, and a majority of three where most are likely to fail."""
         stage, bracket, start_rps = self._rules.confirm, self._bracket, self._bracket.coarse_passed_rps
-        if stage is None or start_rps is None:
+        if stage is None or start_rps is None or self._ended_by_user():
             return self._finish()
         fit = bracket.fit()
         if fit is None:
@@ -230,10 +209,15 @@ class Search:
             return self._step("confirm", rate_rps)
         return self._done("below", f"the time was used up before a rate passed {_all(stage.repeats)}")
 
+    def _ended_by_user(self) -> bool:
+        """Whether the user has ended the confirmation, or with a passing rate in hand the search for a clear fail."""
+        tightening = self._bracket.passed_rps is not None and self._skipped.lowest_rps("tighten") is not None
+        return tightening or self._skipped.lowest_rps("confirm") is not None
+
     def _aims(self, fit: Fit, stage: modes.Stage) -> tuple[aim.Aim | None, aim.Aim | None]:
         """The next candidates for the passing rate and for the clear fail."""
         bracket, middle_rps = self._bracket, fit.knee_rps(0.5)
-        measure_s = modes.measured_s(stage.measure_s, self._config.slo, middle_rps, self._e2e_s)
+        measure_s = modes.measured_s(stage.measure_s, self._config.slo, middle_rps, self._pace.e2e_s)
         known = aim.Known(
             passed_rps=bracket.passed_rps,
             failed_rps=bracket.failed_rps,
@@ -246,7 +230,9 @@ class Search:
 
     def _fails_first(self, down: aim.Aim, rate_rps: float, elapsed_s: float) -> bool:
         """Whether to look for the clear fail before the passing rate `rate_rps`: it is far off, and there is time for both."""
-        clear_rps, one_s = self._bracket.clear_fail_rps, self._repeat_s(rate_rps)
+        clear_rps, one_s = self._bracket.clear_fail_rps, self._pace.repeat_s(rate_rps)
+        if self._skipped.lowest_rps("tighten") is not None:
+            return False
         if clear_rps is not None and clear_rps <= aim.NEAR * rate_rps:
             return False
         return elapsed_s + (aim.RESERVED * self._rules.final.repeats + down.repeats) * one_s <= self._budget_s
@@ -256,7 +242,7 @@ class Search:
         passed_rps, clear_rps = self._bracket.passed_rps, self._bracket.clear_fail_rps
         if passed_rps is not None and clear_rps is not None and clear_rps <= self._rules.clear_width * passed_rps * (1 + _DUST):
             return self._finish()
-        fitting = [each for each in aims if elapsed_s + each.repeats * self._repeat_s(each.rate_rps) <= self._budget_s]
+        fitting = [each for each in aims if elapsed_s + each.repeats * self._pace.repeat_s(each.rate_rps) <= self._budget_s]
         if not fitting:
             return self._finish(self._out_of_time() if aims else NOTHING_BETWEEN)
         best = max(fitting, key=lambda each: each.narrows)
@@ -272,15 +258,16 @@ class Search:
         """Whether there is time for a candidate. The first is always judged."""
         if self._bracket.passed_rps is None and self._bracket.confirm_failed_rps is None:
             return True
-        all_s = self._rules.final.repeats * self._repeat_s(rate_rps)
+        all_s = self._rules.final.repeats * self._pace.repeat_s(rate_rps)
         if self._bracket.passed_rps is None:
             return elapsed_s + CONFIRM_SHARE * all_s <= OVERTIME * self._budget_s
         return elapsed_s + all_s <= self._budget_s
 
     def _ends(self) -> Ends:
+        limits_rps = [self._bracket.coarse_failed_rps, self._skipped.lowest_rps("search")]
         return Ends(
             passed_rps=self._bracket.coarse_passed_rps,
-            failed_rps=self._bracket.coarse_failed_rps,
+            failed_rps=min((rate for rate in limits_rps if rate is not None), default=None),
             ramp_rps=self._ramp_passed_rps,
             top_rps=self._ramp[-1].rate_rps,
             grid=self._rules.search.grid,
@@ -301,8 +288,8 @@ class Search:
                 config.safety,
                 config.method.drain_s,
                 rate_rps,
-                self._e2e_s,
-                modes.planned_e2e_s(self._e2e_s, rate_rps, self._e2e_at_rps),
+                self._pace.e2e_s,
+                self._pace.warmup_e2e_s(rate_rps),
             ),
             curtail_pass=phase == "search",
             stop="majority" if phase == "tighten" else "first_fail",
@@ -313,7 +300,8 @@ class Search:
     def _finish(self, *notes: str) -> Done:
         """The end of a search that has a passing rate."""
         knee, grid = self._bracket.knee(), self._rules.search.grid
-        if not notes and self._rules.confirm is None and knee.pass_rps is not None and knee.first_fail_rps is not None:
+        other_reason = bool(notes) or bool(self._skipped) or self._rules.confirm is not None
+        if not other_reason and knee.pass_rps is not None and knee.first_fail_rps is not None:
             apart = knee.first_fail_rps / knee.pass_rps
             if apart > grid * (1 + _DUST):
                 notes = (f"the time was used up: the ends are a factor {apart:.3g} apart, not {grid:g}",)
@@ -327,8 +315,14 @@ class Search:
 
     def _done(self, outcome: Outcome, *notes: str) -> Done:
         bracket = self._bracket
+        if outcome == "below" and self._skipped.below(bracket.failed_rps):
+            outcome = "interrupted"  # a lower rate was to be judged and was not
         answer = conclude(
-            outcome, bracket.knee(notes, estimated=True), unconfirmed_rps=bracket.unconfirmed_rps, broken=bracket.broken
+            outcome,
+            bracket.knee((*notes, *self._skipped.notes), estimated=True),
+            unconfirmed_rps=bracket.unconfirmed_rps,
+            broken=bracket.broken,
+            skipped=self._skipped.text,
         )
         return Done(answer=answer)
 
@@ -337,7 +331,7 @@ class Search:
     def _extend_budget(self, rate_rps: float) -> None:
         """The number of requests wins over the mode's budget; a budget that the user set stays what it is."""
         if self._config.method.budget_s is None:
-            self._budget_s += expect.extension_s(self._rules, self._config.slo, rate_rps, self._e2e_s)
+            self._budget_s += self._pace.extension_s(rate_rps)
 
     def _usual_rps(self) -> float:
         """The rate that the steps still to come are likely to have."""
@@ -345,49 +339,26 @@ class Search:
             return self._bracket.passed_rps or self._ends().candidate()
         return self._ramp[: modes.RAMP_SEGMENTS_EXPECTED][-1].rate_rps
 
-    def _search_s(self, rate_rps: float) -> float:
-        return expect.search_step_s(self._rules, self._config.slo, rate_rps, self._e2e_s)
-
-    def _likely_s(self, rate_rps: float) -> float:
-        """The same with the warm-up that it will have, which is planned for a longer E than was seen."""
-        warm_e2e_s = modes.planned_e2e_s(self._e2e_s, rate_rps, self._e2e_at_rps)
-        return expect.search_step_s(self._rules, self._config.slo, rate_rps, self._e2e_s, warm_e2e_s)
-
-    def _repeat_s(self, rate_rps: float) -> float:
-        return expect.final_repeat_s(self._rules, self._config.slo, rate_rps, self._e2e_s)
-
-    def _now_s(self, action: Action) -> float:
-        match action:
-            case Ramp(segments=segments):
-                return sum(segment.duration_s for segment in segments[: modes.RAMP_SEGMENTS_EXPECTED])
-            case Step(phase="search", rate_rps=rate_rps):
-                return self._likely_s(rate_rps)
-            case Step(phase="tighten", rate_rps=rate_rps):
-                return aim.REPEATS_EXPECTED * self._repeat_s(rate_rps)
-            case Step(rate_rps=rate_rps, repeats=repeats):
-                return repeats * self._repeat_s(rate_rps)
-        return 0.0
-
     def _later_s(self, action: Action, elapsed_s: float) -> float:
         """What is expected after the action: rates of a list, steps of the search, the confirmation."""
         now_rps = action.rate_rps if isinstance(action, Step) else None
         listed = [rate for rate in self._list if rate not in self._judged and rate != now_rps]
-        listed_s = sum(self._rules.final.repeats * self._repeat_s(rate) for rate in listed)
+        listed_s = sum(self._rules.final.repeats * self._pace.repeat_s(rate) for rate in listed)
         if not self._ramp or isinstance(action, Done):
             return listed_s
         return listed_s + self._search_later_s(action, elapsed_s)
 
     def _search_later_s(self, action: Action, elapsed_s: float) -> float:
         rate_rps = self._usual_rps()
-        confirm_s = expect.confirmation_s(self._rules, self._config.slo, rate_rps, self._e2e_s)
+        confirm_s = self._pace.confirmation_s(rate_rps)
         if isinstance(action, Ramp):
-            return modes.STEPS_EXPECTED * self._likely_s(rate_rps) + confirm_s
+            return modes.STEPS_EXPECTED * self._pace.likely_s(rate_rps) + confirm_s
         phase = action.phase if isinstance(action, Step) else "hold"
         if phase in ("search", "list"):
             steps = self._ends().steps_expected() - (phase == "search")
-            return max(steps, 0.0) * self._likely_s(rate_rps) + confirm_s
+            return max(steps, 0.0) * self._pace.likely_s(rate_rps) + confirm_s
         began_s = elapsed_s if self._running is None else self._began_s
-        later_s = self._confirm_began_s + confirm_s - began_s - self._now_s(action)
+        later_s = self._confirm_began_s + confirm_s - began_s - self._pace.action_s(action)
         return max(0.0, min(later_s, self._budget_s - elapsed_s))
 
 

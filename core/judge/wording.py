@@ -3,9 +3,12 @@
 import math
 from collections.abc import Callable, Mapping
 
-from core.config import Slo
+from core.config import Method, Slo
+from core.results import KneeEstimate
 
 _DUST = 1e-9
+_WIDE = 2.0
+"""An interval whose ends are so many times apart says nothing beside the bracket."""
 
 
 def plain(share: float) -> str:
@@ -44,6 +47,15 @@ def limits(slo: Slo) -> str:
     return f"{parts} for {plain(slo.target)} of requests{' (default limits)' if slo.default else ''}"
 
 
+def mode_words(method: Method) -> str:
+    """What a run was to do: search by a mode, judge rates that were named, or hold one."""
+    if method.hold_rps is not None:
+        return "a held rate"
+    if method.rates_rps:
+        return "a list of rates" if len(method.rates_rps) > 1 else "one rate"
+    return f"{method.mode} mode{', careful' if method.careful else ''}"
+
+
 def count(n: int, noun: str) -> str:
     """A number with its noun: "1 request", "3 requests"."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
@@ -59,3 +71,13 @@ def duration(seconds: float) -> str:
     if abs(seconds) < 0.9995:
         return f"{1000 * seconds:.3g} ms"
     return f"{seconds:.2g} s" if seconds < 9.95 else f"{seconds:.0f} s"
+
+
+def estimate(found: KneeEstimate | None) -> str:
+    """The fitted interval, which no verdict rests on and no rate of which was sent; empty where there is none or it is wide."""
+    if found is None or found.low_rps <= 0 or found.high_rps >= _WIDE * found.low_rps:
+        return ""
+    return (
+        f"A curve fitted over all repeats puts the knee between {found.low_rps:.3g} and {found.high_rps:.3g} requests/s, meant to "
+        f"be right {10 * found.nominal:.2g} times in 10; not a measured rate."
+    )

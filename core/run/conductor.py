@@ -59,7 +59,7 @@ class Load(Protocol):
 @dataclass(slots=True)
 class OrderRun:
     """One order and what became of it. `records` are those of single requests; `lost` says why the server cannot be judged at
-    all any more."""
+    all any more; `ended`: it is to be cut off undecided."""
 
     order: RepeatOrder
     liveness: Liveness
@@ -70,6 +70,7 @@ class OrderRun:
     decision: Decision | None = None
     decided_at: float | None = None
     lost: str | None = None
+    ended: bool = False
     aborted_at: float | None = None
     arrivals_stopped: bool = False
     wound_down_at: float | None = None
@@ -199,7 +200,7 @@ class Conductor:
                 await self._look(run, decide, now)
             elif not over and now - run.aborted_at > END_S:
                 raise _stuck()
-            if over and (run.aborted_at is not None or run.decision is not None or run.lost is not None):
+            if over and (run.ended or run.aborted_at is not None or run.decision is not None or run.lost is not None):
                 break
             await (asyncio.sleep(CHECK_S) if over else self._wait(run, CHECK_S))
             if self._clock() - now > CHECK_S + _LATE_S:
@@ -211,6 +212,12 @@ class Conductor:
         """Let nothing new be sent of what runs now; what is open goes on to its end, unless `decide` cuts it off."""
         if self.current is not None and self.current.wound_down_at is None:
             self.current.wound_down_at = self._clock()
+
+    def end(self) -> None:
+        """Let what runs now be cut off at once, undecided; what its own verdict has cut off already keeps that."""
+        run = self.current
+        if run is not None and run.aborted_at is None:
+            run.ended, run.decision, run.decided_at = True, None, None
 
     async def cut(self) -> None:
         """Abort what runs now and wait until the child says that nothing of it is left, at most a second."""
@@ -226,6 +233,9 @@ class Conductor:
         return run
 
     async def _look(self, run: OrderRun, decide: Decide, now: float) -> None:
+        if run.ended:
+            await self._abort(run)
+            return
         if run.decision is None:
             # The child ends with its last answer, which may come before the end of the window: that alone decides nothing.
             in_vain = run.over.is_set() and (run.wound_down_at is not None or now > run.plan_end + _SETTLED_S)

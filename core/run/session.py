@@ -1,7 +1,6 @@
 """One live run: owns generator, scraper and search; every fact becomes an event, logged and applied to the state."""
 
 import asyncio
-import contextlib
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -15,17 +14,18 @@ from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
 from core.fleet import SPEED, speed_check
-from core.judge.diagnosis import explained
-from core.judge.search import Done, Hold, Ramp, Search
+from core.judge.actions import Done, Hold, Ramp
+from core.judge.search import Search
 from core.judge.singles import idle, idle_e2e_s
 from core.load.generator import Generator
 from core.records import Check, Hello, Phase, RequestRecord, ServerInfo, ServerSample
-from core.results import Answer, Idle, Outcome
+from core.results import Answer, Idle
 from core.run.between import Between
-from core.run.client import client_info, http_client
+from core.run.client import client_info, health, http_client
 from core.run.conductor import Conductor, Load
+from core.run.ending import Stopped, answer_after, complete, so_far
 from core.run.events import CheckDone, Event, LoadStateChanged, Note, RunEnded, RunStarted, ServerKnown
-from core.run.guard import Others, SafetyStop, on_top, watch
+from core.run.guard import Others, SafetyStop, watch
 from core.run.log import RunLog
 from core.run.machine import MachineReadings
 from core.run.readings import Readings, Source
@@ -47,14 +47,6 @@ class Checks(Protocol):
     singles: list[RequestRecord]
 
     def checks(self) -> AsyncIterator[Check]: ...
-
-
-_HEALTH_S = 2.0
-STOPPED = "Stopped before the answer; what was finished is kept."
-
-
-class _Stopped(Exception):
-    """Somebody asked for the end of the run."""
 
 
 def _scraper(url: str, client: httpx.AsyncClient, credential: Credential) -> Source:
@@ -119,22 +111,11 @@ class Session:
         failure: BaseException | None = None
         try:
             answer = await self._supervised(self._probe)
-        except _Stopped:
-            answer = self._stopped()
-        except asyncio.CancelledError as error:
-            failure, answer = error, self._stopped()
-        except SafetyStop as stop:
-            answer = self._ended_by(stop)
-        except (NoAnswer, UserError) as error:
-            answer = self._so_far("refused" if self._steps is None else "void", str(error))
-        except Exception as error:
+        except (Stopped, SafetyStop, NoAnswer, UserError) as error:
+            answer = answer_after(error, self._search, self._steps)
+        except (asyncio.CancelledError, Exception) as error:
             self._access.scrub_error(error)
-            failure = error
-            answer = self._so_far(
-                "void", f"The run broke off through an error of kneescope itself: {type(error).__name__}: {error}"
-            )
-        if self._config.safety.with_others:
-            answer = on_top(answer, self.state.view(self._clock()).steps)
+            failure, answer = error, answer_after(error, self._search, self._steps)
         try:
             return self._end(answer, count_repeat=not isinstance(failure, Exception))
         finally:
@@ -146,15 +127,19 @@ class Session:
 
         Ends as `run` does, but without an answer; when stopped it returns the checks so far. Raises UserError.
         """
-        with contextlib.suppress(_Stopped):
+        try:
             await self._supervised(self._check)
+        except Stopped:
+            pass
+        except SafetyStop as stop:
+            raise UserError(f"The checks are not complete: {stop}.") from stop
         return list(self.state.view(self._clock()).checks)
 
     def stop(self) -> None:
         """Stop all load within 0.5 s and let `run` return `interrupted` with what is finished. Idempotent; any time, any thread."""
         self._stopping = True
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._break, _Stopped())
+            self._loop.call_soon_threadsafe(self._break, Stopped())
 
     def change_rate(self, factor: float) -> float | None:
         """Multiply the rate that is held (`--hold`), at most to --max-rps; the new one starts when what is open has ended.
@@ -163,6 +148,13 @@ class Session:
         a factor that is not above 0.
         """
         return None if self._steps is None or self._stopping else self._steps.change_rate(factor)
+
+    def end_step(self) -> bool:
+        """End the step that runs, unjudged, and go on without it; its load ends within 0.5 s, and the repeats it has are kept.
+
+        Returns False, and does nothing, for a ramp, a held rate and while no step runs. To be called in the run's event loop.
+        """
+        return False if self._steps is None or self._stopping else self._steps.end_step()
 
     @property
     def singles(self) -> tuple[RequestRecord, ...]:
@@ -181,14 +173,14 @@ class Session:
         refused = [check for check in self.state.view(self._clock()).checks if check.status == "refuse"]
         missed = any(check.check == "slo" for check in refused)  # the singles have the last word: infeasible, not refused
         if any(check.check not in ("slo", SPEED if missed else "") for check in refused):
-            return self._so_far("refused", " ".join(check.message for check in refused))
+            return so_far(self._search, "refused", " ".join(check.message for check in refused))
         self._search.observe_singles(preflight.singles)
         self._idle = idle(preflight.singles)
         idle_s = idle_e2e_s(preflight.singles)
         if refused or preflight.hello is None or idle_s is None:
             action = self._search.next(0.0)
             message = " ".join(check.message for check in refused)
-            answer = action.answer if isinstance(action, Done) else self._so_far("infeasible", message)
+            answer = action.answer if isinstance(action, Done) else so_far(self._search, "infeasible", message)
             return msgspec.structs.replace(answer, required_met=self._search.require_met)
         await self._load.hello(preflight.hello)
         return await self._climb(preflight.info, idle_s)
@@ -244,6 +236,9 @@ class Session:
                     await steps.hold(action)
                 case _:
                     result = await steps.step(action, left_s)
+                    if steps.ended:
+                        self._search.skip(action.rate_rps, action.phase)
+                        continue
                     # a pass that was done again with a longer warm-up (unjudged) has measured its latencies all the same
                     passed = [repeat.e2e_s.mean for repeat in result.repeats if repeat.verdict in ("pass", "unjudged")]
                     self._search.observe_step(result, passed[-1] if passed else None)
@@ -268,7 +263,7 @@ class Session:
         return Between(
             self._between_command,
             reset if self._config.method.reset_cache else None,
-            health=lambda: self._health(http),
+            health=lambda: health(http, url, self._access),
             readings=readings,
             emit=self._emit,
             clock=self._clock,
@@ -294,7 +289,7 @@ class Session:
         began = self._clock()
         try:
             if self._stopping:
-                raise _Stopped
+                raise Stopped
             http = self._client()
             self._generator = await self._start_load()
             self._conductor = Conductor(self._generator, self._emit, self._clock, lambda: self._healthy(http))
@@ -306,7 +301,7 @@ class Session:
             if task.done():
                 return task.result()
             await self._quit(task)
-            raise self._broken.exception() or _Stopped()
+            raise self._broken.exception() or Stopped()
         finally:
             await self._shut_down(task)
 
@@ -315,7 +310,7 @@ class Session:
         task.cancel()
         await asyncio.wait({task})
         why = self._broken.exception() if self._broken is not None else None
-        if isinstance(why, (_Stopped, SafetyStop)) and self._conductor is not None:
+        if isinstance(why, (Stopped, SafetyStop)) and self._conductor is not None:
             await self._conductor.cut()
 
     async def _shut_down(self, task: "asyncio.Task[T] | None") -> None:
@@ -339,7 +334,7 @@ class Session:
             if self._steps is not None:
                 reason = "stopped" if answer.outcome == "interrupted" else "broken off"
                 self._steps.break_off(reason, count_repeat=count_repeat)
-            answer = self._explained(answer)
+            answer = complete(answer, self._config, self.state.view(self._clock()), self._idle, self._note)
             if answer.outcome in ("interrupted", "held"):
                 self._emit(LoadStateChanged(t=self._clock(), state="stopped"))
             elif self.state.load != "idle":
@@ -351,25 +346,8 @@ class Session:
             self.state.apply(RunEnded(t=self._clock(), answer=answer))
         return answer
 
-    def _explained(self, answer: Answer) -> Answer:
-        """With what the run's steps say about the cause."""
-        view = self.state.view(self._clock())
-        return explained(answer, self._config.slo, view.steps, view.server, self._idle)
-
-    def _stopped(self) -> Answer:
-        """A held rate that was stopped has done what it was to do; anything else was interrupted."""
-        held = self._steps.held() if self._steps is not None else None
-        return self._so_far("interrupted", STOPPED) if held is None else self._so_far("held", held)
-
-    def _ended_by(self, stop: SafetyStop) -> Answer:
-        """A limit of the run ends a held rate as the user does; of a search there is no answer, only what was finished."""
-        held = self._steps.held() if self._steps is not None else None
-        if held is not None:
-            return self._so_far("held", f"{held}; {stop}")
-        return self._so_far("void", f"No answer, {stop}; finished steps are kept.")
-
-    def _so_far(self, outcome: Outcome, message: str) -> Answer:
-        return msgspec.structs.replace(self._search.answer_so_far(outcome, message), required_met=self._search.require_met)
+    def _note(self, text: str) -> None:
+        self._emit(Note(t=self._clock(), level="error", text=text))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -391,18 +369,8 @@ class Session:
         return client
 
     async def _healthy(self, http: httpx.AsyncClient) -> bool:
-        status = await self._health(http)
+        status = await health(http, self._config.target.url, self._access)
         return status is not None and status < 500
-
-    async def _health(self, http: httpx.AsyncClient) -> int | None:
-        """The status of GET /health; None without an answer. A body, which may never end, is not waited for."""
-        url = f"{self._config.target.url.rstrip('/')}/health"
-        try:
-            headers = {"Accept-Encoding": "identity", **self._access.request_headers}
-            async with asyncio.timeout(_HEALTH_S), http.stream("GET", url, headers=headers, timeout=None) as reply:
-                return reply.status_code
-        except (TimeoutError, httpx.HTTPError):
-            return None
 
     def _emit(self, event: Event) -> None:
         try:

@@ -8,10 +8,10 @@ import msgspec
 
 from core.config import ProbeConfig
 from core.judge import modes
+from core.judge.actions import Hold, Ramp, Step
 from core.judge.backlog import runaway, segment_at
 from core.judge.bracket import rate_text
 from core.judge.rechecks import spread_note
-from core.judge.search import Hold, Ramp, Step
 from core.judge.slo import allowed_misses
 from core.judge.stopping import REPORT_DELAY_S, out_of_reach
 from core.judge.tally import Tally
@@ -25,14 +25,29 @@ from core.run.guard import Others, SafetyStop
 from core.run.hold import HeldOrder, HeldRate
 from core.run.readings import Readings
 from core.run.state import State
-from core.run.verdicts import Interval, failed_segment, floor_of, held_text, rechecked, step_over, step_verdict
+from core.run.verdicts import (
+    Interval,
+    failed_segment,
+    floor_of,
+    held_rates,
+    held_text,
+    ramp_reason,
+    rechecked,
+    step_over,
+    step_verdict,
+)
 
+ENDED = "ended by the user"
 HOLD_LEAD_S = 0.5
 """More time before the first send of a held rate: its plan of half a million requests takes 0.1 s to draw, in both processes."""
 
 
 class NoAnswer(Exception):
     """The run cannot come to an answer; the text is the whole message for the user."""
+
+
+class _StepEnded(Exception):
+    """The user has ended the step that runs."""
 
 
 class Steps:
@@ -69,6 +84,7 @@ class Steps:
         self._machine = machine
         self._count = 0
         self._open: StepStarted | None = None
+        self._ended = False
         self._strict = config.method.mode == "acceptance"
         self._rules = self._rules_for()
         self._results: list[RepeatResult] = []
@@ -77,18 +93,37 @@ class Steps:
         self._held: list[StepResult] = []
 
     async def step(self, action: Step, left_s: float | None) -> StepResult:
-        """Judge one rate. Raises NoAnswer when a repeat is void twice or the server is lost."""
+        """Judge one rate, unless `end_step` ends that. Raises NoAnswer when a repeat is void twice or the server is lost."""
         rules = self._rules_for(curtail_pass=action.curtail_pass, strict=self._strict)
         started = self._start(action.phase, action.rate_rps, action.repeats, left_s, rules)
         segments = action.segments
-        for index in range(action.repeats):
-            result, _ = await self._repeat(started, index, segments)
-            if result.verdict == "unjudged" and result.e2e_s.mean is not None:  # its warm-up was too short
-                segments = modes.with_warmup(segments, result.e2e_s.mean, action.rate_rps, self._config.safety)
-                await self._repeat(started, index, segments, recheck=False)
-            if step_over(self._results, action.stop, action.repeats):
-                break
+        try:
+            for index in range(action.repeats):
+                result, _ = await self._repeat(started, index, segments)
+                if result.verdict == "unjudged" and result.e2e_s.mean is not None:  # its warm-up was too short
+                    segments = modes.with_warmup(segments, result.e2e_s.mean, action.rate_rps, self._config.safety)
+                    await self._repeat(started, index, segments, recheck=False)
+                if step_over(self._results, action.stop, action.repeats):
+                    break
+        except _StepEnded:
+            return self._close(started.rate_rps, "unjudged", ENDED)
         return self._close(started.rate_rps, *step_verdict(self._results))
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last step was ended by `end_step`."""
+        return self._ended
+
+    def end_step(self) -> bool:
+        """End the step that runs: its load is cut off at once, and it closes as unjudged with the repeats that it has.
+
+        A command between repeats runs to its end. Returns False, and does nothing, for a ramp, a held rate and where no step runs.
+        """
+        if self._open is None or self._open.phase in ("ramp", "hold"):
+            return False
+        self._ended = True
+        self._conductor.end()
+        return True
 
     async def ramp(self, action: Ramp, left_s: float | None) -> tuple[float | None, float | None]:
         """Run the ramp: the rate of the last segment that held and of the one that failed, None where there is none."""
@@ -97,16 +132,18 @@ class Steps:
         _, run = await self._repeat(started, 0, action.segments)
         reason = run.decision.reason if run.decision else ""
         failed = failed_segment(run)
-        held = [segment.rate_rps for segment in action.segments[:failed] if segment.role == "measured"]
-        passed_rps = held[-1] if held else None
+        before = [segment.rate_rps for segment in action.segments[:failed] if segment.role == "measured"]
+        passed_rps = before[-1] if before else None
+        tally, target = self._account(run), self._config.slo.target
+        held = held_rates(tally, target, self._clock(), failed)
         if failed is None:
-            self._close(passed_rps or started.rate_rps, "pass", reason)
+            self._close(passed_rps or started.rate_rps, "pass", ramp_reason(held, reason))
             return passed_rps, None
         failed_rps = action.segments[failed].rate_rps
-        bounds = self._account(run).bounds((run.decided_at or self._clock()) - REPORT_DELAY_S, failed)
-        if bounds.bad > allowed_misses(bounds.planned, self._config.slo.target):
-            reason = out_of_reach(bounds, self._config.slo.target)  # with what came in since the decision
-        self._close(failed_rps, "fail", reason, bounds.end if bounds.bad else None)
+        bounds = tally.bounds((run.decided_at or self._clock()) - REPORT_DELAY_S, failed)
+        if bounds.bad > allowed_misses(bounds.planned, target):
+            reason = f"at {rate_text(failed_rps)} {out_of_reach(bounds, target)}"  # with what came in since the decision
+        self._close(failed_rps, "fail", ramp_reason(held, reason), bounds.end if bounds.bad else None)
         return passed_rps, failed_rps
 
     async def hold(self, action: Hold) -> NoReturn:
@@ -177,7 +214,7 @@ class Steps:
 
     def _start(self, phase: Phase, rate_rps: float, repeats: int, left_s: float | None, rules: JudgeRules) -> StepStarted:
         self._count += 1
-        self._results, self._rules = [], rules
+        self._results, self._rules, self._ended = [], rules, False
         self._open = StepStarted(t=self._clock(), step=self._count, phase=phase, rate_rps=rate_rps, repeats=repeats, left_s=left_s)
         self._emit(self._open)
         return self._open
@@ -192,6 +229,8 @@ class Steps:
         result = None
         for attempt in (1, 2):
             await self._between.prepare()
+            if self._ended:
+                raise _StepEnded
             run = await self._load(started, index, segments)
             await self._readings.settle()
             result = self._judge(started, run, recheck=recheck and started.phase != "ramp")
@@ -199,6 +238,8 @@ class Steps:
             if run.lost is not None:
                 self._close(started.rate_rps, "void", result.reason)
                 raise NoAnswer(f"No answer: {run.lost}. See to the server and run again; finished steps are kept.")
+            if self._ended:
+                raise _StepEnded
             if result.verdict != "void":
                 return result, run
             if attempt == 1:

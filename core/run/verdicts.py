@@ -5,9 +5,11 @@ from typing import Literal
 
 import msgspec
 
-from core.judge.bracket import rate_text
+from core.judge.bracket import rate_number, rate_text
 from core.judge.rechecks import too_short_warmup
-from core.judge.slo import floor
+from core.judge.slo import allowed_misses, floor
+from core.judge.stopping import RAMP_FORGIVES
+from core.judge.tally import Tally
 from core.judge.wording import count, duration, plain
 from core.results import RepeatResult, StepVerdict
 from core.run.conductor import OrderRun
@@ -54,6 +56,25 @@ def step_verdict(results: Sequence[RepeatResult]) -> tuple[StepVerdict, str]:
 def failed_segment(run: OrderRun) -> int | None:
     """The segment of a ramp that is known to have failed; None where none is, for a rate that was not seen to fail is no end."""
     return None if run.decision is None else run.decision.segment
+
+
+def held_rates(tally: Tally, target: float, now: float, failed: int | None) -> list[float]:
+    """The rates of a ramp below the failing segment whose requests were good, all but those that a segment may miss.
+
+    A segment whose requests were still open when the ramp ended is not among them.
+    """
+    rates = []
+    for segment in tally.measured:
+        bounds = tally.bounds(now, segment)
+        may_miss = max(RAMP_FORGIVES, allowed_misses(bounds.planned, target))
+        if (failed is None or segment < failed) and bounds.planned - bounds.good <= may_miss:
+            rates.append(tally.layout.segments[segment].rate_rps)
+    return rates
+
+
+def ramp_reason(held_rps: Sequence[float], reason: str) -> str:
+    """Why a ramp ended, after the rates that it was seen to hold."""
+    return f"held {', '.join(map(rate_number, held_rps))}; {reason}" if held_rps else reason
 
 
 def held_text(rates: Sequence[tuple[float, Sequence[RepeatResult]]]) -> str:

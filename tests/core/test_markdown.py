@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from core.config import FleetAsk
+from core.hardware import Hardware
 from core.markdown import to_markdown
-from core.results import Diagnosis
 from core.run.state import State
 from core.run.view import RunView
 from tests.core.run.events import started
@@ -64,6 +64,32 @@ def test_the_price_of_the_fleet_where_one_is_given() -> None:
     assert "**Fleet**" not in summary(unasked)
 
 
+def test_the_diagnosis_takes_the_place_of_the_reasons_of_single_steps() -> None:
+    text = summary(knee_samples.diagnosed())
+    assert "- WHY 6.0 requests wait on average, 0.2 at 11.3 requests/s; TTFT of 500 ms is 78 % queue, 15 % prefill\n" in text
+    assert f"- -\\> {knee_samples.DIAGNOSIS.sentence}\n" in text
+    assert f"- {knee_samples.DIAGNOSIS.advice}\n" in text
+    assert "- NOT the client: sends late by 0.9 ms (p99) · memory: KV peak 41 %\n" in text
+    assert "2 of 2 repeats failed: at most 87 %" not in text
+    assert "A curve fitted over all repeats puts the knee between 11.4 and 13.1 requests/s" in text
+    assert "A curve fitted" not in summary(knee_samples.diagnosed(8.0, 16.0))
+
+
+def test_what_the_fleet_survives_and_what_limits_one_replica() -> None:
+    view = finished()
+    assert view.config is not None
+    ask = FleetAsk(peak_rps=50.0, rollout=2, cost_per_gpu_h=2.5, mean_rps=20.0, hardware=Hardware(gpu="H100 SXM", weights_gb=15.2))
+    text = summary(replace(view, config=replace(view.config, fleet=ask), server=replace(samples.SERVER, kv_cache_tokens=45_000)))
+    assert "- headroom 0.88 at most for 1 lost: with 1 replica lost at peak" in text
+    assert "- headroom 0.73 at most for 2 out, which binds: with 2 replicas out" in text
+    assert "- Headroom 0.7 is within all marks; 2 out binds (0.73)." in text
+    assert "- With 1 lost each gets 8.33 requests/s at peak, 74 % of what holds; measured at 11.3 requests/s: floor 96 %." in text
+    assert "- Cost: 17.50 an hour, 3.04 per million output tokens while the peak lasts" in text
+    assert "- Speed: the TPOT floor is 6.5 ms" in text
+    assert "- Memory: 45,000 KV tokens hold" in text
+    assert "speed binds and not memory" in text
+
+
 def test_a_demo_says_that_it_was_one() -> None:
     text = summary(samples.demo_finished())
     assert "This was a simulated replica" in text
@@ -98,12 +124,3 @@ def test_every_moment_has_a_summary(name: str) -> None:
     assert text.startswith("### kneescope: ")
     assert text.endswith(f"Run file: {PATH}\n".replace("_", "\\_"))
     assert "\n\n\n" not in text
-
-
-def test_the_diagnosis_stands_under_why() -> None:
-    view = finished()
-    assert view.answer is not None
-    diagnosis = Diagnosis(cause="slots", sentence="At 13.6 requests/s the number of sequences binds", advice="Try more.")
-    text = summary(replace(view, answer=replace(view.answer, diagnosis=diagnosis)))
-    why = text.split("**Why**")[1].split("**Asked**")[0]
-    assert "- At 13.6 requests/s the number of sequences binds.\n- Try more.\n" in why

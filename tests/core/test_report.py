@@ -14,6 +14,7 @@ from core.records import Check, Phase, ServerInfo
 from core.results import Answer, ClientInfo, FailCount, Knee, Percentiles, RepeatResult, RepeatVerdict, StepResult, StepVerdict
 from core.run.state import step_line
 from core.run.view import Line, RunView
+from tests.tui import knee_samples
 
 
 def keys(text: str) -> list[str]:
@@ -325,5 +326,46 @@ def test_mode_and_seed_are_told() -> None:
 
 def test_a_fleet_says_what_it_takes_for_granted() -> None:
     text = " ".join(report.to_text(VIEW, None).split())
-    assert "takes for granted that the balancer spreads requests evenly" in text
-    assert "takes for granted" not in report.to_text(view(config=None), None)
+    assert "Assumes Poisson arrivals, an even split over the replicas" in text
+    assert "Assumes" not in report.to_text(view(config=None), None)
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        (Method(rates_rps=(2.0, 4.0)), "a list of rates"),
+        (Method(rates_rps=(2.0,)), "one rate"),
+        (Method(hold_rps=6.0), "a held rate"),
+    ],
+)
+def test_a_list_and_a_held_rate_are_no_mode(method: Method, words: str) -> None:
+    text = report.to_text(view(config=ProbeConfig(target=Target(url="http://x"), method=method)), None)
+
+    assert f"{words}, seed 11" in text
+    assert f"CLEAR FAIL  not looked for with {words}" in text
+    assert "mode" not in text
+
+
+def test_a_fail_without_misses_has_no_highest_attainment() -> None:
+    text = report.to_text(view(steps=(step(1, 16.0, "search", "fail", (0.0, 1.0)),)), None)
+
+    assert "search  fail      -  " in text
+    assert "at most" not in text.partition("Steps:")[2].partition("Client:")[0]
+
+
+def test_what_the_answer_says_is_no_note_besides() -> None:
+    ended = "the step at 8.00 requests/s was ended by the user"
+    answer = msgspec.structs.replace(
+        ANSWER, message=f"{ANSWER.message}; {ended}", knee=msgspec.structs.replace(ANSWER.knee, notes=(NOTE, ended))
+    )
+    text = " ".join(report.to_text(view(answer=answer), None).split())
+
+    assert text.count(ended) == 1
+    assert NOTE in text
+    assert ended in report.result(view(answer=answer), None)["knee"]["notes"]
+
+
+def test_the_fitted_interval_stands_beside_the_answer_as_what_it_is() -> None:
+    text = " ".join(report.to_text(knee_samples.diagnosed(), None).split())
+    assert "between 11.4 and 13.1 requests/s, meant to be right 9 times in 10; not a measured rate." in text
+    assert "A curve fitted" not in report.to_text(knee_samples.diagnosed(8.0, 16.0), None)

@@ -117,6 +117,9 @@ class FakeSession:
     def change_rate(self, factor: float) -> None:
         self.factors.append(factor)
 
+    def end_step(self) -> bool:
+        return False
+
 
 def fake_text(view: RunView, run_log: str | None) -> str:
     peak_rps = view.config.fleet.peak_rps if view.config else None

@@ -3,15 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 
 from textual.pilot import Pilot
 
 from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
-from core.records import Check, RequestRecord
+from core.records import Check, RequestRecord, ServerSample
 from core.run.events import CheckDone, RunStarted
 from core.run.state import State
+from core.server.look import Look
 from tests.core.judge.feed import single
 from tests.tui.cli_fakes import CLIENT
 from tui.connect import ConnectApp
@@ -24,6 +26,7 @@ PASSED = Check(check="reachable", status="pass", message="The server answers.")
 WARNED = Check(check="traffic", status="warn", message="2 requests of others are there now.")
 SINGLES = (single(0.5),) * 3
 """Of a server with an idle latency of half a second."""
+BUSY = Check(check="traffic", status="refuse", message="The server serves others: 3 requests are there now.")
 REFUSED = Check(check="model", status="refuse", message="The server has 2 models; choose one with --model: [red]a[/red], b.")
 
 
@@ -71,6 +74,14 @@ class Server:
         self.lists: list[tuple[str, str | None]] = []
         self.checkers: list[FakeChecker] = []
         self.open = 0
+        self.is_near = True
+        self.others = 0
+
+    async def near(self, config: ProbeConfig) -> bool:
+        return self.is_near
+
+    async def look(self, config: ProbeConfig, access: Access) -> Look:
+        return Look(near=self.is_near, sample=ServerSample(t=0.0, took_s=0.0, engines=1, running=self.others, waiting=0))
 
     async def list_models(self, url: str, access: Access, insecure: bool) -> tuple[str, ...]:
         self.lists.append((url, access.api_key))
@@ -88,6 +99,11 @@ class Server:
             self.open -= 1
 
     @property
+    def hands(self) -> dict[str, Any]:
+        """For the app, in place of those that reach a server."""
+        return {"makes": self.checking, "lists": self.list_models, "looks": self.look, "near": self.near}
+
+    @property
     def checker(self) -> FakeChecker:
         """The last one."""
         return self.checkers[-1]
@@ -103,7 +119,7 @@ async def connecting(
     note: str | None = None,
 ) -> AsyncIterator[tuple[ConnectApp, Pilot[Asked]]]:
     """The app and its pilot, drawn."""
-    app = ConnectApp(environ or {}, profile, note=note, makes=server.checking, lists=server.list_models)
+    app = ConnectApp(environ or {}, profile, note=note, **server.hands)
     async with app.run_test(size=size) as pilot:
         await settle(app, pilot)
         yield app, pilot

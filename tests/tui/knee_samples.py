@@ -3,7 +3,18 @@
 from msgspec.structs import replace
 
 from core.records import Phase
-from core.results import Bucket, Percentiles, RepeatResult, RepeatVerdict, StepResult, StepVerdict, WorstBlock
+from core.results import (
+    Bucket,
+    Diagnosis,
+    DiagnosisStep,
+    KneeEstimate,
+    Percentiles,
+    RepeatResult,
+    RepeatVerdict,
+    StepResult,
+    StepVerdict,
+    WorstBlock,
+)
 from core.run.view import RunView
 from tests.tui import mode_samples, samples
 
@@ -92,3 +103,29 @@ def finished(peak_rps: float | None = 50.0) -> RunView:
 def running() -> RunView:
     """The third repeat of the tightening, after a pass, a mixed rate and a failing ramp."""
     return replace(mode_samples.standard(), steps=STEPS[:-1])
+
+
+DIAGNOSIS = Diagnosis(
+    cause="slots",
+    at_rps=12.4,
+    setting="--max-num-seqs",
+    sentence="At 12.4 requests/s the number of sequences binds, not memory, most likely (only one repeat failed): people change"
+    " --max-num-seqs for it",
+    advice="Try --max-num-seqs above 16: TPOT has room for more (p95 24 ms of 30 ms).",
+    steps=(
+        DiagnosisStep(place="client", verdict="clear", text="the client: sends late by 0.9 ms (p99)"),
+        DiagnosisStep(place="workload", verdict="clear", text="the prompts: 0 % prefix hits, 64/32 tokens as asked"),
+        DiagnosisStep(place="queue", verdict="bound", text="6.0 requests wait on average, 0.2 at 11.3 requests/s"),
+        DiagnosisStep(place="stages", verdict="bound", text="TTFT of 500 ms is 78 % queue, 15 % prefill"),
+        DiagnosisStep(place="resources", verdict="open", text="the GPU: no exporter was named"),
+    ),
+    ruled_out=("the client: sends late by 0.9 ms (p99)", "memory: KV peak 41 %"),
+)
+
+
+def diagnosed(low_rps: float = 11.4, high_rps: float = 13.1) -> RunView:
+    """The same with what bound it, and an interval for its knee."""
+    view = finished()
+    assert view.answer is not None
+    knee = replace(view.answer.knee, estimate=KneeEstimate(low_rps=low_rps, high_rps=high_rps, nominal=0.9))
+    return replace(view, answer=replace(view.answer, knee=knee, diagnosis=DIAGNOSIS))

@@ -92,6 +92,24 @@ def test_nonsense_in_any_field_is_refused_in_a_sentence(name: str, typed: str, s
     assert sentence in wrong.value.problems[name]
 
 
+def test_a_header_in_the_last_field_reaches_the_run_and_is_written_nowhere() -> None:
+    asked = read({"url": URL, "more": "--header 'X-A: SECRET' --header='X-B: SECRET' --cost 2.5"}, "", {})
+    assert asked.access.headers == (("X-A", "SECRET"), ("X-B", "SECRET"))
+    assert asked.command == f"kneescope probe {URL} --header '...' --header '...' --cost 2.5"
+    assert "SECRET" not in repr(asked)
+    for more in ("--header X-A: SECRET", "--header SECRET", "--header 'X-A: SECRET", "--header --cost 2.5 SECRET"):
+        with pytest.raises(Wrong) as wrong:
+            read({"url": URL, "more": more}, "", {})
+        assert "SECRET" not in str(wrong.value)
+
+
+def test_every_option_without_a_field_of_its_own_goes_through_the_last_one() -> None:
+    line = "--cost 2.5 --lost 2 --rollout 1 --growth 10% --scale-out 4m --burstiness 0.5 --gpu 'H100 SXM' --weights-gb 15.2 --yes"
+    asked = read({"url": URL, "peak-rps": "50", "more": f"{line} --with-others --max-waiting 4"}, "", {})
+    assert asked.config == config(f"--peak-rps 50 {line} --with-others --max-waiting 4")
+    assert asked.config.safety.public_ok
+
+
 @pytest.mark.parametrize(
     ("profile", "texts"),
     [

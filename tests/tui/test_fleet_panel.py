@@ -7,15 +7,19 @@ from msgspec.structs import replace
 from textual import events
 
 from core import fleet
-from core.config import FleetAsk
+from core.config import FleetAsk, Lengths
+from core.hardware import Hardware
+from core.report import evidence_of
 from core.results import FailCount, Knee
 from core.run.view import RunView
 from tests.tui import knee_samples, samples
 from tests.tui.screen import rendered, settle, shown, text_of
 from tui.app import KneescopeApp
 from tui.frame import Frame
+from tui.style import rate
 from tui.widgets import fleet_rows
-from tui.widgets.fleet_panel import FleetPanel, HeadroomMark, NumberInput
+from tui.widgets.curve import knee_of
+from tui.widgets.fleet_panel import FleetPanel, NumberInput
 from tui.widgets.slider import Slider
 
 
@@ -26,6 +30,10 @@ def peak(app: KneescopeApp) -> NumberInput:
 def sizes(text: str) -> list[tuple[str, str, str]]:
     """(replicas, GPUs, rate that sizes them) of each row of results."""
     return re.findall(r"([0-9,]+) replicas? +([0-9,]+) GPUs? .*(?:sized by|if it were) ([0-9.]+) rps", text)
+
+
+def squeezed(text: str) -> str:
+    return re.sub(" +", " ", text)
 
 
 def with_ask(view: RunView, ask: FleetAsk) -> RunView:
@@ -56,7 +64,7 @@ async def test_the_numbers_are_there_at_every_size_and_the_curve_where_it_has_ro
         assert words in text
     assert ("load of each replica" in text) == (size[1] > 24)
     if size[1] > 24:
-        assert re.search("at peak 7.14.*one lost 8.33.*two lost 10.0", text)
+        assert all(words in text for words in ("at peak 7.14", "one lost 8.33", "two lost 10.0"))
 
 
 async def test_typing_and_sliding_move_every_number() -> None:
@@ -244,16 +252,102 @@ async def test_the_last_replica_can_be_lost_too() -> None:
     assert "two lost" not in text
 
 
-async def test_headrooms_that_operation_asks_for_stand_on_the_slider_and_say_which_binds() -> None:
-    view = knee_samples.finished()
-    marks = [
-        HeadroomMark("one lost", 0.88, "7 replicas", binds=False),
-        HeadroomMark("growth", 0.68, "10 %/min over 4 min", binds=True),
-    ]
-    async with shown(view, (120, 36), on="fleet") as (app, pilot, _):
-        app.screen.query_one(FleetPanel).show(Frame(view=view, live=view), marks)
-        await pilot.pause()
-        text = text_of(app)
-        assert "0.68  growth  10 %/min over 4 min  ◂ binds" in text
-        assert "0.88  one lost  7 replicas" in text
-        assert next(row for row in text.splitlines() if "fewer replicas" in row).count("┴") == 2
+OPERATION = FleetAsk(
+    peak_rps=50.0,
+    headroom=0.75,
+    rollout=2,
+    growth_per_min=0.1,
+    scale_out_s=240.0,
+    burstiness=0.5,
+    cost_per_gpu_h=2.5,
+    mean_rps=20.0,
+    hardware=Hardware(gpu="H100 SXM", weights_gb=15.2),
+)
+
+
+def operated(ask: FleetAsk = OPERATION) -> RunView:
+    """A run whose fleet must survive everything that can be asked for, on a server that tells its memory."""
+    view = with_ask(knee_samples.finished(), ask)
+    assert view.config is not None
+    long = replace(view.config.workload, output_tokens=Lengths(median=32, sigma=1.0, maximum=500))
+    server = replace(samples.SERVER, kv_cache_tokens=45_000)
+    return replace(view, single_tpot_s=0.0119, server=server, config=replace(view.config, workload=long))
+
+
+def plan_of(view: RunView) -> fleet.Fleet:
+    assert view.config is not None
+    plan = fleet.plan(knee_of(view), view.config.fleet, view.server, evidence_of(view))
+    assert plan is not None
+    return plan
+
+
+async def test_every_mark_stands_on_the_slider_and_in_a_row_with_its_reason_and_what_binds() -> None:
+    plan = plan_of(operated())
+    async with shown(operated(), (200, 60), on="fleet") as (app, _, _):
+        slider, text = app.screen.query_one(Slider), squeezed(text_of(app))
+        assert slider.marks == tuple(mark.rho for mark in plan.marks)
+        assert slider.binding == min(slider.marks)
+        track = next(row for row in text_of(app).splitlines() if "fewer replicas" in row)
+        assert (track.count("▾"), track.count("┴")) == (1, len({round(rho, 2) for rho in slider.marks}) - 1)
+        for mark in plan.marks:
+            word = "✔ holds" if mark.holds else "✘ fails"
+            binds = " ◂ binds" if mark.binds else ""
+            row = f"{mark.label} {fleet.mark_number(mark)} {mark.replicas} replicas {word}{binds} {mark.why[:60]}"
+            assert squeezed(row) in text
+        assert f"✘ {fleet.verdict_of(plan)}" in text
+
+
+async def test_cost_long_answers_and_both_gates_are_there() -> None:
+    plan, text = plan_of(operated()), squeezed(await rendered(operated(), (200, 60), "fleet"))
+    assert plan.cost is not None
+    assert plan.cost.per_million_at_peak is not None
+    assert plan.at_p90_output is not None
+    assert f"cost 15.00 $/h {plan.cost.per_million_at_peak:.2f} $ per million output tokens at peak" in text
+    assert "mean 20.0 rps needs 3 replicas scaling to it saves at most 3 GPUs, 7.50 $/h" in text
+    assert f"{plan.at_p90_output.replicas} replicas" in text
+    assert f"if all answers were as long as the p90: {plan.at_p90_output.replica_rps:.2f} rps, estimated" in text
+    assert "At 11.3 requests/s speed binds and not memory, which holds" in text
+    assert "Speed: the TPOT floor is 6.5 ms" in text
+    assert "Measured: a single stream has a TPOT of 11.9 ms" in text
+    assert "Memory: 45,000 KV tokens hold" in text
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 28), (120, 36)])
+async def test_where_room_is_short_the_numbers_stay_and_the_rest_is_counted(size: tuple[int, int]) -> None:
+    async with shown(operated(), size, on="fleet") as (app, _, _):
+        text = squeezed(text_of(app))
+        assert "6 replicas 6 GPUs 15.00 $/h" in text
+        assert "✘ Headroom 0.75 does not hold" in text
+        assert re.search(r"… \d+ more: c copies all", text)
+        assert ("load of each replica" in text) == (size[1] == 36)
+        if size[1] >= 24:
+            long = plan_of(operated()).at_p90_output
+            assert long is not None
+            assert f": {rate(long.replica_rps)}, estimated" in text
+            assert "two lost 12.5 rps" in text
+            assert text.index("✘ fails ◂ binds") > text.index("largest headroom")
+        if size[1] >= 36:
+            assert "speed binds and not memory" in text
+
+
+async def test_the_marks_follow_the_peak() -> None:
+    async with shown(operated(), (120, 36), on="fleet") as (app, pilot, _):
+        slider = app.screen.query_one(Slider)
+        before = slider.marks
+        await pilot.press("8", "0", "0")
+        await settle(app, pilot)
+        assert slider.marks == tuple(mark.rho for mark in plan_of(operated(replace(OPERATION, peak_rps=800.0))).marks) != before
+        await pilot.press("backspace", "backspace", "backspace")
+        await settle(app, pilot)
+        assert (slider.marks, slider.binding) == ((), None)
+
+
+async def test_a_price_that_cannot_be_is_refused_in_a_sentence_and_changes_nothing() -> None:
+    async with shown(operated(), (120, 36), on="fleet") as (app, pilot, _):
+        await pilot.press("tab", "0", "full_stop", *"0000001")
+        await settle(app, pilot)
+        assert "✘ --cost: 1e-07 cannot be" in text_of(app)
+        assert app.is_running
+        await pilot.press("backspace")
+        await settle(app, pilot)
+        assert "✘ --cost" not in text_of(app)

@@ -204,6 +204,7 @@ def test_every_repeat_of_a_judged_step_has_its_verdict_and_reason() -> None:
         repeat(1, "fail", (0.2, 0.41), "too many misses"),
         repeat(2, "void", (0.2, 0.41), "the client was late"),
         repeat(3, "fail", (0.94996, 0.94996), "complete"),
+        repeat(4, "fail", (0.0, 1.0), "overloaded already in the warm-up"),
     )
     view = replace(START, steps=(step,), lines=(said(step),), now_s=60.0)
     assert printer.feed(view) == [
@@ -211,6 +212,7 @@ def test_every_repeat_of_a_judged_step_has_its_verdict_and_reason() -> None:
         f"   59.0 s  step 3 at 12.4 requests/s, repeat 2: FAIL, at most 41 % {COUNTS}: too many misses",
         f"   59.0 s  step 3 at 12.4 requests/s, repeat 3: VOID, 20.0 % to 41.0 % {COUNTS}: the client was late",
         f"   59.0 s  step 3 at 12.4 requests/s, repeat 4: FAIL, 94.996 % {COUNTS}: complete",
+        f"   59.0 s  step 3 at 12.4 requests/s, repeat 5: FAIL {COUNTS}: overloaded already in the warm-up",
         "   59.0 s  step 3: fail at 12.4 requests/s: repeat 2 failed",
     ]
     assert printer.feed(replace(view, now_s=61.0)) == []

@@ -111,6 +111,35 @@ async def test_the_reason_is_that_of_the_failing_end() -> None:
     assert "WHY   a segment of the ramp, 16.0 rps: at most 41 %" in await rendered(samples.mid_step(), (120, 36), "knee")
 
 
+async def test_the_diagnosis_says_what_bound_it_what_follows_what_is_open_and_what_it_is_not() -> None:
+    async with shown(knee_samples.diagnosed(), (200, 60), on="knee") as (app, _, _):
+        rows = [row.strip() for row in lines_of(app)]
+        at = next(at for at, row in enumerate(rows) if row.startswith("WHY"))
+        assert rows[at] == f"WHY   {knee_samples.DIAGNOSIS.steps[2].text}; {knee_samples.DIAGNOSIS.steps[3].text}"
+        assert rows[at + 1] == f"-> {knee_samples.DIAGNOSIS.sentence}"
+        assert rows[at + 2] == knee_samples.DIAGNOSIS.advice
+        assert rows[at + 3] == "OPEN  the GPU: no exporter was named"
+        assert rows[at + 4] == "NOT   the client: sends late by 0.9 ms (p99) · memory: KV peak 41 %"
+        assert "13.6 rps: 2 of 2 repeats failed" not in text_of(app)
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 28)])
+async def test_where_the_reasons_have_no_room_what_follows_comes_first(size: tuple[int, int]) -> None:
+    text = await rendered(knee_samples.diagnosed(), size, "knee")
+    assert "WHY   -> At 12.4 requests/s the number" in text
+    assert re.search(r"… \d+ more: c copies all", text)
+
+
+@pytest.mark.parametrize(("low", "high", "said"), [(11.4, 13.1, True), (8.0, 16.0, False)])
+async def test_the_fitted_interval_is_said_as_what_it_is_and_only_where_it_says_something(
+    low: float, high: float, said: bool
+) -> None:
+    words = "A curve fitted over all repeats puts the knee between 11.4 and 13.1 requests/s, meant to be right 9 times in 10; not a"
+    async with shown(knee_samples.diagnosed(low, high), (200, 60), on="knee") as (app, _, _):
+        assert (words in text_of(app)) == said
+        assert ("A curve fitted" in text_of(app)) == said
+
+
 async def test_what_does_not_fit_is_counted_and_where_it_is_said() -> None:
     text = await rendered(knee_samples.finished(), (80, 24), "knee")
     assert re.search(r"… \d more: c copies all", text)
@@ -118,7 +147,7 @@ async def test_what_does_not_fit_is_counted_and_where_it_is_said() -> None:
 
 async def test_during_a_run_it_shows_what_is_known_so_far() -> None:
     text = await rendered(knee_samples.running(), (120, 36), "knee")
-    for words in ("so far, the search goes on", "✔ HOLDS at 11.3 rps", "✘ FAILS at 16.0 rps", "now 13.6", "● LOADING"):
+    for words in ("so far, the search goes on", "✔ HOLDS at 11.3 rps", "✘ FAILS at 12.4 rps", "now 13.6", "● LOADING"):
         assert words in text
     assert "the checks come first" in await rendered(samples.preflight(), (120, 36), "knee")
     assert "no rate is judged yet" in await rendered(samples.ramp(), (120, 36), "knee")

@@ -151,5 +151,5 @@ async def test_a_search_has_no_rate_to_change() -> None:
         await press(app, pilot, "plus", "minus")
         assert factors == []
         assert "+ - Rate" not in lines_of(app)[-1]
-        assert "f Fleet" in lines_of(app)[-1]
+        assert "k Knee" in lines_of(app)[-1]
         assert len(app.screen.query("FooterKey")) <= 7

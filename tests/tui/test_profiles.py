@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from core.config import Lengths
 from core.errors import UserError
 from core.replica.catalog import CATALOG
+from tests.core.tls import CA
 from tui import live, profiles, words
 from tui.cli import cli
 from tui.options import OUTPUT
@@ -32,6 +33,22 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[live.Job]:
     monkeypatch.setattr("tui.cli.interrupt_on_terminate", lambda: None)
     monkeypatch.delenv("KNEESCOPE_API_KEY", raising=False)
     return asked
+
+
+SAMPLES = {
+    **{"model": "m", "api": "chat", "metrics-url": "http://m:1/x", "gpu-metrics-url": "http://g:9400/metrics"},
+    **{"api-key-file": "/k", "header": "X-A: SECRET", "ca-file": "/ca.pem", "client-cert": "/c.pem", "client-key": "/k.pem"},
+    **{"proxy": "http://proxy:3128", "ttft": "500ms", "tpot": "none", "e2e": "10s", "target": "99%", "max-error-rate": "2%"},
+    **{"input-tokens": "64", "output-tokens": "lognormal:64,1,128", "mode": "standard", "repeats": "2", "measure": "90s"},
+    **{"budget": "5m", "rates": "2,4", "hold": "6.5", "require-rps": "9", "between": "docker SECRET", "start-rps": "0.5"},
+    **{"drain": "1m", "seed": "0", "max-rps": "40", "max-in-flight": "500", "max-duration": "30m", "max-waiting": "0"},
+    **{"peak-rps": "50", "mean-rps": "20", "headroom": "0.5", "tp": "2", "pp": "2", "dp": "2", "lost": "2", "rollout": "1"},
+    **{"growth": "10%", "scale-out": "4m", "burstiness": "0.5", "cost": "2.5", "gpu": "RTX 4090", "gpu-bandwidth": "1008"},
+    **{"gpu-memory": "24", "weights-gb": "15.2", "params-b": "7.6", "weight-bits": "4", "eta": "60%", "activations-gb": "3"},
+    **{"kv-bytes-per-token": "57344", "memory-utilization": "85%"},
+    **{"profile": "other.toml", "json": "-", "out": "run.jsonl", "symbols": "braille"},
+}
+"""A value for each option that takes one."""
 
 
 def kneescope(*args: str) -> tuple[int, str]:
@@ -63,9 +80,64 @@ def test_it_is_for_this_user_alone_and_holds_no_secret(tmp_path: Path) -> None:
     assert profiles.load(path) == {"url": URL, "api-key-file": "/k"}
 
 
-def test_every_option_that_asks_for_something_may_be_held() -> None:
-    held = {name for name in words.OPTIONS if profiles._may_hold(name)}
-    assert held == {name for name, option in words.OPTIONS.items() if option.section != OUTPUT} - profiles.SECRETS
+@pytest.mark.parametrize("name", words.OPTIONS)
+def test_every_option_is_kept_and_says_the_same_again_or_is_left_out_and_refused_by_name(
+    tmp_path: Path, jobs: list[live.Job], name: str
+) -> None:
+    option = words.OPTIONS[name]
+    said = [f"--{name}", *([] if option.is_flag else [SAMPLES[name]])]
+    path = tmp_path / "prod.toml"
+    left_out = profiles.save(path, URL, said)
+    if option.section != OUTPUT and name not in ("header", "between", "yes"):
+        assert left_out == []
+        asked = {parameter.name: None for parameter in words.OPTIONS.values()}
+        _, merged = profiles.under(path, {key: value for key, value in asked.items() if key not in ("profile", "symbols")})
+        field = option.name or ""
+        assert merged[field] == words.parsed(said)[field] != words.parsed([])[field]
+        assert words.words(settings_of(path)) == said
+    else:
+        assert left_out == [name]
+        assert profiles.load(path) == {"url": URL}
+        content = f"{name} = {'true' if option.is_flag else repr('SECRET')}"
+        code, err = kneescope("probe", URL, "--profile", profile(tmp_path, content))
+        assert (code, jobs) == (2, [])
+        assert repr(name) in err
+        assert "SECRET" not in err
+
+
+def settings_of(path: Path) -> words.Texts:
+    return {name: text for name, text in profiles.load(path).items() if name != "url"}
+
+
+def test_leave_is_for_one_run(tmp_path: Path, jobs: list[live.Job]) -> None:
+    path = profile(tmp_path, "yes = true")
+    assert "leave to load a server is given for one run; say --yes there" in kneescope("probe", URL, "--profile", path)[1]
+    assert jobs == []
+    (tmp_path / "prod.toml").write_text("with-others = true\nmax-waiting = 4")
+    assert kneescope("probe", URL, "--profile", path)[0] == 0
+    assert (jobs[0].config.safety.with_others, jobs[0].config.safety.max_waiting) == (True, 4)
+
+
+def test_certificates_that_a_profile_leaves_unchecked_are_said(tmp_path: Path, jobs: list[live.Job]) -> None:
+    path = profile(tmp_path, "insecure = true")
+    code, said = kneescope("probe", URL, "--profile", path)
+    assert (code, jobs[0].config.target.insecure) == (0, True)
+    assert said == f"profile {path}: insecure is set there, so the server's certificate is not checked.\n"
+    assert kneescope("probe", URL, "--profile", path, "--insecure") == (0, "")
+    assert kneescope("demo", "--profile", path) == (0, "")
+
+
+def test_headers_are_words_too_and_are_kept_nowhere(tmp_path: Path) -> None:
+    said = words.split("--header 'X-A: SECRET' --seed 3 --header='X-B: SECRET'")
+    assert words.texts(said) == {"header": ["X-A: SECRET", "X-B: SECRET"], "seed": "3"}
+    assert words.given(words.words(words.texts(said))) == words.given(said)
+    assert "SECRET" not in words.logged(said) + repr(words.given(said))
+    path = tmp_path / "prod.toml"
+    assert profiles.save(path, URL, said) == ["header"]
+    assert "SECRET" not in path.read_text()
+    with pytest.raises(UserError, match="value of --header needs quotes") as refused:
+        words.texts(words.split("--header X-A: SECRET"))
+    assert "SECRET" not in str(refused.value)
 
 
 def test_a_file_that_is_there_is_replaced_only_when_that_is_meant(tmp_path: Path) -> None:
@@ -170,9 +242,30 @@ def test_what_the_command_line_excludes_gives_way(
     assert {name: getattr(method, name) for name in expected} == expected
 
 
+@pytest.mark.parametrize(
+    ("content", "options", "gone"),
+    [
+        ("insecure = true", ["--ca-file", CA], ["insecure"]),
+        (f"ca-file = {CA!r}", ["--insecure"], ["ca_file"]),
+        ("params-b = 7.6\nweight-bits = 4", ["--weights-gb", "15.2"], ["params_b", "weight_bits"]),
+        ("weights-gb = 15.2", ["--params-b", "7.6"], ["weights_gb"]),
+        ("reset-cache = true", ["--with-others"], ["reset_cache"]),
+        ("with-others = true\nmax-waiting = 4", ["--reset-cache"], ["with_others", "max_waiting"]),
+        ("with-others = true\nmax-waiting = 4", ["--between", "true"], ["with_others", "max_waiting"]),
+    ],
+)
+def test_no_more_can_stand_beside_what_it_excludes(
+    tmp_path: Path, jobs: list[live.Job], content: str, options: list[str], gone: list[str]
+) -> None:
+    code, said = kneescope("probe", URL, "--profile", profile(tmp_path, content), *options)
+    assert (code, said) == (0, "")
+    assert not any(getattr(jobs[0].given, name) for name in gone)
+
+
 def test_demo_takes_all_but_the_server(tmp_path: Path, jobs: list[live.Job]) -> None:
     content = (
         "url = 'http://prod:1'\nmodel = 'big'\nmetrics-url = 'http://prod:2/m'\napi = 'chat'\napi-key-file = '/none'\nttft = '2s'"
+        "\nca-file = '/none'\nproxy = 'http://proxy:1'"
     )
     assert kneescope("demo", "--profile", profile(tmp_path, content)) == (0, "")
     config = jobs[0].config

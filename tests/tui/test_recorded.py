@@ -1,9 +1,11 @@
 """Moving in a recorded run: by the clock while it plays, by keys otherwise."""
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
+from core.run import log as runs
 from tests.tui.screen import settle, text_of
 from tui.app import KneescopeApp
 from tui.recorded import SPEEDS, Recorded
@@ -103,3 +105,21 @@ async def test_a_recording_has_no_load_to_stop(recorded: Recorded) -> None:
         await pilot.press("x")
         await settle(app, pilot)
         assert "STOPPED" not in text_of(app)
+
+
+async def test_a_run_that_still_goes_on_is_called_recorded_so_far(tmp_path: Path, clock: Clock) -> None:
+    log = runs.RunLog(tmp_path / "run.jsonl")
+    for event in islice(runs.read(Path(RUN)), 1500):
+        log.append(event)
+    going = Recorded(str(log.path), clock)
+    log.close()
+    app = KneescopeApp(going, player=going)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await settle(app, pilot)
+        assert "recorded so far, still going" in text_of(app)
+    assert going.view().answer is None
+    assert going.result.answer is not None
+    assert going.result.answer.message.startswith("The run is still going")
+    ended = Recorded(str(log.path), clock)
+    assert not ended.playback.going
+    assert ended.result == ended.view()

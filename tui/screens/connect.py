@@ -32,6 +32,7 @@ NOT_CHECKED = Mark("·", "NOT CHECKED", "muted")
 CHECKING = Mark("…", "CHECKING", "strong")
 READY = Mark("✔", "READY", "holds")
 WARNED = Mark("▲", "READY, WITH WARNINGS", "strong")
+ASKS = Mark("▲", "SERVES OTHERS", "strong")
 REFUSED = Mark("✘", "REFUSED", "breaks")
 CHANGED = Mark("▲", "CHANGED SINCE THE CHECKS", "strong")
 STOPPED = Mark("■", "CHECKS STOPPED", "strong")
@@ -59,6 +60,11 @@ class Shown:
     def may_start(self) -> bool:
         """Whether Start does start."""
         return self.mark in (READY, WARNED)
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether Start asks for the leave without which the checks do not go on."""
+        return self.mark == ASKS
 
 
 def put(static: Static, content: Content) -> None:
@@ -138,8 +144,9 @@ class ExpectPanel(Vertical, Titled):
         self.set_title((Piece("what to expect", "strong"),))
         width = self.size.width
         put(self._lines, _outlook(shown.outlook, width, brief=brief))
-        self._start.disabled = not shown.may_start
-        put(self._next, Content.assemble(styled(shown.next, "strong" if shown.may_start else "muted")))
+        usable = shown.may_start or shown.may_ask
+        self._start.disabled = not usable
+        put(self._next, Content.assemble(styled(shown.next, "strong" if usable else "muted")))
 
 
 def _outlook(known: Outlook | None, width: int, *, brief: bool) -> Content:

@@ -12,7 +12,10 @@ from tui.frame import Frame
 from tui.screens.run_screen import RunScreen
 from tui.widgets import curve, fleet_rows
 from tui.widgets.curve import CurvePanel, knee_of
-from tui.widgets.fleet_panel import FIGURES, FleetPanel
+from tui.widgets.fleet_panel import CURVE, FIGURES, PANELS, FleetPanel
+
+_CURVE_FROM = 33
+"""Rows of a screen from which on the numbers leave room for the curve."""
 
 
 class FleetScreen(RunScreen):
@@ -23,14 +26,15 @@ class FleetScreen(RunScreen):
     def __init__(self) -> None:
         super().__init__()
         self._fleet = FleetPanel(id="fleet", classes="panel")
-        self._curve = CurvePanel(id="fleet-curve", classes="panel")
+        self._curve = CurvePanel(id=CURVE, classes="panel")
 
     def body(self) -> Iterable[Widget]:
         """The numbers first, then the curve."""
-        yield Container(self._fleet, self._curve, id="fleet-panels")
+        yield Container(self._fleet, self._curve, id=PANELS)
 
     def draw(self, frame: Frame) -> None:
         """Show the view and the fleet that is asked for."""
+        self._curve.display = self.size.height >= _CURVE_FROM
         self._fleet.show(frame)
         plan = fleet.plan(knee_of(frame.view), frame.fleet_ask, frame.view.server)
         self._curve.show_face(curve.attainment(frame.view, "load of each replica", fleet_rows.marks(plan)), "")

@@ -17,7 +17,7 @@ from tui.widgets.curve import CurvePanel
 from tui.widgets.knee_step import StepPanel
 
 _MARGIN = 2
-_WORDS_SHARE = 6
+_WORDS_SHARE = 5
 """One row in so many is for the reasons: the curve must stay the largest thing on the screen."""
 
 

@@ -1,9 +1,8 @@
 """How many replicas a peak needs, moving with what the user sets; the arithmetic is `core.fleet`'s."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from msgspec.structs import replace
 from textual import events
@@ -16,26 +15,22 @@ from textual.widgets import Input, Label, Static
 
 from core import fleet
 from core.config import FleetAsk
+from core.errors import UserError
+from core.report import evidence_of
 from core.run.view import RunView
 from tui.frame import Frame
 from tui.style import rate
 from tui.widgets import fleet_rows
 from tui.widgets.curve import knee_of
-from tui.widgets.pieces import Part, Piece, styled
+from tui.widgets.pieces import Piece, styled
 from tui.widgets.plot_view import Titled
 from tui.widgets.slider import Slider
 
 FIGURES = (*((char, char) for char in "0123456789"), ("full_stop", "."))
 """Keys of numbers, as textual names them, and what they write."""
-
-
-class HeadroomMark(NamedTuple):
-    """A headroom that something asks for: its name, the headroom, why, and whether it is the one that binds."""
-
-    name: str
-    rho: float
-    why: str
-    binds: bool
+PANELS, CURVE = "fleet-panels", "fleet-curve"
+_OWN, _CURVE = 5, 9
+"""Rows of the panel beside words and results, and those that the curve keeps, borders included."""
 
 
 class NumberInput(Input):
@@ -114,7 +109,7 @@ class FleetPanel(Vertical, Titled):
             NumberInput("none", "price"),
             Slider(id="headroom"),
         )
-        self._marks: tuple[HeadroomMark, ...] = ()
+        self._refusal = ""
 
     def compose(self) -> ComposeResult:
         yield self._replica
@@ -125,12 +120,11 @@ class FleetPanel(Vertical, Titled):
         yield self._words
         yield self._result
 
-    def show(self, frame: Frame, marks: Iterable[HeadroomMark] = ()) -> None:
-        """Take a frame, and the headrooms that the way of operation asks for."""
-        self._view, self._marks = frame.view, tuple(marks)
+    def show(self, frame: Frame) -> None:
+        """Take a frame."""
+        self._view = frame.view
         if frame.view.config is not None:
             self._follow(frame.fleet_ask)
-        self._headroom.marks = tuple(mark.rho for mark in self._marks)
         self._redraw()
 
     def on_resize(self) -> None:
@@ -141,7 +135,7 @@ class FleetPanel(Vertical, Titled):
     def on_input_changed(self, event: Input.Changed) -> None:
         """Another peak or price: every number moves at once."""
         event.stop()
-        self._set(replace(self._ask, peak_rps=self._peak.number, cost_per_gpu_h=self._price.number))
+        self._set(peak_rps=self._peak.number, cost_per_gpu_h=self._price.number)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Enter: on to the headroom."""
@@ -152,7 +146,7 @@ class FleetPanel(Vertical, Titled):
         """Another headroom: every number moves at once."""
         event.stop()
         if event.value != round(self._ask.headroom, 2):  # the slider stands at hundredths only
-            self._set(replace(self._ask, headroom=event.value))
+            self._set(headroom=event.value)
 
     def typed(self, char: str) -> None:
         """A figure typed where nothing takes it is the peak's; before there is anything to change it is kept until there is."""
@@ -183,7 +177,14 @@ class FleetPanel(Vertical, Titled):
         for char in early:
             self.typed(char)
 
-    def _set(self, ask: FleetAsk) -> None:
+    def _set(self, **asked: float | None) -> None:
+        try:
+            ask, refusal = replace(self._ask, **asked), ""
+        except UserError as error:
+            ask, refusal = self._ask, str(error)
+        if refusal != self._refusal:
+            self._refusal = refusal
+            self._redraw()
         if ask != self._ask and self._seen is not None:
             self._ask = ask
             self._sent.append(ask)
@@ -194,10 +195,18 @@ class FleetPanel(Vertical, Titled):
         if self._view is None:
             return
         view, knee, ask, width = self._view, knee_of(self._view), self._ask, self.content_size.width
-        plan = fleet.plan(knee, ask, view.server)
-        self._replica.update(fleet_rows.replica(view, knee, *fleet.gpus_per_endpoint(ask, view.server), width))
-        self._words.update(_words(ask.headroom, self._marks))
-        self._result.update(fleet_rows.result(view, knee, plan, ask.cost_per_gpu_h, width))
+        evidence, unit = evidence_of(view), fleet.unit_of(ask, view.server)
+        plan = fleet.plan(knee, ask, view.server, evidence)
+        gates = fleet.gates(ask, unit, view.server, evidence)
+        marks = [mark for mark in plan.marks if mark.rho is not None] if plan else []
+        self._headroom.marks = tuple(mark.rho for mark in marks if mark.rho is not None)
+        self._headroom.binding = next((mark.rho for mark in marks if mark.binds), None)
+        self._replica.update(fleet_rows.replica(view, knee, unit.gpus, unit.known, width))
+        words = [_words(ask.headroom), *fleet_rows.verdict(plan, width)]
+        if self._refusal:
+            words = [Content.assemble(styled(f"✘ {self._refusal}", "breaks"))]
+        self._words.update(Content("\n").join(words))
+        self._result.update(fleet_rows.result(view, knee, plan, gates, ask, width, self._room(len(words))))
         pieces = [Piece("fleet", "strong")]
         if plan and plan.at_pass:
             pieces += [
@@ -207,18 +216,16 @@ class FleetPanel(Vertical, Titled):
             pieces.append(Piece(f"headroom {plan.headroom:.2f}", "muted", 2))
         self.set_title(tuple(pieces))
 
+    def _room(self, words: int) -> int:
+        """Rows that are left for the results: the curve below, where there is one, keeps enough to be read."""
+        panels = self.screen.query_one(f"#{PANELS}")
+        rows, curve = panels.size.height, _CURVE if panels.query(f"#{CURVE}").first().display else 0
+        own = _OWN if self.screen.has_class("-short") else _OWN + 1  # there is air above the results
+        return max(1, rows - curve - own - words)
 
-def _words(headroom: float, marks: Iterable[HeadroomMark]) -> Content:
-    """The headroom in words, a larger one leaves less room; then what asks for which, and what binds."""
+
+def _words(headroom: float) -> Content:
+    """The headroom in words: a larger one leaves less room."""
     used = round(100 * headroom)
     spare = f"{100 - used} % spare" if used < 100 else "nothing spare"
-    lines: list[list[Part]] = [[styled(f"use at most {used} % of what holds ({spare})", "plain")]]
-    for mark in marks:
-        lines.append(
-            [
-                styled(f"{mark.rho:.2f}  {mark.name}  ", "strong" if mark.binds else "plain"),
-                styled(mark.why, "muted"),
-                *([styled("  ◂ binds", "strong")] if mark.binds else []),
-            ]
-        )
-    return Content("\n").join([Content.assemble(*parts) for parts in lines])
+    return Content.assemble(styled(f"use at most {used} % of what holds ({spare})", "plain"))

@@ -1,21 +1,28 @@
-"""What a fleet comes to: its size at both ends of the bracket, and what becomes of each replica when one or two are lost."""
+"""What a fleet comes to: its size at both ends of the bracket, what it survives and costs, and what limits one replica."""
 
+import textwrap
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from textual.content import Content
 
 from core import fleet
+from core.config import FleetAsk
 from core.results import Knee
 from core.run.view import RunView
 from tui.plots import Upright
-from tui.style import Mark, count, number, percent, rate
-from tui.widgets.answer import clearly
+from tui.style import Mark, Role, count, number, percent, rate
+from tui.widgets.answer import clearly, clip
 from tui.widgets.curve import fail_rps, floor_at
-from tui.widgets.pieces import Piece, fit, join, styled
+from tui.widgets.pieces import Piece, fit, join, mark_part, styled
 
-_LOST = (("at peak", 0), ("one lost", 1), ("two lost", 2))
+_LOST = {1: "one lost", 2: "two lost"}
 _HOLDS, _MIXED, _FAILS = Mark("✔", "holds", "holds"), Mark("◐", "mixed", "strong"), Mark("✘", "fails", "breaks")
-_NOT_KNOWN = Mark("?", "not measured", "strong")
+_NOT_KNOWN, _NOT_MEASURED = Mark("?", "not known", "strong"), Mark("?", "not measured", "strong")
+_NAME, _LEAST_WHY, _WIDE = 9, 30, 110
+_ELSEWHERE = "c copies all"
+
+Block = list[Content]
 
 
 class Case(NamedTuple):
@@ -30,8 +37,9 @@ def cases(plan: fleet.Fleet | None) -> tuple[Case, ...]:
     """All replicas there, one lost, two lost; of the fleet that is sized by the rate that held."""
     if plan is None or plan.at_pass is None:
         return ()
-    n, peak_rps = plan.at_pass.replicas, plan.peak_rps
-    return tuple(Case(name, n - lost, peak_rps / (n - lost) if n > lost else None) for name, lost in _LOST if n >= lost)
+    n = plan.at_pass.replicas
+    lost = [Case(_LOST[loss.lost], n - loss.lost, loss.per_replica_rps) for loss in plan.losses]
+    return (Case("at peak", n, plan.at_pass.per_replica_rps), *(lost or [Case(_LOST[1], 0, None)]))
 
 
 def marks(plan: fleet.Fleet | None) -> tuple[Upright, ...]:
@@ -51,21 +59,107 @@ def as_measured(view: RunView, knee: Knee, rate_rps: float) -> tuple[Mark, str]:
         above = min((at for at in held if at >= rate_rps), default=passed)
         return _HOLDS, f"{rate(above)} passed, floor {floor_at(view, above)}"
     if first is None or rate_rps < first:
-        return _NOT_KNOWN, f"above {rate(passed)} that held" + ("" if first is None else f", below {number(first)} that failed")
+        return _NOT_MEASURED, f"above {rate(passed)} that held" + ("" if first is None else f", below {number(first)} that failed")
     if clear is not None and rate_rps < clear:
         return _MIXED, f"{rate(first)} was mixed"
     return _FAILS, f"{rate(clear if clear is not None else first)} failed"
 
 
-def result(view: RunView, knee: Knee, plan: fleet.Fleet | None, price: float | None, width: int) -> Content:
-    """The fleet in figures, what if, and the same at the failing end."""
-    if knee.pass_rps is None:
-        return Content()
-    if plan is None or plan.at_pass is None:
-        return Content.assemble(styled("type the peak of all users together, in requests per second", "strong"))
-    lines = [*_ends(view, knee, plan, price, width), Content(), *_what_if(view, knee, plan, width), Content()]
-    assumed = (Piece("assumes Poisson arrivals, an even split", "muted", 0), Piece("and this mix of lengths", "muted", 1))
-    return Content("\n").join([*lines, join(fit(assumed, width, 1), " ")])
+def result(
+    view: RunView, knee: Knee, plan: fleet.Fleet | None, gates: fleet.Gates, ask: FleetAsk, width: int, height: int
+) -> Content:
+    """The fleet in figures, what if, the marks, the cost, what limits one replica: as much as `height` rows hold, the first first.
+    Reasons and room between the parts are there where all of it fits."""
+    limits = gate_blocks(gates, width)
+    if knee.pass_rps is None or plan is None or plan.at_pass is None:
+        text = "" if knee.pass_rps is None else "type the peak of all users together, in requests per second"
+        first = [[Content.assemble(styled(text, "strong"))]] if text else []
+        return clip([*first, *limits], height, _ELSEWHERE)
+    assumed = (Piece(f"assumes {', '.join(plan.assumptions[:2])}", "muted", 0), Piece(f"and {plan.assumptions[2]}", "muted", 1))
+    ends, if_lost = [_ends(view, knee, plan, ask.cost_per_gpu_h, width)], [_what_if(view, knee, plan, width)]
+    last = [*_cost(plan, width), *limits, [join(fit(assumed, width, 1), " ")]]
+    whys = mark_blocks(plan, width, reasons=True)
+    for parts in ([ends, if_lost, whys, last], [[*ends, *if_lost, *whys, *last]]):
+        apart: list[Block] = [block for part in parts for block in (*part, [Content()])][:-1]
+        if sum(map(len, apart)) <= height:
+            return Content("\n").join([line for block in apart for line in block])
+    binds, others = limits[: bool(gates.message)], limits[bool(gates.message) :]
+    whys = mark_blocks(plan, width, reasons=False)
+    return clip([*ends, *if_lost, *whys, *binds, *_cost(plan, width), *others, last[-1]], height, _ELSEWHERE)
+
+
+def verdict(plan: fleet.Fleet | None, width: int) -> Block:
+    """Whether the headroom that is set survives all marks, and which one binds."""
+    if plan is None or not (text := fleet.verdict_of(plan)):
+        return []
+    mark = _FAILS if any(each.holds is False for each in plan.marks) else _HOLDS
+    first, *rest = textwrap.wrap(f"{mark.glyph} {text}", max(20, width), subsequent_indent="  ")
+    return [Content.assemble(styled(line, mark.role if mark is _FAILS else "strong")) for line in (first, *rest)]
+
+
+def mark_blocks(plan: fleet.Fleet, width: int, *, reasons: bool) -> list[Block]:
+    """A row for each mark: the largest headroom at which it still holds, and the replicas that this takes; with the reason beside
+    it, or below where there is no room beside."""
+    head = f"{'mark':<{_NAME}}largest headroom at which it still holds"
+    blocks: list[Block] = [[Content.assemble(styled(head, "muted"))]]
+    widest = max(_NAME, *(len(mark.label) + 2 for mark in plan.marks))
+    for mark in plan.marks if reasons else sorted(plan.marks, key=lambda mark: not mark.binds):
+        seen = {True: _HOLDS, False: _FAILS, None: _NOT_KNOWN}[mark.holds]
+        needs = "" if mark.replicas is None else plural(mark.replicas, "replica")
+        figures = f"{mark.label:<{widest}}{fleet.mark_number(mark):>5}  {needs:<13}"
+        binds = "◂ binds" if mark.binds else ""
+        row = [styled(figures, "strong" if mark.binds else "plain"), mark_part(seen), styled(f"  {binds:<7}", "strong")]
+        line = Content.assemble(*row)
+        room = width - line.cell_length - 2
+        if not reasons:
+            blocks.append([line])
+        elif room >= _LEAST_WHY:
+            first, *rest = textwrap.wrap(mark.why, room)
+            hang = " " * (line.cell_length + 2)
+            blocks.append([Content.assemble(*row, styled(f"  {first}", "muted")), *_muted(hang + more for more in rest)])
+        else:
+            blocks.append([line, *_muted(textwrap.wrap(mark.why, max(20, width), initial_indent="  ", subsequent_indent="  "))])
+    return blocks
+
+
+def gate_blocks(gates: fleet.Gates, width: int) -> list[Block]:
+    """What limits one replica: which gate binds at the knee, then each by itself."""
+    said = [gates.message] if gates.message else []
+    said += [text for text in fleet.gate_texts(gates) if text != gates.message]
+    blocks: list[Block] = []
+    refused = gates.speed is not None and gates.speed.refuses
+    for text in said:
+        lines = textwrap.wrap(text, max(20, width), subsequent_indent="  ", break_on_hyphens=False)
+        role: Role = "breaks" if refused and text.startswith("Speed") else "plain" if text == gates.message else "muted"
+        blocks.append([Content.assemble(styled(line, role)) for line in lines])
+    return blocks
+
+
+def _muted(lines: Iterable[str]) -> Block:
+    return [Content.assemble(styled(line, "muted")) for line in lines]
+
+
+def _cost(plan: fleet.Fleet, width: int) -> list[Block]:
+    """Per hour and per million output tokens, and what scaling to the mean rate would save."""
+    cost = plan.cost
+    if cost is None:
+        return []
+    pieces = []
+    if cost.per_hour is not None:
+        pieces.append(Piece(f"{'cost':<{_NAME}}{money(cost.per_hour)} $/h", "strong", 0))
+    if cost.per_million_at_peak is not None:
+        pieces.append(Piece(f"{money(cost.per_million_at_peak)} $ per million output tokens at peak", "plain", 1))
+    if cost.per_million_at_mean is not None:
+        pieces.append(Piece(f"{money(cost.per_million_at_mean)} $ at the mean", "plain", 2))
+    blocks: list[Block] = [[join(fit(pieces, width, 3), "   ")]] if pieces else []
+    if cost.mean_rps is not None and cost.mean_replicas is not None and cost.saved_gpus is not None:
+        saved = "" if cost.saved_per_hour is None else f", {money(cost.saved_per_hour)} $/h"
+        facts = (
+            Piece(f"{'mean':<{_NAME}}{rate(cost.mean_rps)} needs {plural(cost.mean_replicas, 'replica')}", "plain", 0),
+            Piece(f"scaling to it saves at most {plural(cost.saved_gpus, 'GPU')}{saved}", "plain", 1),
+        )
+        blocks.append([join(fit(facts, width, 3), "   ")])
+    return blocks
 
 
 def sizes(size: fleet.FleetSize, price: float | None) -> str:
@@ -75,8 +169,8 @@ def sizes(size: fleet.FleetSize, price: float | None) -> str:
 
 
 def money(amount: float) -> str:
-    """With two decimals, and of large sums none."""
-    return f"{amount:,.2f}" if amount < 10_000 else f"{amount:,.0f}"
+    """With two decimals, of large sums none, and of a fraction of a unit three digits."""
+    return f"{amount:.3g}" if amount < 1 else f"{amount:,.2f}" if amount < 10_000 else f"{amount:,.0f}"
 
 
 def plural(n: int, word: str) -> str:
@@ -86,14 +180,20 @@ def plural(n: int, word: str) -> str:
 
 def _ends(view: RunView, knee: Knee, plan: fleet.Fleet, price: float | None, width: int) -> list[Content]:
     """Both ends of the bracket: where the truth between them lies is not known."""
-    known = [(word, size) for word, size in (("holds", plan.at_pass), ("fails", plan.at_fail)) if size is not None]
+    ends = (("holds", plan.at_pass), ("fails", plan.at_fail), ("p90", plan.at_p90_output))
+    known = [(word, size) for word, size in ends if size is not None]
     room = max(len(sizes(size, price)) for _, size in known)
+    long_answers = "if all answers were as long as the p90" if width >= _WIDE else "p90 answers"
     lines = []
     for word, size in known:
+        by = {
+            "holds": f"sized by {rate(size.replica_rps)}, which holds",
+            "fails": f"if it were {rate(size.replica_rps)}, which fails",
+            "p90": f"{long_answers}: {rate(size.replica_rps)}, estimated",
+        }[word]
         sure = word == "holds"
         mark, _ = as_measured(view, knee, size.per_replica_rps)
-        each = () if sure else (Piece(f"{rate(size.per_replica_rps)} each {mark}", mark.role, 1),)
-        by = f"sized by {rate(size.replica_rps)}, which holds" if sure else f"if it were {rate(size.replica_rps)}, which fails"
+        each = (Piece(f"{rate(size.per_replica_rps)} each {mark}", mark.role, 1),) if word == "fails" else ()
         pieces = (Piece(f"{sizes(size, price):<{room}}", "strong" if sure else "plain", 0), Piece(by, "muted", 0), *each)
         lines.append(join(fit(pieces, width, 3), "   "))
     return lines

@@ -5,14 +5,17 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from core.results import Answer, StepResult
+from core.judge import wording
+from core.judge.diagnosis import diagnosis_lines
+from core.results import Answer, Diagnosis, StepResult
 from core.run.view import RunView
-from tui.style import VERDICTS, clean, rate
+from tui.style import VERDICTS, Role, clean, rate
 from tui.widgets import answer
 from tui.widgets.curve import fail_rps, knee_of
 from tui.widgets.pieces import styled
 
 _HEAD = 6
+_THEREFORE = "->"
 
 
 def headlines(view: RunView, width: int) -> Content:
@@ -30,12 +33,28 @@ def headlines(view: RunView, width: int) -> Content:
 
 
 def below(view: RunView, width: int, height: int) -> Content:
-    """Why it stopped, then what to know beside the answer; what has no room is counted."""
-    why = why_lines(view, width)
-    blocks = [why] if why else []
-    if view.answer is not None:
-        blocks += answer.note_lines(view, view.answer, width)
+    """Why it breaks there, then the fitted interval and what to know beside the answer; what has no room is counted."""
+    given = view.answer
+    blocks = diagnosed(given.diagnosis, width, height) if given is not None and given.diagnosis is not None else []
+    if not blocks and (why := why_lines(view, width)):
+        blocks = [why]
+    if given is not None:
+        if text := wording.estimate(given.knee.estimate):
+            blocks.append([Content.assemble(styled(line, "muted")) for line in textwrap.wrap(text, max(20, width))])
+        blocks += answer.note_lines(view, given, width)
     return answer.clip(blocks, height, "c copies all")
+
+
+def diagnosed(diagnosis: Diagnosis, width: int, height: int) -> list[list[Content]]:
+    """What was found, what follows, what is open and what it is not. Where not all of it has room what follows comes first."""
+    lines = [(text[:_HEAD].strip(), clean(text[_HEAD:])) for text in diagnosis_lines(diagnosis)]
+    at = next(at for at, (_, text) in enumerate(lines) if text.startswith(_THEREFORE))
+    last = at + (2 if diagnosis.advice else 1)
+    blocks = [_hung(head, text, width, strong=place == at) for place, (head, text) in enumerate(lines)]
+    if sum(map(len, blocks)) <= height or not at:
+        return blocks
+    first = _hung(lines[0][0], lines[at][1], width, strong=True, rows=height - 1)
+    return [first, *blocks[at + 1 : last], *(_hung("", text, width) for _, text in lines[:at]), *blocks[last:]]
 
 
 def why_lines(view: RunView, width: int) -> list[Content]:
@@ -58,10 +77,13 @@ def _failing(view: RunView) -> StepResult | None:
     return max(steps, key=lambda step: (step.phase != "ramp", step.step), default=None)
 
 
-def _hung(head: str, text: str, width: int) -> list[Content]:
-    first, *rest = textwrap.wrap(text, max(20, width - _HEAD))
-    begin = Content.assemble(styled(f"{head:<{_HEAD}}", "strong"), styled(first, "plain"))
-    return [begin, *(Content.assemble(styled(" " * _HEAD + line, "plain")) for line in rest)]
+def _hung(head: str, text: str, width: int, *, strong: bool = False, rows: int | None = None) -> list[Content]:
+    """A text behind its head; what is longer than `rows` ends in an ellipsis."""
+    role: Role = "strong" if strong else "plain"
+    most = None if rows is None else max(1, rows)
+    first, *rest = textwrap.wrap(text, max(20, width - _HEAD), max_lines=most, placeholder=" …", break_on_hyphens=False) or [""]
+    begin = Content.assemble(styled(f"{head:<{_HEAD}}", "strong"), styled(first, role))
+    return [begin, *(Content.assemble(styled(" " * _HEAD + line, role)) for line in rest)]
 
 
 def chosen_first(view: RunView) -> StepResult | None:

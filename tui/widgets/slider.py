@@ -15,7 +15,7 @@ from tui.widgets.pieces import styled
 
 LEAST, MOST, STEP = 0.01, 1.0, 0.01
 _ENDS = 2
-_KNOB, _FOCUSED, _MARK = "●", "◆", "┴"
+_KNOB, _FOCUSED, _MARK, _BINDS = "●", "◆", "┴", "▾"
 
 
 class Slider(Widget, can_focus=True):
@@ -32,7 +32,8 @@ class Slider(Widget, can_focus=True):
 
     value: reactive[float] = reactive(0.7)
     marks: reactive[tuple[float, ...]] = reactive(())
-    """Values to point at on the track."""
+    """Values to point at on the track, and the one among them that binds."""
+    binding: reactive[float | None] = reactive(None)
     _typed = ""
 
     @dataclass
@@ -106,6 +107,8 @@ class Slider(Widget, can_focus=True):
         cells = ["─"] * track
         for mark in self.marks:
             cells[self._cell(mark)] = _MARK
+        if self.binding is not None:
+            cells[self._cell(self.binding)] = _BINDS
         line, knob = "".join(cells), self._cell(self.value)
         return Content.assemble(
             styled("├" + line[:knob], "muted"),

@@ -121,7 +121,8 @@ def status(frame: Frame) -> tuple[Piece, ...]:
     """The facts of this moment, the most telling with the lowest rank."""
     view, pieces = frame.live, []
     if frame.playback is not None:
-        pieces.append(Piece(f"recorded {_utc(view.started_utc)}" if view.started_utc else "recorded", "strong", 0))
+        recorded = "recorded so far, still going," if frame.playback.going else "recorded"
+        pieces.append(Piece(f"{recorded} {_utc(view.started_utc)}" if view.started_utc else recorded.rstrip(","), "strong", 0))
     if frame.playback is not None and not frame.playback.at_end:
         pieces.append(playback_piece(frame.playback))
     if frame.paused:

@@ -13,8 +13,9 @@ import msgspec
 
 from core.config import Lengths, Method, ProbeConfig, Safety, Slo, Target, Workload
 from core.judge import modes
+from core.judge.actions import Done, Hold, Ramp, Step
 from core.judge.rechecks import too_short_warmup
-from core.judge.search import Done, Hold, Ramp, Search, Step
+from core.judge.search import Search
 from core.judge.tally import Tally
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
 from core.load.arrivals import Plan, draw

@@ -10,7 +10,8 @@ import httpx
 
 from core.access import Access
 from core.config import ProbeConfig
-from core.judge.search import Action, Done, Search
+from core.judge.actions import Action, Done
+from core.judge.search import Search
 from core.results import Answer, StepResult
 from core.run import log as runs
 from core.run.events import Event, RunEnded, time_of

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from core.errors import UserError
-from core.judge.search import Step
+from core.judge.actions import Step
 from core.records import Segment
 from core.run.between import OUTPUT_BYTES, Between, Ended, run_command
 from core.run.events import Event, Note, RepeatJudged, RunEnded

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.results import Bounds
@@ -122,6 +122,7 @@ def test_a_late_report_still_reaches_its_bin() -> None:
     assert [point.in_flight for point in after] == [None, 1, 1, 1, 1, 1]
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(min_value=0, max_value=5 * MAX_BINS), min_size=1, max_size=60))
 def test_doubling_loses_no_request(times: list[float]) -> None:
     series = Series(START)

@@ -38,6 +38,8 @@ def test_a_quick_run_brackets_the_knee_of_the_server(path: Path) -> None:
     assert answer.knee.pass_rps is not None
     assert answer.knee.first_fail_rps is not None
     assert answer.knee.pass_rps <= knee <= answer.knee.first_fail_rps <= 1.43 * answer.knee.pass_rps
+    assert answer.knee.first_fail is None, "it failed in the ramp alone"
+    assert events_of(path, StepJudged)[0].result.reason.startswith("held 2.50, 5.00; at ")
     assert_ended_clean(bench, path)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from core.judge import modes
-from core.judge.search import Step
+from core.judge.actions import Step
 from core.records import Phase, RepeatOrder, Segment
 from core.run import log as runs
 from core.run.events import LoadStateChanged, Note, RepeatJudged, RepeatStarted, StepJudged, StepStarted

@@ -11,7 +11,8 @@ from core.records import Segment
 from core.results import RepeatResult, RepeatVerdict
 from core.run.conductor import OrderRun
 from core.run.liveness import Liveness
-from core.run.verdicts import failed_segment, floor_of, held_text, step_over, step_verdict
+from core.run.verdicts import failed_segment, floor_of, held_rates, held_text, ramp_reason, step_over, step_verdict
+from tests.core.judge import play
 from tests.core.run.events import order
 from tests.core.run.test_state import repeat_result
 
@@ -99,6 +100,18 @@ def test_the_floor_is_the_minimum_of_the_valid_repeats_at_both_ends() -> None:
 
 
 RAMP = order(phase="ramp", segments=tuple(Segment(rate_rps=r, duration_s=6.0, role="measured") for r in (1.0, 2.0, 4.0)))
+
+
+def test_a_ramp_says_which_rates_it_was_seen_to_hold() -> None:
+    good, one_slow, slow, open_ = [play.GOOD] * 10, [*[play.GOOD] * 9, play.SLOW], [play.SLOW] * 10, [play.HANGS] * 10
+    tally = play.ramp(good, one_slow, slow, open_, good).played()
+    now = play.START + 100.0
+
+    assert held_rates(tally, 0.95, now, 2) == [1.0, 2.0], "a segment may miss one request"
+    assert held_rates(tally, 0.95, now, None) == [1.0, 2.0, 16.0], "what was open when it ended has not been seen to hold"
+    assert held_rates(tally, 0.95, now, 0) == []
+    assert ramp_reason([1.0, 2.0], "at 4.00 requests/s at most 0 %") == "held 1.00, 2.00; at 4.00 requests/s at most 0 %"
+    assert ramp_reason([], "because") == "because"
 
 
 def ramp_run(decision: Decision | None) -> OrderRun:

@@ -1,0 +1,41 @@
+"""What a search may ask for: a ramp, a step, a held rate, or nothing more."""
+
+from typing import Literal
+
+import msgspec
+
+from core.records import Phase, Segment
+from core.results import Answer
+
+
+class Ramp(msgspec.Struct, frozen=True, kw_only=True):
+    """One continuous open-loop ramp through measured segments, without a drain between them."""
+
+    segments: tuple[Segment, ...]
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """Judge one rate with up to `repeats` repeats. `stop` "first_fail": a candidate for the passing end, which one failing
+    repeat ends; "majority": a candidate for the clear fail, which ends as soon as most of the repeats agree."""
+
+    phase: Phase
+    rate_rps: float
+    repeats: int
+    segments: tuple[Segment, ...]
+    curtail_pass: bool
+    stop: Literal["first_fail", "majority"] = "first_fail"
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """Keep one rate until somebody stops it: measured segments one after another, each with an attainment of its own."""
+
+    segments: tuple[Segment, ...]
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """The search has its answer."""
+
+    answer: Answer
+
+
+Action = Ramp | Step | Hold | Done

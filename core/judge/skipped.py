@@ -1,0 +1,42 @@
+"""Steps that the user ended before they were judged: what they leave open, and the words for it. Pure."""
+
+from core.judge.bracket import rate_number, rate_text
+from core.records import Phase
+
+
+class Skipped:
+    """Rates whose step was ended, in order. Nothing is known of them; the search goes on as if they were used up."""
+
+    def __init__(self) -> None:
+        self._steps: list[tuple[Phase, float]] = []
+
+    def add(self, phase: Phase, rate_rps: float) -> None:
+        """A step was ended."""
+        self._steps.append((phase, rate_rps))
+
+    def __bool__(self) -> bool:
+        return bool(self._steps)
+
+    def lowest_rps(self, phase: Phase) -> float | None:
+        """The lowest rate whose step for that phase was ended; None without one."""
+        return min((rate for each, rate in self._steps if each == phase), default=None)
+
+    def below(self, limit_rps: float | None) -> bool:
+        """Whether a rate below the limit (None: any rate) was to be judged for the passing end and was not."""
+        return any(phase != "tighten" and (limit_rps is None or rate < limit_rps) for phase, rate in self._steps)
+
+    @property
+    def text(self) -> str | None:
+        """Which steps were ended; None when none was."""
+        rates = list(dict.fromkeys(rate for _, rate in self._steps))
+        if not rates:
+            return None
+        if len(rates) == 1:
+            return f"the step at {rate_text(rates[0])} was ended by the user"
+        *others, last = rates
+        return f"the steps at {', '.join(map(rate_number, others))} and {rate_text(last)} were ended by the user"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The same as notes of a knee."""
+        return () if self.text is None else (self.text,)
