@@ -48,7 +48,7 @@ def so_far(search: Search, outcome: Outcome, message: str) -> Answer:
 
 
 def complete(answer: Answer, config: ProbeConfig, view: RunView, idle: Idle | None, say: Callable[[str], None]) -> Answer:
-    """The answer with what others had of the server, and with its diagnosis. One that cannot be made costs no answer: `say` is told."""
+    """The answer with what others had of the server, and its diagnosis. One that cannot be made is told to `say` and costs nothing."""
     if config.safety.with_others:
         answer = on_top(answer, view.steps)
     try:
