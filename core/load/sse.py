@@ -1,13 +1,13 @@
 """Server-sent events from bytes, incremental: any cut of the same bytes gives the same events. Pure and linear."""
 
-from typing import NamedTuple
+import msgspec
 
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 BARE_JSON = b"(bare JSON)"
 _BOM = b"\xef\xbb\xbf"
 
 
-class SseEvent(NamedTuple):
+class SseEvent(msgspec.Struct, frozen=True, gc=False):
     """One event: its data lines joined by newlines, and its `event:` name if it has one.
 
     A line that is JSON outside any field, as some servers write their errors, comes as an event named BARE_JSON.
@@ -36,6 +36,7 @@ class SseParser:
         self._name: bytes | None = None
         self._first_line = True
         self._after_cr = False
+        self._between_events = False
 
     def feed(self, data: bytes) -> list[SseEvent]:
         """The events completed by these bytes. Raises EventTooLong."""
@@ -53,6 +54,21 @@ class SseParser:
                 break
             self._end_line(line.rstrip(b"\r\n"), events)
         self._after_cr = data[-1:] == b"\r"
+        self._between_events = not (self._line or self._data or self._size or self._after_cr or self._first_line or self._name)
+        return events
+
+    def plain(self, data: bytes) -> list[bytes] | None:
+        """The data of the events that these bytes are, when they are nothing but whole events of one `data:` line each, as nearly
+        every read is: in place of `feed`, at a third of its cost. None when they may be anything else, which is for `feed`."""
+        if not self._between_events or data[-2:] != b"\n\n" or data.find(b"\r") >= 0:
+            return None
+        one = data.find(b"\n") == len(data) - 2  # the search for two bytes takes ten times as long
+        lines = [data[:-2]] if one else data[:-2].split(b"\n\n")
+        events: list[bytes] = []
+        for line in lines:
+            if line[:6] != b"data: " or line.find(b"\n") >= 0 or len(line) + 2 > self._limit:
+                return None
+            events.append(line[6:])
         return events
 
     def close(self) -> list[SseEvent]:

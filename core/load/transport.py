@@ -1,148 +1,55 @@
-"""What carries the load under httpx: aiohttp without any limit, behind the seam `httpx.AsyncBaseTransport`.
+"""What carries the load under httpx, behind the seam `httpx.AsyncBaseTransport`: which transport, and its name for the result.
 
 httpx's own pool (httpcore 1.0.9) polls every idle socket on each request and collapses near 80 requests/s; its defaults, and
-aiohttp's, hold the 101st stream back in silence. Here nothing waits for anything.
+aiohttp's, hold the 101st stream back in silence. `core.load.direct` waits for nothing; `core.load.fallback` is aiohttp told to
+wait for nothing either, at 1.7 times the CPU per chunk, where the parser of the first cannot be had.
 
 A transport for load does two things beyond httpx's contract: it calls the request extension `on_sent` with the monotonic time at
-which the request was written, and it resends, once and on a fresh connection, a request whose reused connection died before any
+which the request is written, and it resends, once and on a fresh connection, a request whose reused connection died before any
 byte of an answer: the server was just closing it for idleness.
 """
 
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from importlib.metadata import version
-from typing import Any
+import ssl
+from importlib.metadata import PackageNotFoundError, version
 
-import aiohttp
 import httpx
-from httpx_aiohttp import AiohttpTransport
 
 KEEPALIVE_S = 4.0
 """Idle connections are given up before the server does it: uvicorn, and so vLLM, closes them after 5 s."""
 
-TRANSPORT_NAME = f"httpx {httpx.__version__}, aiohttp {aiohttp.__version__} (httpx-aiohttp {version('httpx-aiohttp')})"
+SPARE_CONNECTIONS = 8
+"""Connections kept open ahead of need: a Poisson burst of more than 8 within one handshake is rare at the rates of one replica."""
 
 
-class _Exchange:
-    """What aiohttp's traces tell about the request that the current task sends."""
+def make_transport(
+    tls: ssl.SSLContext | None = None, proxy: str | None = None, spare: int = SPARE_CONNECTIONS
+) -> httpx.AsyncBaseTransport:
+    """The transport for load. `tls` is what verifies the server (None: the usual authorities). Through a proxy it is httpx's own,
+    and less exact. Make it inside the running loop; `transport_name` of the same `proxy` names it."""
+    if proxy is not None:
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEPALIVE_S)
+        return httpx.AsyncHTTPTransport(verify=tls or True, proxy=proxy, limits=limits, trust_env=False)
+    if _parser_version() is None:
+        from core.load.fallback import AiohttpLoadTransport
 
-    __slots__ = ("on_sent", "reused")
+        return AiohttpLoadTransport(tls)
+    from core.load.direct import DirectTransport
 
-    def __init__(self, on_sent: Callable[[float], None] | None) -> None:
-        self.on_sent = on_sent
-        self.reused = False
-
-
-_current: ContextVar[_Exchange] = ContextVar("exchange")
-
-
-class LoadTransport(httpx.AsyncBaseTransport):
-    """aiohttp under httpx. Make it inside the running loop. Raises only httpx's exceptions, with the cause chained."""
-
-    def __init__(self) -> None:
-        tls = httpx.create_ssl_context(trust_env=False)
-        options: dict[str, Any] = {"limit": 0, "limit_per_host": 0, "ttl_dns_cache": None, "ssl": tls}
-        self._pooled = _carrier(aiohttp.TCPConnector(keepalive_timeout=KEEPALIVE_S, **options), tls)
-        self._fresh = _carrier(aiohttp.TCPConnector(force_close=True, **options), tls)
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request; returns when the headers of the answer are there."""
-        exchange = _Exchange(request.extensions.get("on_sent"))
-        _current.set(exchange)
-        try:
-            response = await _translated(self._pooled.handle_async_request(request))
-        except (httpx.ReadError, httpx.RemoteProtocolError) as problem:
-            if not (exchange.reused and _died_before_answering(problem)):
-                raise
-            response = await _translated(self._fresh.handle_async_request(request))
-        assert isinstance(response.stream, httpx.AsyncByteStream)
-        response.stream = _Body(response.stream)
-        return response
-
-    async def aclose(self) -> None:
-        """Close every connection, those in use too."""
-        await self._pooled.aclose()
-        await self._fresh.aclose()
+    return DirectTransport(tls, spare)
 
 
-class _Body(httpx.AsyncByteStream):
-    def __init__(self, body: httpx.AsyncByteStream) -> None:
-        self._body = body
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _translating():
-            async for data in self._body:
-                yield data
-
-    async def aclose(self) -> None:
-        with _translating():
-            await self._body.aclose()
+def transport_name(proxy: str | None = None) -> str:
+    """What carries the load, for the result."""
+    name = f"httpx {httpx.__version__}"
+    if proxy is not None:
+        return f"{name}, httpcore {version('httpcore')} (through a proxy: less exact)"
+    if (parser := _parser_version()) is None:
+        return f"{name}, aiohttp {version('aiohttp')} (httpx-aiohttp {version('httpx-aiohttp')})"
+    return f"{name}, own transport (httptools {parser})"
 
 
-def _carrier(connector: aiohttp.TCPConnector, tls: Any) -> AiohttpTransport:
-    session = aiohttp.ClientSession(
-        connector=connector,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=None),
-        trace_configs=[_trace()],
-        auto_decompress=False,
-        trust_env=False,
-    )
-    return AiohttpTransport(client=session, verify=tls, trust_env=False)
-
-
-def _trace() -> aiohttp.TraceConfig:
-    async def sent(session: object, context: object, params: object) -> None:
-        exchange = _current.get()
-        if exchange.on_sent is not None:
-            exchange.on_sent(time.monotonic())
-
-    async def reused(session: object, context: object, params: object) -> None:
-        _current.get().reused = True
-
-    trace = aiohttp.TraceConfig()
-    # aiohttp writes headers and body together; its event for the headers alone comes before that, by 0.1 ms and at times 1 ms.
-    trace.on_request_chunk_sent.append(sent)
-    trace.on_connection_reuseconn.append(reused)
-    return trace
-
-
-async def _translated(response: Awaitable[httpx.Response]) -> httpx.Response:
-    with _translating():
-        return await response
-
-
-@contextmanager
-def _translating() -> Iterator[None]:
-    """aiohttp's exceptions as httpx's. httpx-aiohttp 0.2.0 calls a lost connection ConnectTimeout and lets some through as they
-    are, so the original (its `__cause__`) decides. A ValueError is the server's: bytes in its headers that no text has."""
+def _parser_version() -> str | None:
     try:
-        yield
-    except (httpx.HTTPError, aiohttp.ClientError, OSError, RuntimeError, ValueError) as problem:
-        cause = problem.__cause__ if isinstance(problem, httpx.HTTPError) and problem.__cause__ else problem
-        raise _as_httpx(cause)(str(cause) or type(cause).__name__) from cause
-
-
-def _as_httpx(cause: BaseException) -> type[httpx.TransportError]:
-    match cause:
-        case httpx.TransportError():
-            return type(cause)
-        case aiohttp.ConnectionTimeoutError():
-            return httpx.ConnectTimeout
-        case aiohttp.ServerTimeoutError():
-            return httpx.ReadTimeout
-        case aiohttp.ClientConnectorError():
-            return httpx.ConnectError
-        case aiohttp.ServerDisconnectedError() | aiohttp.ClientResponseError():
-            return httpx.RemoteProtocolError
-        case _:
-            return httpx.ReadError
-
-
-def _died_before_answering(problem: Exception) -> bool:
-    cause = problem.__cause__
-    if isinstance(cause, aiohttp.ServerDisconnectedError):
-        return isinstance(cause.message, str)  # else it holds the part of an answer that had come
-    return isinstance(cause, aiohttp.ClientOSError | ConnectionError)
+        return version("httptools")
+    except PackageNotFoundError:
+        return None

@@ -331,3 +331,21 @@ def test_an_answer_of_one_event_has_no_gap() -> None:
 )
 def test_error_text_knows_every_form(body: bytes, message: str | None) -> None:
     assert error_text(body) == message
+
+
+@pytest.mark.parametrize(
+    ("data", "taken"),
+    [
+        (b'{"choices":[{"text":"a"}]}', True),
+        (b'{"choices":[{"text":"say \\"error\\" twice"}]}', True),
+        (b'{"choices":[],"error":null}', False),
+        (b'{"error":{"message":"boom"}}', False),
+        (b'{"object": "error", "message": "boom"}', False),
+        (b"[DONE]", False),
+        (b'{"choices":', False),
+    ],
+)
+def test_the_short_way_takes_chunks_only(data: bytes, taken: bool) -> None:
+    reader = AnswerReader()
+    assert reader.plain(data, 1.0) is taken
+    assert (reader.output_tokens, reader.error) == (int(taken), None)
