@@ -136,14 +136,16 @@ class GapSummary(msgspec.Struct, frozen=True, kw_only=True):
 class RequestEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     """How a request ended, with everything measured about it (all times None where it did not come so far).
 
-    `t_last` is the last event whose token count rose, `t_end` the end of the body. `error` is the server's first
-    sentence or ours. `usage` False: tokens were counted one per event because the server sent no usage.
+    Three times tell how a send went: `t_sched` when it was due, `t_start` when its task began, `t_sent` when it was written;
+    lateness is `t_sent - t_sched`. `t_last` is the last event whose token count rose, `t_end` the end of the body. `error` is the
+    server's first sentence or ours. `usage` False: tokens were counted one per event because the server sent no usage.
     `resent`: it went out twice, because the kept connection that it was first written to was just being closed.
     """
 
     order: int
     index: int
     t_sched: float
+    t_start: float | None = None
     t_sent: float | None = None
     t_first: float | None = None
     t_last: float | None = None
@@ -188,6 +190,7 @@ class LoadDone(msgspec.Struct, frozen=True, kw_only=True, tag="load_done"):
     unsent: int
     cpu_frac: float
     loop_lag_max_s: float
+    memory_peak_bytes: int | None = None
 
 
 class LoadReady(msgspec.Struct, frozen=True, kw_only=True, tag="load_ready"):

@@ -182,6 +182,7 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
     loop_lag_max_s: float | None = None
     others_rps: float | None = None
     client_cpu_frac: float | None = None
+    client_memory_peak_bytes: int | None = None
     missed: Missed | None = None
     lengths: MeanLengths | None = None
     stages: Stages | None = None

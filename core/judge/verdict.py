@@ -276,6 +276,7 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: str, warnings: Sequenc
         loop_lag_max_s=e.loop_lag_max_s,
         others_rps=_others_rps(e),
         client_cpu_frac=evidence.client_cpu(e.ticks, e.done),
+        client_memory_peak_bytes=e.done.memory_peak_bytes if e.done else None,
         missed=missed,
         lengths=lengths,
         stages=evidence.stages(stretch, tally.records),

@@ -1,5 +1,6 @@
 """What a streamed answer says: tokens, times, endings and errors, from events with their arrival times. Pure, no I/O."""
 
+from array import array
 from typing import Annotated, Any
 
 import msgspec
@@ -20,43 +21,48 @@ _Tokens = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
 """A count outside of this is no count: taken at its word, it would make any TPOT look good, or undefined."""
 
 
-class _PromptDetails(msgspec.Struct):
+class _PromptDetails(msgspec.Struct, gc=False):
     cached_tokens: _Tokens | None = None
 
 
-class _Usage(msgspec.Struct):
+class _Usage(msgspec.Struct, gc=False):
     prompt_tokens: _Tokens | None = None
     completion_tokens: _Tokens | None = None
     prompt_tokens_details: _PromptDetails | None = None
 
 
-class _Delta(msgspec.Struct):
+class _Delta(msgspec.Struct, gc=False):
     content: Any = None
     reasoning: Any = None
     reasoning_content: Any = None
     tool_calls: Any = None
 
+    @property
+    def carries_output(self) -> bool:
+        return bool(self.content or self.reasoning or self.reasoning_content or self.tool_calls)
 
-class _Choice(msgspec.Struct):
+
+class _Choice(msgspec.Struct, gc=False):
     text: Any = None
     delta: _Delta | None = None
     finish_reason: str | None = None
 
-    @property
-    def carries_output(self) -> bool:
-        delta = self.delta
-        return bool(self.text or (delta and (delta.content or delta.reasoning or delta.reasoning_content or delta.tool_calls)))
 
-
-class _Chunk(msgspec.Struct):
+class _Chunk(msgspec.Struct, gc=False):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
-    error: Any = None
-    object: Any = None
     system_fingerprint: str | None = None
 
 
-_decoder = msgspec.json.Decoder(_Chunk)
+class _Suspect(_Chunk):
+    """A chunk that may be an error. Most need not be looked at like this: an error has the word as a key, or as its `object`."""
+
+    error: Any = None
+    object: Any = None
+
+
+_decode = msgspec.json.Decoder(_Chunk).decode
+_decode_suspect = msgspec.json.Decoder(_Suspect).decode
 
 
 def error_text(data: bytes) -> str | None:
@@ -90,25 +96,41 @@ def _words(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
+_GAPS_KEPT = 64
+"""Gaps that wait to be summed up together, 512 bytes a stream: one by one each would cost a call more in the hottest path."""
+
+
 class _Gaps:
     """Sums up the gaps between token events while they come."""
 
     def __init__(self) -> None:
-        self.n, self.sum_s, self.max_s, self.under_1ms = 0, 0.0, 0.0, 0
-        self.bins: dict[int, int] = {}
+        self._n, self._sum_s, self._max_s, self._under_1ms = 0, 0.0, 0.0, 0
+        self._bins: dict[int, int] = {}
+        self._kept = array("d")
 
     def add(self, gap_s: float) -> None:
-        self.n += 1
-        self.sum_s += gap_s
-        self.max_s = max(self.max_s, gap_s)
-        self.under_1ms += gap_s < 1e-3
-        bin_index = bin_of(gap_s)
-        self.bins[bin_index] = self.bins.get(bin_index, 0) + 1
+        kept = self._kept
+        kept.append(gap_s)
+        if len(kept) == _GAPS_KEPT:
+            self._sum_up()
 
     def summary(self) -> GapSummary:
-        return GapSummary(
-            n=self.n, sum_s=self.sum_s, max_s=self.max_s, under_1ms=self.under_1ms, bins=tuple(sorted(self.bins.items()))
-        )
+        self._sum_up()
+        bins = tuple(sorted(self._bins.items()))
+        return GapSummary(n=self._n, sum_s=self._sum_s, max_s=self._max_s, under_1ms=self._under_1ms, bins=bins)
+
+    def _sum_up(self) -> None:
+        kept, bins = self._kept, self._bins
+        if not kept:
+            return
+        self._n += len(kept)
+        self._sum_s += sum(kept)
+        self._max_s = max(self._max_s, max(kept))
+        for gap_s in kept:
+            self._under_1ms += gap_s < 1e-3
+            bin_index = bin_of(gap_s)
+            bins[bin_index] = bins.get(bin_index, 0) + 1
+        del kept[:]
 
 
 class AnswerReader:
@@ -160,6 +182,19 @@ class AnswerReader:
             if event.data and not self.done:
                 self._event(event, t)
 
+    def plain(self, data: bytes, t: float) -> bool:
+        """Take in the data of one event without a name. False, and nothing done, if it may be more than a chunk without error."""
+        if self.error is not None or self.done or data.find(b'"error"') >= 0:
+            return False
+        try:
+            chunk = _decode(data)
+        except _UNREADABLE:
+            return False
+        if not chunk.choices and chunk.usage is None:  # what is said in place of a chunk
+            return False
+        self._chunk(chunk, t)
+        return True
+
     def feed_rest(self, events: list[SseEvent], t: float) -> None:
         """Take in what stood without its blank line at the end of the body; an event cut in the middle is none."""
         self.feed([event for event in events if event.data == DONE or _is_json(event.data)], t)
@@ -186,12 +221,13 @@ class AnswerReader:
         if event.name == b"error":
             self.error = error_text(event.data) or _excerpt(event.data)
             return
+        suspect = event.data.find(b'"error"') >= 0
         try:
-            chunk = _decoder.decode(event.data)
+            chunk = _decode_suspect(event.data) if suspect else _decode(event.data)
         except _UNREADABLE:
             self.error = error_text(event.data) or f"The stream holds an event that is no chunk: {_excerpt(event.data)}"
             return
-        if chunk.error or chunk.object == "error":
+        if isinstance(chunk, _Suspect) and (chunk.error or chunk.object == "error"):
             self.error = error_text(event.data) or _excerpt(event.data)
         elif not chunk.choices and chunk.usage is None and (said := error_text(event.data)) is not None:
             self.error = said
@@ -201,10 +237,18 @@ class AnswerReader:
             self._chunk(chunk, t)
 
     def _chunk(self, chunk: _Chunk, t: float) -> None:
+        """Written out in one, because it runs for every token of every stream."""
+        total: int | None = None
         usage = chunk.usage
-        total = usage.completion_tokens if usage is not None else None
         if usage is not None:
-            self._keep_usage(usage)
+            total = usage.completion_tokens
+            if total is not None:
+                self._final = total
+            if usage.prompt_tokens is not None:
+                self.prompt_tokens = usage.prompt_tokens
+            details = usage.prompt_tokens_details
+            if details is not None and details.cached_tokens is not None:
+                self.cached_tokens = details.cached_tokens
         if chunk.system_fingerprint is not None:
             self.fingerprint = chunk.system_fingerprint
         if not chunk.choices:
@@ -214,21 +258,14 @@ class AnswerReader:
             self.finish_reason, self._t_finish = choice.finish_reason, t
         if total is not None and total > self._counted:
             self._continuous = True
-            self._tokens(total - self._counted, t)
-        elif choice.carries_output and (total is None or not self._continuous):
-            self._tokens(1, t)
-
-    def _keep_usage(self, usage: _Usage) -> None:
-        if usage.completion_tokens is not None:
-            self._final = usage.completion_tokens
-        if usage.prompt_tokens is not None:
-            self.prompt_tokens = usage.prompt_tokens
-        details = usage.prompt_tokens_details
-        if details is not None and details.cached_tokens is not None:
-            self.cached_tokens = details.cached_tokens
-
-    def _tokens(self, tokens: int, t: float) -> None:
-        if self.t_first is None or self.t_last is None:
+            tokens = total - self._counted
+        elif (total is None or not self._continuous) and (
+            choice.text or (choice.delta is not None and choice.delta.carries_output)
+        ):
+            tokens = 1
+        else:
+            return
+        if self.t_last is None:
             self.t_first, self.first_tokens = t, tokens
         else:
             self._gaps.add(t - self.t_last)

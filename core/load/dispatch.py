@@ -1,4 +1,4 @@
-"""One order on its way: every request sent at its due time, each by itself, until all have ended."""
+"""One order on its way, or this child's share of it: every request sent at its due time, each by itself, until all have ended."""
 
 import asyncio
 import time
@@ -10,9 +10,11 @@ from typing import Protocol
 import httpx
 import numpy as np
 
+from core.load.alarm import Alarm
 from core.load.arrivals import Plan
 from core.load.client import Emit, Job
-from core.load.meter import LoopMeter
+from core.load.meter import LoopMeter, memory_peak_bytes
+from core.load.protocol import Share
 from core.records import ChildMessage, LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent
 
 TICK_S = 0.5
@@ -23,6 +25,9 @@ _BUILD_MARGIN_S = 1e-3
 _TURN_S = 0.1
 """An arrival due so shortly before a stop was not held up: it had no turn of the event loop yet (at 100 requests/s one stop in
 five falls between the time that a request is due and its turn)."""
+
+
+WHOLE = Share(index=0, of=1)
 
 
 class Sender(Protocol):
@@ -39,10 +44,17 @@ class OrderRun:
     """
 
     def __init__(
-        self, order: RepeatOrder, plan: Plan, body: Callable[[int], bytes], sender: Sender, emit: Callable[[ChildMessage], None]
+        self,
+        order: RepeatOrder,
+        plan: Plan,
+        body: Callable[[int], bytes],
+        sender: Sender,
+        emit: Callable[[ChildMessage], None],
+        share: Share = WHOLE,
     ) -> None:
         self._order, self._plan, self._body, self._sender, self._emit = order, plan, body, sender, emit
-        self._due = (order.start_at + plan.offsets_s).tolist()
+        self._indices = range(share.index, len(plan), share.of)
+        self._due = (order.start_at + plan.offsets_s[share.index :: share.of]).tolist()
         self._ready: deque[httpx.Request] = deque()
         self._built = 0
         self._build_s = 0.0
@@ -74,6 +86,7 @@ class OrderRun:
                 unsent=self._unsent(),
                 cpu_frac=(time.process_time() - cpu) / max(now - wall, 1e-9),
                 loop_lag_max_s=self._lag_max_s,
+                memory_peak_bytes=memory_peak_bytes(),
             )
         )
 
@@ -91,9 +104,16 @@ class OrderRun:
             task.cancel()
 
     async def _dispatch(self, requests: asyncio.TaskGroup) -> None:
-        for index, due in enumerate(self._due):
-            self._build_ahead(index, due)
-            await _until(due)
+        alarm = Alarm()
+        try:
+            await self._send_all(requests, alarm)
+        finally:
+            alarm.close()
+
+    async def _send_all(self, requests: asyncio.TaskGroup, alarm: Alarm) -> None:
+        for turn, (index, due) in enumerate(zip(self._indices, self._due, strict=True)):
+            self._build_ahead(turn, due)
+            await alarm.until(due)
             job = Job(
                 order=self._order.order,
                 index=index,
@@ -108,13 +128,13 @@ class OrderRun:
             self._tasks[index] = task
             task.add_done_callback(partial(self._settle, index))
 
-    def _build_ahead(self, index: int, due: float) -> None:
+    def _build_ahead(self, turn: int, due: float) -> None:
         """Build the request that is next in any case, and more while there is time before it is due."""
         while self._built < len(self._due) and len(self._ready) < BODIES_AHEAD:
             start = time.monotonic()
-            if self._built > index and start + 2 * self._build_s + _BUILD_MARGIN_S > due:
+            if self._built > turn and start + 2 * self._build_s + _BUILD_MARGIN_S > due:
                 return
-            self._ready.append(self._sender.prepare(self._body(self._built)))
+            self._ready.append(self._sender.prepare(self._body(self._indices[self._built])))
             self._built += 1
             self._build_s = time.monotonic() - start
 
@@ -160,13 +180,3 @@ class OrderRun:
         if self._stopped_at is None:
             return 0
         return max(0, int(np.searchsorted(self._due, self._stopped_at - _TURN_S, side="right")) - self._sent)
-
-
-async def _until(due: float) -> None:
-    """Return at `due`, never before, and never without giving way once: what is overdue must go out between other work.
-
-    uvloop rounds to milliseconds and wakes up to 1 ms early, so the clock is asked again.
-    """
-    await asyncio.sleep(max(0.0, due - time.monotonic()))
-    while (left := due - time.monotonic()) > 0:  # noqa: ASYNC110 (a time is waited for, not an event)
-        await asyncio.sleep(left)

@@ -1,79 +1,98 @@
-"""The child process that sends: takes one repeat as one order, sends on schedule, reports; nothing else.
+"""The processes that send: they take one repeat as one order, send on schedule and report; nothing else.
 
-`Generator` is the parent's handle. The child sends nothing once its stdin ends, so a dead parent never leaves load running.
+`Generator` is the parent's handle, and speaks as one however many children share the work: request i of a plan is sent by child
+i mod N, at the time that it would have with any other N. The children send nothing once their stdin ends or falls silent: no
+dead or suspended parent leaves load running.
 """
 
 import asyncio
 import contextlib
-import signal
-import sys
-from asyncio.subprocess import PIPE, Process
+import math
+import os
+import time
 from collections import deque
 from collections.abc import AsyncIterator
-from pathlib import Path
+
+import msgspec
 
 from core.access import Access
+from core.config import Workload
 from core.errors import UserError
-from core.load.protocol import encode, messages
-from core.records import Abort, ChildCommand, ChildMessage, Hello, LoadReady, RepeatOrder, StopArrivals
+from core.load.protocol import Command, Share
+from core.load.transport import transport_name
+from core.load.worker import Worker
+from core.net import proxy_for
+from core.records import Abort, ChildMessage, Hello, LoadDone, LoadReady, LoadTick, RepeatOrder, StopArrivals
 
-START_TIMEOUT_S = 30.0
-CLOSE_TIMEOUT_S = 1.0
-_READ_BYTES = 256 * 1024
-_HOME = str(Path(__file__).resolve().parents[2])
-_CHILD = f"""import signal, sys
-for name in (signal.SIGINT, signal.SIGHUP):
-    signal.signal(name, signal.SIG_IGN)
-sys.path.insert(0, {_HOME!r})
-from core.load.child import main
-main()"""
-"""Our own folder goes first, because a PYTHONPATH or a current folder may hold another `core`."""
+CHILD_RPS = 2000.0
+CHILD_CHUNKS_PER_S = 50_000.0
+"""What one child carries at half of a core, by measurement: new requests, and chunks of answers, a second."""
+
+_NEXT = 2.0
+"""The next rate of a search is at most so many times the present one; what it needs is started beforehand."""
+
+
+def children_for(rate_rps: float, workload: Workload) -> int:
+    """How many children a rate needs; never more than cores - 1, so that one is left for screen and kernel, and at least one."""
+    chunks_per_s = rate_rps * workload.output_tokens.median
+    needed = math.ceil(max(rate_rps / CHILD_RPS, chunks_per_s / CHILD_CHUNKS_PER_S))
+    return max(1, min(needed, len(os.sched_getaffinity(0)) - 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 2) - 1))
 
 
 class Generator:
-    """Starts the child and speaks with it. One order at a time."""
+    """Starts the children and speaks with them. One order at a time."""
 
-    ready: LoadReady
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-        self._closing = False
-        self._access = Access()
-        self._last_words: deque[str] = deque(maxlen=1)
-        self._batches: asyncio.Queue[list[ChildMessage]] = asyncio.Queue()
+    def __init__(self, asked: int | None) -> None:
+        self._asked = asked
+        self._workers: list[Worker] = []
+        self._heard: asyncio.Queue[tuple[Worker, list[ChildMessage]]] = asyncio.Queue()
         self._pending: deque[ChildMessage] = deque()
-        self._ended = False
-        self._readers = (asyncio.create_task(self._read_messages()), asyncio.create_task(self._read_errors()))
+        self._hello: Hello | None = None
+        self._merge = _Merge(0)
+        self._closing = False
+        self._growing: asyncio.Task[None] | None = None
+        self._one_at_a_time = asyncio.Lock()
+        self.ready: LoadReady
 
     @classmethod
-    async def start(cls) -> "Generator":
-        """Start the child and wait for its LoadReady. Raises UserError when it cannot start."""
+    async def start(cls, children: int | None = None) -> "Generator":
+        """Start the first child and wait for its LoadReady; more come before an order that is planned to need them. `children` is a
+        number asked for, and kept to. Raises UserError when one cannot start."""
+        generator = cls(children)
         try:
-            process = await asyncio.create_subprocess_exec(sys.executable, "-P", "-c", _CHILD, stdin=PIPE, stdout=PIPE, stderr=PIPE)
-        except OSError as problem:
-            raise UserError(f"The load generator could not be started ({sys.executable}): {problem}.", exit_code=3) from problem
-        generator = cls(process)
-        try:
-            async with asyncio.timeout(START_TIMEOUT_S):
-                await generator._fill()
-        except BaseException as problem:
+            await generator._grow(children or 1)
+        except BaseException:
             await generator.close()
-            if isinstance(problem, TimeoutError):
-                raise UserError(f"The load generator did not come up in {START_TIMEOUT_S:g} s.", exit_code=3) from problem
             raise
-        first = generator._pending[0]
-        assert isinstance(first, LoadReady)
-        generator.ready = first
+        generator._pending.append(generator.ready)
         return generator
+
+    @property
+    def children(self) -> int:
+        """How many processes send."""
+        return len(self._workers)
+
+    async def plan(self, peak_rps: float) -> None:
+        """Start what this rate will need, after the hello and before an order says when it begins: a child takes about a second
+        to come up. By itself a generator only looks ahead to twice the rate of each order."""
+        if self._asked is None and self._hello is not None:
+            await self._grow(children_for(peak_rps, self._hello.workload))
 
     async def hello(self, hello: Hello) -> None:
         """Say what stays the same for the coming orders; may be said again between orders, when preflight learned more."""
-        self._access = hello.access
+        self._hello = hello
         await self._say(hello)
+        self._tell_transport(transport_name(proxy_for(hello.access, hello.target.url)))
 
     async def order(self, order: RepeatOrder) -> None:
         """Hand over one repeat; its messages come from `messages`, the last is its LoadDone."""
-        await self._say(order)
+        count = len(self._workers)
+        self._merge = _Merge(count)
+        for index, worker in enumerate(self._workers[:count]):
+            await self._say_to(worker, Share(index=index, of=count), order)
+        if self._growing is None or self._growing.done():
+            peak_rps = max((segment.rate_rps for segment in order.segments), default=0.0)
+            self._growing = asyncio.create_task(self._look_ahead(_NEXT * peak_rps))
 
     async def stop_arrivals(self, order: int) -> None:
         """Nothing new is sent; open requests run to their end."""
@@ -84,74 +103,111 @@ class Generator:
         await self._say(Abort(order=order))
 
     async def messages(self) -> AsyncIterator[ChildMessage]:
-        """Everything the child reports, in order, until it ends; LoadReady is the first. It may be left and taken up again.
+        """Everything the children report, in order, until they end; LoadReady is the first. It may be left and taken up again.
 
-        Raises UserError (exit code 3) when the child dies by itself.
+        Raises UserError (exit code 3) when a child dies by itself.
         """
         while True:
             while self._pending:
                 yield self._pending.popleft()
             if self._closing:
                 return
-            await self._fill()
+            worker, batch = await self._heard.get()
+            if not batch and not worker.closing:
+                await self._raise_death(worker)
+            for message in batch:
+                if (merged := self._merge.take(worker, message)) is not None:
+                    self._pending.append(merged)
 
     async def close(self) -> None:
-        """End the child; whatever it was sending stops. Safe to call twice."""
+        """End the children; whatever they were sending stops. Safe to call twice."""
         self._closing = True
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        try:
-            async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                await self._process.wait()
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.wait()
-        await asyncio.gather(*self._readers)
+        if self._growing is not None:
+            self._growing.cancel()
+            await asyncio.gather(self._growing, return_exceptions=True)
+        await asyncio.gather(*(worker.close() for worker in self._workers))
 
-    async def _say(self, command: ChildCommand) -> None:
-        stdin = self._process.stdin
-        assert stdin is not None
+    async def _grow(self, count: int) -> None:
+        async with self._one_at_a_time:
+            while len(self._workers) < count:
+                worker, ready = await Worker.start(lambda worker, batch: self._heard.put_nowait((worker, batch)))
+                if not self._workers:
+                    self.ready = ready
+                self._workers.append(worker)
+                if self._hello is not None:
+                    await self._say_to(worker, self._hello)
+
+    def _tell_transport(self, name: str) -> None:
+        """A child that comes up does not know of a proxy yet: what carries the load then is told once more."""
+        if name != self.ready.transport:
+            self.ready = msgspec.structs.replace(self.ready, t=time.monotonic(), transport=name)
+            self._heard.put_nowait((self._workers[0], [self.ready]))
+
+    async def _look_ahead(self, peak_rps: float) -> None:
+        with contextlib.suppress(UserError):  # the next order goes by those that are there, and says how late it was
+            await self.plan(peak_rps)
+
+    async def _say(self, command: Command) -> None:
+        for worker in self._workers:
+            await self._say_to(worker, command)
+
+    async def _say_to(self, worker: Worker, *commands: Command) -> None:
         if self._closing:
             return
         try:
-            stdin.write(encode(command))
-            await stdin.drain()
+            await worker.say(*commands)
         except ConnectionError:
-            await self._raise_death()
+            await self._raise_death(worker)
 
-    async def _fill(self) -> None:
-        """Wait for the next batch of messages; an empty one is the end of the child's pipe."""
-        if not self._ended:
-            batch = await self._batches.get()
-            self._pending.extend(batch)
-            self._ended = not batch
-        if self._ended and not self._closing:
-            await self._raise_death()
+    async def _raise_death(self, worker: Worker) -> None:
+        """One child less is not the load that was planned: the others end too."""
+        others = [other for other in self._workers if other is not worker]
+        await asyncio.gather(*(other.close() for other in others))
+        raise await worker.death(self._hello.access if self._hello else Access())
 
-    async def _raise_death(self) -> None:
-        code = await self._process.wait()
-        await asyncio.gather(*self._readers)
-        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        words = self._access.scrub(self._last_words[0]) if self._last_words else "it said nothing"
-        raise UserError(
-            f"The load generator ended by itself ({how}): {words}. Its load has stopped; start the run again.", exit_code=3
+
+class _Merge:
+    """Several children's reports as one child's: what they say of requests as it is, what they say of themselves summed up."""
+
+    def __init__(self, children: int) -> None:
+        self._children = children
+        self._ticks: dict[Worker, LoadTick] = {}
+        self._done: dict[Worker, LoadDone] = {}
+
+    def take(self, worker: Worker, message: ChildMessage) -> ChildMessage | None:
+        """What is to be told now; None when the others have not said theirs yet."""
+        match message:
+            case LoadTick():
+                self._ticks[worker] = message
+                return self._tick()
+            case LoadDone():
+                self._done[worker] = message
+                return self._all_done() if len(self._done) == self._children else None
+            case _:
+                return message
+
+    def _tick(self) -> LoadTick | None:
+        """One when all that are still at it have said theirs."""
+        if len(self._ticks.keys() | self._done.keys()) < self._children:
+            return None
+        ticks = list(self._ticks.values())
+        self._ticks.clear()
+        return LoadTick(
+            order=ticks[-1].order,
+            t=max(tick.t for tick in ticks),
+            in_flight=sum(tick.in_flight for tick in ticks),
+            loop_lag_max_s=max(tick.loop_lag_max_s for tick in ticks),
+            cpu_frac=max(tick.cpu_frac for tick in ticks),
         )
 
-    async def _read_messages(self) -> None:
-        """Always reading, so that the child's pipe never fills; a batch per read keeps this loop free for the screen."""
-        stdout, inlet = self._process.stdout, messages()
-        assert stdout is not None
-        while data := await stdout.read(_READ_BYTES):
-            if batch := inlet.feed(data):
-                self._batches.put_nowait(batch)
-        self._batches.put_nowait([])
-
-    async def _read_errors(self) -> None:
-        stderr, rest = self._process.stderr, b""
-        assert stderr is not None
-        while data := await stderr.read(_READ_BYTES):
-            *lines, rest = (rest + data).split(b"\n")
-            self._last_words.extend(text for line in lines if (text := line.decode("utf-8", "replace").strip()))
-        if text := rest.decode("utf-8", "replace").strip():
-            self._last_words.append(text)
+    def _all_done(self) -> LoadDone:
+        done = list(self._done.values())
+        return LoadDone(
+            order=done[-1].order,
+            t=max(one.t for one in done),
+            sent=sum(one.sent for one in done),
+            unsent=sum(one.unsent for one in done),
+            cpu_frac=max(one.cpu_frac for one in done),
+            loop_lag_max_s=max(one.loop_lag_max_s for one in done),
+            memory_peak_bytes=max((one.memory_peak_bytes or 0) for one in done) or None,
+        )

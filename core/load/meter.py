@@ -1,6 +1,8 @@
 """The child's watch on itself: how late its event loop wakes, and how much of a core it uses."""
 
 import asyncio
+import resource
+import sys
 import time
 
 PERIOD_S = 0.02
@@ -28,3 +30,9 @@ class LoopMeter:
         lag_s, self._lag_s = self._lag_s, 0.0
         self._wall, self._cpu = wall, cpu
         return lag_s, share
+
+
+def memory_peak_bytes() -> int:
+    """The most memory that this process has had so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

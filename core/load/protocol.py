@@ -6,12 +6,32 @@ import msgspec
 
 from core.records import ChildCommand, ChildMessage
 
+HEARTBEAT_S = 1.0
+"""How often the parent says that it is there."""
+
+SILENCE_S = 5.0
+"""A child that has not heard of its parent for so long stops its load: a parent that was suspended judges nothing any more."""
+
+
+class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
+    """The parent is there."""
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True, tag="share"):
+    """Of the coming orders, this child sends request i where i mod `of` is `index`."""
+
+    index: int
+    of: int
+
+
+Command = ChildCommand | Heartbeat | Share
+
 T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder()
 
 
-def encode(message: ChildCommand | ChildMessage) -> bytes:
+def encode(message: Command | ChildMessage) -> bytes:
     """One line with its newline."""
     return _encoder.encode(message) + b"\n"
 
@@ -34,9 +54,9 @@ class Inlet(Generic[T]):
         return self._decoder.decode_lines(whole)
 
 
-def commands() -> Inlet[ChildCommand]:
+def commands() -> Inlet[Command]:
     """What the child reads."""
-    return Inlet(msgspec.json.Decoder(ChildCommand))
+    return Inlet(msgspec.json.Decoder(Command))
 
 
 def messages() -> Inlet[ChildMessage]:

@@ -1,13 +1,13 @@
 """Server-sent events from bytes, incremental: any cut of the same bytes gives the same events. Pure and linear."""
 
-from typing import NamedTuple
+import msgspec
 
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 BARE_JSON = b"(bare JSON)"
 _BOM = b"\xef\xbb\xbf"
 
 
-class SseEvent(NamedTuple):
+class SseEvent(msgspec.Struct, frozen=True, gc=False):
     """One event: its data lines joined by newlines, and its `event:` name if it has one.
 
     JSON outside any field, as some servers write their errors, on one line or over several, comes as an event named BARE_JSON.
@@ -38,6 +38,7 @@ class SseParser:
         self._name: bytes | None = None
         self._first_line = True
         self._after_cr = False
+        self._between_events = False
 
     def feed(self, data: bytes) -> list[SseEvent]:
         """The events completed by these bytes. Raises EventTooLong."""
@@ -57,6 +58,23 @@ class SseParser:
             self._end_line(part, events)
         self._after_cr = data[-1:] == b"\r"
         self.any_event = self.any_event or bool(events)
+        open_ = self._line or self._data or self._bare or self._size or self._after_cr
+        self._between_events = not (open_ or self._first_line or self._name is not None)
+        return events
+
+    def plain(self, data: bytes) -> list[bytes] | None:
+        """The data of the events that these bytes are, when they are nothing but whole events of one `data:` line each, as nearly
+        every read is: in place of `feed`, at a third of its cost. None when they may be anything else, which is for `feed`."""
+        if not self._between_events or data[-2:] != b"\n\n" or data.find(b"\r") >= 0:
+            return None
+        one = data.find(b"\n") == len(data) - 2  # the search for two bytes takes ten times as long
+        lines = [data[:-2]] if one else data[:-2].split(b"\n\n")
+        events: list[bytes] = []
+        for line in lines:
+            if line[:6] != b"data: " or line.find(b"\n") >= 0 or len(line) > self._limit:
+                return None
+            events.append(line[6:])
+        self.any_event = True
         return events
 
     def close(self) -> list[SseEvent]:

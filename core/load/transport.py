@@ -1,28 +1,19 @@
-"""What carries the load under httpx: aiohttp without any limit, behind the seam `httpx.AsyncBaseTransport`.
+"""What carries the load under httpx, behind the seam `httpx.AsyncBaseTransport`: which transport, and its name for the result.
 
 httpx's own pool (httpcore 1.0.9) polls every idle socket on each request and collapses near 80 requests/s; its defaults, and
-aiohttp's, hold the 101st stream back in silence. Here nothing waits for anything.
+aiohttp's, hold the 101st stream back in silence. `core.load.direct` waits for nothing; `core.load.fallback` is aiohttp told to
+wait for nothing either, at 1.7 times the CPU per chunk, where there is a proxy or the parser of the first cannot be had.
 
 A transport for load does two things beyond httpx's contract: it calls the request extension `on_sent` with the monotonic time at
-which the request was written and the seconds for which the server kept it waiting for a connection, and it resends, once and on
-a fresh connection, a request whose reused connection died before any byte of an answer: the server was just closing it for
-idleness.
+which the request is written and the seconds for which the server kept it waiting for a connection (0 where that was no more than
+STUCK_S), and it resends, once and on a fresh connection, a request whose reused connection died before any byte of an answer: the
+server was just closing it for idleness. `on_sent` is then called again.
 """
 
 import ssl
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from importlib.metadata import version
-from typing import Any
+from importlib.metadata import PackageNotFoundError, version
 
-import aiohttp
 import httpx
-from httpx_aiohttp import AiohttpTransport
-
-from core.access import Access, proxy_login
-from core.net import tls_context
 
 STUCK_S = 0.9
 """A connection that takes longer was not taken at once: the queue of the server's socket was full, and the system asked again
@@ -31,152 +22,41 @@ after a second (RFC 6298). A client that is short of CPU is not stuck for so lon
 KEEPALIVE_S = 4.0
 """Idle connections are given up before the server does it: uvicorn, and so vLLM, closes them after 5 s."""
 
-TRANSPORT_NAME = f"httpx {httpx.__version__}, aiohttp {aiohttp.__version__} (httpx-aiohttp {version('httpx-aiohttp')})"
+SPARE_CONNECTIONS = 8
+"""Connections kept open ahead of need: a Poisson burst of more than 8 within one handshake is rare at the rates of one replica."""
 
 
-class _Exchange:
-    """What aiohttp's traces tell about the request that the current task sends."""
+def make_transport(
+    tls: ssl.SSLContext | None = None, proxy: str | None = None, spare: int = SPARE_CONNECTIONS
+) -> httpx.AsyncBaseTransport:
+    """The transport for load. `tls` is what verifies the server (None: the usual authorities). Through a proxy it is aiohttp, and
+    less exact. Make it inside the running loop; `transport_name` of the same `proxy` names it."""
+    if proxy is not None or _parser_version() is None:
+        from core.load.fallback import AiohttpLoadTransport
 
-    __slots__ = ("began", "connect_s", "on_sent", "reused")
+        return AiohttpLoadTransport(tls, proxy)
+    from core.load.direct import DirectTransport
 
-    def __init__(self, on_sent: Callable[[float, float], None] | None) -> None:
-        self.on_sent = on_sent
-        self.reused = False
-        self.began = self.connect_s = 0.0
-
-
-_current: ContextVar[_Exchange] = ContextVar("exchange")
-
-
-class LoadTransport(httpx.AsyncBaseTransport):
-    """aiohttp under httpx. Make it inside the running loop. Raises only httpx's exceptions, with the cause chained."""
-
-    def __init__(self, tls: ssl.SSLContext | None = None, proxy: str | None = None) -> None:
-        tls = tls or tls_context(Access())
-        self._login = _login(proxy)
-        options: dict[str, Any] = {"limit": 0, "limit_per_host": 0, "ttl_dns_cache": None, "ssl": tls}
-        self._pooled = _carrier(aiohttp.TCPConnector(keepalive_timeout=KEEPALIVE_S, **options), tls, proxy)
-        self._fresh = _carrier(aiohttp.TCPConnector(force_close=True, **options), tls, proxy)
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request; returns when the headers of the answer are there."""
-        exchange = _Exchange(request.extensions.get("on_sent"))
-        _current.set(exchange)
-        if request.url.scheme == "http":  # there is no tunnel whose opening could carry it
-            request.headers.update(self._login)
-        try:
-            response = await _translated(self._pooled.handle_async_request(request))
-        except (httpx.ReadError, httpx.RemoteProtocolError) as problem:
-            if not (exchange.reused and _died_before_answering(problem)):
-                raise
-            response = await _translated(self._fresh.handle_async_request(request))
-        assert isinstance(response.stream, httpx.AsyncByteStream)
-        response.stream = _Body(response.stream)
-        return response
-
-    async def aclose(self) -> None:
-        """Close every connection, those in use too."""
-        await self._pooled.aclose()
-        await self._fresh.aclose()
+    return DirectTransport(tls, spare)
 
 
-class _Body(httpx.AsyncByteStream):
-    def __init__(self, body: httpx.AsyncByteStream) -> None:
-        self._body = body
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _translating():
-            async for data in self._body:
-                yield data
-
-    async def aclose(self) -> None:
-        with _translating():
-            await self._body.aclose()
+def transport_name(proxy: str | None = None) -> str:
+    """What carries the load, for the result."""
+    name = f"httpx {httpx.__version__}"
+    parser = _parser_version()
+    if proxy is None and parser is not None:
+        return f"{name}, own transport (httptools {parser})"
+    name = f"{name}, aiohttp {version('aiohttp')} (httpx-aiohttp {version('httpx-aiohttp')})"
+    return name if proxy is None else f"{name}, through a proxy: less exact"
 
 
-def _carrier(connector: aiohttp.TCPConnector, tls: ssl.SSLContext, proxy: str | None) -> AiohttpTransport:
-    session = aiohttp.ClientSession(
-        connector=connector,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=None),
-        trace_configs=[_trace()],
-        auto_decompress=False,
-        trust_env=False,
-    )
-    return AiohttpTransport(client=session, verify=tls, trust_env=False, proxy=_without_login(proxy))
+def stuck(connect_s: float) -> float:
+    """What of a connect is the server's time, in seconds."""
+    return connect_s if connect_s > STUCK_S else 0.0
 
 
-def _login(proxy: str | None) -> dict[str, str]:
-    login = proxy_login(proxy) if proxy else None
-    return {} if login is None else {"Proxy-Authorization": login}
-
-
-def _without_login(proxy: str | None) -> httpx.Proxy | None:
-    """For httpx-aiohttp 0.2.0, which would hand user and password on in a form that aiohttp 3.14 warns of."""
-    if proxy is None:
-        return None
-    return httpx.Proxy(httpx.URL(proxy).copy_with(username=None, password=None), headers=_login(proxy))
-
-
-def _trace() -> aiohttp.TraceConfig:
-    async def sent(session: object, context: object, params: object) -> None:
-        exchange = _current.get()
-        if exchange.on_sent is not None:
-            exchange.on_sent(time.monotonic(), exchange.connect_s if exchange.connect_s > STUCK_S else 0.0)
-
-    async def connecting(session: object, context: object, params: object) -> None:
-        _current.get().began = time.monotonic()
-
-    async def connected(session: object, context: object, params: object) -> None:
-        exchange = _current.get()
-        exchange.connect_s = time.monotonic() - exchange.began
-
-    async def reused(session: object, context: object, params: object) -> None:
-        _current.get().reused = True
-
-    trace = aiohttp.TraceConfig()
-    # aiohttp writes headers and body together; its event for the headers alone comes before that, by 0.1 ms and at times 1 ms.
-    trace.on_request_chunk_sent.append(sent)
-    trace.on_connection_reuseconn.append(reused)
-    trace.on_connection_create_start.append(connecting)
-    trace.on_connection_create_end.append(connected)
-    return trace
-
-
-async def _translated(response: Awaitable[httpx.Response]) -> httpx.Response:
-    with _translating():
-        return await response
-
-
-@contextmanager
-def _translating() -> Iterator[None]:
-    """aiohttp's exceptions as httpx's. httpx-aiohttp 0.2.0 calls a lost connection ConnectTimeout and lets some through as they
-    are, so the original (its `__cause__`) decides. A ValueError is the server's: bytes in its headers that no text has."""
+def _parser_version() -> str | None:
     try:
-        yield
-    except (httpx.HTTPError, aiohttp.ClientError, OSError, RuntimeError, ValueError) as problem:
-        cause = problem.__cause__ if isinstance(problem, httpx.HTTPError) and problem.__cause__ else problem
-        raise _as_httpx(cause)(str(cause) or type(cause).__name__) from cause
-
-
-def _as_httpx(cause: BaseException) -> type[httpx.TransportError]:
-    match cause:
-        case httpx.TransportError():
-            return type(cause)
-        case aiohttp.ConnectionTimeoutError():
-            return httpx.ConnectTimeout
-        case aiohttp.ServerTimeoutError():
-            return httpx.ReadTimeout
-        case aiohttp.ClientConnectorError():
-            return httpx.ConnectError
-        case aiohttp.ServerDisconnectedError() | aiohttp.ClientResponseError():
-            return httpx.RemoteProtocolError
-        case _:
-            return httpx.ReadError
-
-
-def _died_before_answering(problem: Exception) -> bool:
-    cause = problem.__cause__
-    if isinstance(cause, aiohttp.ServerDisconnectedError):
-        return isinstance(cause.message, str)  # else it holds the part of an answer that had come
-    return isinstance(cause, aiohttp.ClientOSError | ConnectionError)
+        return version("httptools")
+    except PackageNotFoundError:
+        return None

@@ -19,6 +19,7 @@ from core.records import (
     RepeatOrder,
     RequestEnded,
     RequestRecord,
+    Segment,
     ServerSample,
 )
 from core.run.events import Event, LoadStateChanged, Note, RepeatStarted
@@ -49,6 +50,7 @@ class Load(Protocol):
     """What `core.load.generator.Generator` is to this module."""
 
     async def hello(self, hello: Hello) -> None: ...
+    async def plan(self, peak_rps: float) -> None: ...
     async def order(self, order: RepeatOrder) -> None: ...
     async def stop_arrivals(self, order: int) -> None: ...
     async def abort(self, order: int) -> None: ...
@@ -108,6 +110,11 @@ class Conductor:
 
     def start_at(self) -> float:
         return self._clock() + LEAD_S
+
+    async def plan(self, segments: tuple[Segment, ...]) -> None:
+        """Have ready what sends at the highest of these rates, before an order says when it begins: the first rate, and those of
+        a list, may be far above what was sent before."""
+        await self._generator.plan(max(segment.rate_rps for segment in segments))
 
     async def pump(self) -> None:
         """Turn the child's messages into events. Raises UserError (exit code 3) when the child ends by itself."""

@@ -253,6 +253,7 @@ class Steps:
         )
 
     async def _load(self, started: StepStarted, index: int, segments: tuple[Segment, ...]) -> OrderRun:
+        await self._conductor.plan(segments)
         order, rules, drain_s = self._order(started, index, segments), self._rules, self._config.method.drain_s
 
         def decide(now: float) -> Decision | None:
@@ -294,6 +295,7 @@ class Steps:
 
     async def _hold_order(self, started: StepStarted, segments: tuple[Segment, ...]) -> None:
         """One order of a held rate to its end: the last segment, or another rate being asked for."""
+        await self._conductor.plan(segments)
         order, drain_s = self._order(started, len(self._results), segments), self._config.method.drain_s
         held = HeldOrder(order, self._config.workload, self._rules, drain_s, self._readings.since, self._server, self._machine)
         self._held_order = held

@@ -170,7 +170,7 @@ async def _main(minutes: float, rate_rps: float, chaos: bool, order_s: float) ->
         print(account.text())
         left = f"{counted.running:g} running, {counted.waiting:g} waiting"
         print(f"the server counts {counted.requests_success_total:g} finished, {left}")
-        print(f"peak memory of the generator {_peak_mb(generator._process.pid):.0f} MB")
+        print(f"peak memory of the generator {_peak_mb(generator._workers[0].process.pid):.0f} MB")
         if proxy is not None:
             print(f"the proxy: {dict(proxy.done)}")
         for words, n in account.said.most_common(12):

@@ -12,7 +12,7 @@ from core.access import Access
 from core.config import Target
 from core.errors import UserError
 from core.load.client import LoadClient
-from core.load.transport import LoadTransport
+from core.load.transport import make_transport
 from core.net import PlainTransport, is_loopback, is_near, proxy_for, tls_context, unused_proxies
 from core.server.http import Caller, Credential, HttpError, Reply
 from tests.core.load.calling import Caller as Load
@@ -39,7 +39,7 @@ async def get(url: str, access: Access, *, insecure: bool = False) -> Reply:
 
 async def load(url: str, access: Access, *, insecure: bool = False) -> tuple[str, str | None]:
     """As load does it: ending and error."""
-    transport = LoadTransport(tls_context(access, insecure), proxy_for(access, url))
+    transport = make_transport(tls_context(access, insecure), proxy_for(access, url))
     client = LoadClient(Target(url=url), access, transport)
     try:
         ended = await Load(client).call()

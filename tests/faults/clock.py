@@ -11,6 +11,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 from unittest import mock
 
+from core.load import alarm
+
 T = TypeVar("T")
 CARRIED_S = 0.0003
 """The loopback carries a write within microseconds; who waits for a timer waits this long for bytes first."""
@@ -46,9 +48,15 @@ def virtually(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     selector = _Selector()
     with (
         mock.patch.object(time, "monotonic", selector.time),
+        mock.patch.object(alarm, "_timerfd", return_value=None),  # the kernel's timers know of no virtual time
+        mock.patch.object(alarm, "_sleep_and_spin", _until),
         asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner,
     ):
         return runner.run(_and_tidy(work))
+
+
+async def _until(due: float) -> None:
+    await asyncio.sleep(due - time.monotonic())
 
 
 async def _and_tidy(work: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -85,6 +85,9 @@ class InProcess:
     async def hello(self, hello: Hello) -> None:
         await self._child.obey(hello)
 
+    async def plan(self, peak_rps: float) -> None:
+        """It sends by itself, whatever the rate."""
+
     async def order(self, order: RepeatOrder) -> None:
         await self._child.obey(order)
 

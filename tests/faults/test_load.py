@@ -16,7 +16,7 @@ from core.judge.validity import late
 from core.load.arrivals import draw
 from core.load.client import LoadClient
 from core.load.dispatch import OrderRun
-from core.load.transport import LoadTransport
+from core.load.transport import make_transport
 from core.load.workload import Bodies
 from core.records import ChildMessage, Hello, LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestSent
 from tests.core.load.orders import hello, order
@@ -46,7 +46,7 @@ class Sent:
 def load(
     order: RepeatOrder,
     faults: Callable[[], FaultServer] | None = None,
-    transport: Callable[[], httpx.AsyncBaseTransport] = LoadTransport,
+    transport: Callable[[], httpx.AsyncBaseTransport] = make_transport,
     beside: Callable[[], asyncio.Future[None] | asyncio.Task[None]] | None = None,
     bodies: Callable[[Bodies, int], bytes] = Bodies.build,
 ) -> Sent:

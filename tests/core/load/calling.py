@@ -1,19 +1,37 @@
 """A client against the raw server, with everything that it tells."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import ssl
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
+
+import httpx
 
 from core.access import Access
 from core.config import Api, Target
 from core.load.client import Job, LoadClient
-from core.load.transport import LoadTransport
+from core.load.fallback import AiohttpLoadTransport
 from core.records import RequestEnded, RequestFirst, RequestSent
 from tests.core.load.server import WAIT_S, Handler, Received, Server, serving
 
 Message = RequestSent | RequestFirst | RequestEnded
 KEY = "sk-TESTSECRET"
+
+
+def own(tls: ssl.SSLContext | None = None) -> httpx.AsyncBaseTransport:
+    from core.load.direct import DirectTransport
+
+    return DirectTransport(tls)
+
+
+TRANSPORTS: dict[str, Callable[..., httpx.AsyncBaseTransport]] = {"own": own, "aiohttp": AiohttpLoadTransport}
+chosen = ["own"]
+"""Which of them the clients of a test get; the fixture `transport` runs a test once for each."""
+
+
+def client_of(target: Target, api_key: str | None = None) -> LoadClient:
+    return LoadClient(target, Access(api_key=api_key), TRANSPORTS[chosen[0]]())
 
 
 class Caller:
@@ -56,7 +74,7 @@ async def calling(
     handler: Handler, *, api: Api = "completions", api_key: str | None = None
 ) -> AsyncIterator[tuple[Caller, Server]]:
     async with serving(handler) as server:
-        client = LoadClient(Target(url=server.url, api=api), Access(api_key=api_key), LoadTransport())
+        client = client_of(Target(url=server.url, api=api), api_key)
         try:
             yield Caller(client), server
         finally:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -95,6 +96,7 @@ class Server:
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         number = self.connections
+        await self._notify()
         try:
             while request := await _read(reader, writer, number):
                 self.received.append(request)
@@ -137,11 +139,12 @@ async def _watched(handling: Awaitable[bool | None], reader: asyncio.StreamReade
 
 
 @asynccontextmanager
-async def serving(handler: Handler) -> AsyncIterator[Server]:
+async def serving(handler: Handler, *, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
     """A server for the length of the block."""
     server = Server(handler)
-    listener = await asyncio.start_server(server.connected, "127.0.0.1", 0, limit=2**24, backlog=1024)
-    server.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    listener = await asyncio.start_server(server.connected, host, 0, limit=2**24, backlog=1024, ssl=tls)
+    name = f"[{host}]" if ":" in host else host
+    server.url = f"http{'s' if tls else ''}://{name}:{listener.sockets[0].getsockname()[1]}"
     try:
         yield server
     finally:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.load.answer import AnswerReader, error_text
-from core.load.sse import SseParser
+from core.load.sse import SseEvent, SseParser
 from core.sketch import bin_of
 
 STREAMS = Path(__file__).parents[2] / "data" / "streams"
@@ -331,3 +331,29 @@ def test_an_answer_of_one_event_has_no_gap() -> None:
 )
 def test_error_text_knows_every_form(body: bytes, message: str | None) -> None:
     assert error_text(body) == message
+
+
+@pytest.mark.parametrize(
+    ("data", "taken"),
+    [
+        (b'{"choices":[{"text":"a"}]}', True),
+        (b'{"choices":[{"text":"say \\"error\\" twice"}]}', True),
+        (b'{"choices":[],"error":null}', False),
+        (b'{"detail":"boom"}', False),
+        (b'{"error":{"message":"boom"}}', False),
+        (b'{"object": "error", "message": "boom"}', False),
+        (b"[DONE]", False),
+        (b'{"choices":', False),
+    ],
+)
+def test_the_short_way_takes_chunks_only(data: bytes, taken: bool) -> None:
+    reader = AnswerReader()
+    assert reader.plain(data, 1.0) is taken
+    assert (reader.output_tokens, reader.error) == (int(taken), None)
+
+
+def test_the_short_way_takes_nothing_after_done() -> None:
+    reader = AnswerReader()
+    reader.feed([SseEvent(b"[DONE]")], 1.0)
+    assert not reader.plain(b'{"choices":[{"text":"a"}]}', 2.0)
+    assert reader.output_tokens == 0

@@ -1,6 +1,7 @@
 """One request against a raw server: what is asked, every way to end, and what is told of it."""
 
 import asyncio
+import time
 from functools import partial
 from typing import cast
 
@@ -13,6 +14,8 @@ from core.load.sse import SseParser
 from core.records import RequestEnded, RequestFirst, RequestSent
 from tests.core.load.calling import KEY, calling, end_of, raw
 from tests.core.load.server import DONE, END, HEAD, WHOLE, Handler, Received, answer, chunk, serving, token, usage, whole
+
+pytestmark = pytest.mark.usefixtures("transport")
 
 # --- success ------------------------------------------------------------------------------------------------------
 
@@ -246,3 +249,29 @@ async def test_what_else_is_kept_of_a_servers_words_is_short_and_without_the_key
         assert kept is not None
         assert kept.startswith("***")
         assert len(kept) == MAX_ERROR_CHARS
+
+
+async def test_the_end_is_when_the_body_ended_not_when_its_last_token_came() -> None:
+    go_on = asyncio.Event()
+
+    async def slow_to_close(request: Received) -> None:
+        await request.write(HEAD + chunk(token(count=1, finish="stop") + usage(1)))
+        await go_on.wait()
+        await request.write(END)
+
+    async with calling(slow_to_close) as (caller, _):
+        task = caller.start()
+        await caller.until(RequestFirst)
+        before = time.monotonic()
+        go_on.set()
+        await task
+        assert caller.last.t_last is not None
+        assert caller.last.t_last < before <= caller.last.t_end
+
+
+async def test_when_it_was_due_began_and_was_written_are_three_times() -> None:
+    async with calling(whole) as (caller, _):
+        ended = await caller.call()
+        assert ended.t_start is not None
+        assert ended.t_sent is not None
+        assert ended.t_sched < ended.t_start <= ended.t_sent

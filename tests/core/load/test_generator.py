@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from core.access import Access
 from core.config import Lengths, Workload
 from core.errors import UserError
-from core.load import generator as generator_module
+from core.load import worker as worker_module
 from core.load.arrivals import draw
 from core.load.generator import Generator
+from core.load.transport import SPARE_CONNECTIONS, transport_name
 from core.records import ChildMessage, LoadDone, LoadReady, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent
 from tests.core.load.orders import hello, order
 from tests.core.load.server import WAIT_S, Received, endless, serving, whole
@@ -61,7 +61,7 @@ def ends(told: list[ChildMessage]) -> list[RequestEnded]:
 
 
 def pid_of(generator: Generator) -> int:
-    return generator._process.pid
+    return generator._workers[0].process.pid
 
 
 async def test_it_says_what_it_runs_on_first() -> None:
@@ -73,7 +73,7 @@ async def test_it_says_what_it_runs_on_first() -> None:
         assert isinstance(told[0], LoadReady)
         assert told[0].python == "{}.{}.{}".format(*sys.version_info)
         assert told[0].loop.startswith("uvloop ")
-        assert "aiohttp" in told[0].transport
+        assert told[0].transport == transport_name()
         assert told[0].fd_limit == resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
@@ -118,7 +118,7 @@ async def test_three_hundred_streams_are_all_at_the_server_at_once() -> None:
         everyone.set()
         told = await until_done(generator)
         assert [m.ending for m in ends(told)] == ["ok"] * 300
-        assert server.connections == 300
+        assert 300 <= server.connections <= 300 + SPARE_CONNECTIONS
 
 
 async def test_ticks_come_while_it_waits() -> None:
@@ -142,7 +142,7 @@ async def test_abort_closes_every_connection_and_tells_every_end() -> None:
         told = await until_done(generator)
         assert [m.ending for m in ends(told)] == ["aborted"] * 50
         assert (done(told).sent, done(told).unsent) == (50, 0)
-        await server.until(lambda s: s.closed == 50)
+        await server.until(lambda s: s.closed >= 50)
         assert all(r.gone.is_set() for r in server.received)
 
 
@@ -171,30 +171,31 @@ async def test_orders_follow_each_other_and_a_new_hello_changes_the_target() -> 
         for number in (1, 2):
             await generator.order(at_once(1, number=number))
             assert done(await until_done(generator)).order == number
-        assert (len(one.received), one.connections) == (2, 1)
+        assert (len(one.received), len({r.connection for r in one.received})) == (2, 1)
         await generator.hello(hello(other.url, api="chat", api_key="sk-TESTSECRET"))
         await generator.order(at_once(1, number=3))
         assert done(await until_done(generator)).order == 3
         assert len(one.received) == 2
         assert other.received[0].path == "/v1/chat/completions"
         assert other.received[0].headers["authorization"] == "Bearer sk-TESTSECRET"
-        await one.until(lambda s: s.closed == 1)
+        await one.until(lambda s: s.closed == s.connections)
 
 
 async def test_a_parent_that_does_not_read_holds_no_send_back() -> None:
     async with serving(whole) as server, generating() as generator:
-        generator._readers[0].cancel()
-        await asyncio.gather(generator._readers[0], return_exceptions=True)
+        worker = generator._workers[0]
+        worker._readers[0].cancel()
+        await asyncio.gather(worker._readers[0], return_exceptions=True)
         await generator.hello(hello(server.url))
         await generator.order(at_once(700))  # tells more than the pipe and the reader's buffer hold
         await server.until(lambda s: len(s.received) == 700)
-        generator._readers = (asyncio.create_task(generator._read_messages()), generator._readers[1])
+        worker._readers = (asyncio.create_task(worker._read_messages()), worker._readers[1])
         assert len(ends(await until_done(generator))) == 700
 
 
 async def test_running_out_of_files_is_the_clients_own_fault_and_told_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     few = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))\n"
-    monkeypatch.setattr(generator_module, "_CHILD", few + generator_module._CHILD)
+    monkeypatch.setattr(worker_module, "_CHILD", few + worker_module._CHILD)
     async with serving(endless) as server, generating() as generator:
         assert generator.ready.fd_limit == 40
         await generator.hello(hello(server.url))
@@ -223,19 +224,25 @@ async def test_close_ends_the_child_and_its_load_and_may_be_said_twice() -> None
         await generator.close()
         await generator.close()
         await server.until(lambda s: s.closed == s.connections >= 20)
-        assert generator._process.returncode == 0
+        assert generator._workers[0].process.returncode == 0
         async with asyncio.timeout(WAIT_S):
             _ = [m async for m in generator.messages()]
             await generator.abort(1)
 
 
 async def test_close_ends_a_child_that_does_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generator_module, "CLOSE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(worker_module, "CLOSE_TIMEOUT_S", 0.05)
     generator = await Generator.start()
     os.kill(pid_of(generator), signal.SIGSTOP)
+    async with asyncio.timeout(WAIT_S):
+        while state_of(pid_of(generator)) != "T":  # noqa: ASYNC110 (each of its threads stops when it gets to it)
+            await asyncio.sleep(0.001)
     await generator.close()
-    assert generator._process.returncode == -signal.SIGKILL
+    assert generator._workers[0].process.returncode == -signal.SIGKILL
 
+
+SOON_SILENT = "import core.load.child as c; c.SILENCE_S = 1.0; main()"
+"""For the child's program: its patience shortened."""
 
 PARENT = """
 import asyncio, sys, time
@@ -246,7 +253,7 @@ async def main():
     generator = await Generator.start()
     await generator.hello(hello(sys.argv[1]))
     await generator.order(order(offsets_s=tuple(0.01 * i for i in range(100_000)), start_at=time.monotonic()))
-    print(generator._process.pid, flush=True)
+    print(generator._workers[0].process.pid, flush=True)
     await asyncio.sleep(1000)
 
 asyncio.run(main())
@@ -270,11 +277,43 @@ async def test_the_child_does_not_outlive_a_killed_parent(number: signal.Signals
         await server.until(lambda s: s.closed == s.connections)
 
 
+async def test_the_load_stops_when_the_parent_is_only_stopped() -> None:
+    """A suspended parent reads nothing and judges nothing; its end of the pipe stays open all the same."""
+    soon = f"import core.load.worker as g; g._CHILD = g._CHILD.replace('main()', {SOON_SILENT!r})\n"
+    async with serving(endless) as server:
+        parent = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", soon + PARENT, server.url, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        )
+        assert parent.stdout is not None
+        child = int(await parent.stdout.readline())
+        await server.until(lambda s: len(s.received) >= 10)
+        parent.send_signal(signal.SIGSTOP)
+        await server.until(lambda s: s.closed == s.connections)
+        assert not running(child)
+        parent.send_signal(signal.SIGKILL)
+        await parent.wait()
+
+
+async def test_a_parent_that_speaks_keeps_the_load_up() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(worker_module, "_CHILD", worker_module._CHILD.replace("main()", SOON_SILENT))
+        patch.setattr(worker_module, "HEARTBEAT_S", 0.05)
+        async with serving(whole) as server, generating() as generator:
+            await generator.hello(hello(server.url))
+            await generator.order(at_once(0, 1.5))
+            assert [m.ending for m in ends(await until_done(generator))] == ["ok"]
+
+
 def running(pid: int) -> bool:
     """Whether a process is there and no zombie."""
+    return state_of(pid) not in ("", "Z")
+
+
+def state_of(pid: int) -> str:
+    """One letter, as ps shows it; nothing for a process that is not there."""
     with suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
 
 
 async def test_ctrl_c_of_the_terminal_does_not_reach_the_load() -> None:
@@ -297,7 +336,7 @@ async def test_a_child_that_dies_is_told_with_exit_code_3() -> None:
 
 async def test_its_last_words_are_in_the_message_without_the_key() -> None:
     async with generating() as generator:
-        generator._access = Access(api_key="hello")
+        generator._hello = hello(api_key="hello")
         await generator.order(at_once(1))
         with pytest.raises(UserError, match=r"exit code 1\): RuntimeError: an order came before the \*\*\*"):
             await until_done(generator)
@@ -318,7 +357,7 @@ async def test_a_child_that_cannot_start_is_told() -> None:
         with pytest.raises(UserError, match="could not be started"):
             await Generator.start()
         patch.undo()
-        patch.setattr(generator_module, "_CHILD", "raise SystemExit('no core here')")
+        patch.setattr(worker_module, "_CHILD", "raise SystemExit('no core here')")
         with pytest.raises(UserError, match="no core here"):
             await Generator.start()
 

@@ -13,8 +13,15 @@ TRICKY = '{"text":"\u2028\u2029\u0085\x0b\x0c中🦙"}'.encode()
 
 
 def events(*pieces: bytes) -> list[SseEvent]:
-    parser = SseParser()
-    return [event for piece in pieces for event in parser.feed(piece)] + parser.close()
+    """By `feed` alone, and by `plain` wherever that takes a piece: the same."""
+    parser, quick = SseParser(), SseParser()
+    found = [event for piece in pieces for event in parser.feed(piece)] + parser.close()
+    quickly: list[SseEvent] = []
+    for piece in pieces:
+        plain = quick.plain(piece)
+        quickly += quick.feed(piece) if plain is None else [SseEvent(data) for data in plain]
+    assert quickly + quick.close() == found
+    return found
 
 
 def cuts(data: bytes) -> list[tuple[bytes, bytes]]:
@@ -160,3 +167,28 @@ def test_any_bytes_are_survived_and_cut_freely(pieces: list[bytes]) -> None:
 def _at(stream: bytes, at: list[int]) -> list[bytes]:
     edges = sorted({0, len(stream), *(min(i, len(stream)) for i in at)})
     return [stream[a:b] for a, b in pairwise(edges)]
+
+
+def test_what_nearly_every_read_is_goes_the_short_way_and_nothing_else() -> None:
+    parser = SseParser(limit=100)
+    assert parser.plain(b"data: a\n\n") is None, "the first may begin with a byte order mark"
+    assert parser.feed(b"data: a\n\n") == [SseEvent(b"a")]
+    assert parser.plain(b"data: a\n\n") == [b"a"]
+    assert parser.plain(b"data: a\n\ndata: b\n\n") == [b"a", b"b"]
+    for other in (
+        b"",
+        b"\n\n",
+        b"data:a\n\n",
+        b"data: a",
+        b"data: a\n",
+        b": ping\n\n",
+        b"event: error\ndata: a\n\n",
+        b"data: a\ndata: b\n\n",
+        b"data: a\n\n\ndata: b\n\n",
+        b"data: a\r\n\r\ndata: b\n\n",
+        b'{"error": 1}\n\n',
+        b"data: " + b"x" * 100 + b"\n\n",
+    ):
+        assert parser.plain(other) is None, other
+    parser.feed(b"data: half")
+    assert parser.plain(b"data: a\n\n") is None

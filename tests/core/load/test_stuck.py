@@ -5,25 +5,25 @@ import socket
 import time
 
 import numpy as np
+import pytest
 
-from core.access import Access
 from core.config import Slo, Target
 from core.judge.tally import Tally
-from core.load.client import LoadClient
-from core.load.transport import STUCK_S, LoadTransport
+from core.load.transport import STUCK_S
 from core.records import RequestSent
-from tests.core.load.calling import Caller
+from tests.core.load.calling import Caller, client_of
 from tests.core.load.orders import order
 from tests.core.load.server import WAIT_S, Server, whole
 
 
+@pytest.mark.usefixtures("transport")
 async def test_a_connection_that_is_not_taken_at_once_is_told_apart_from_a_late_send() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
         address = listener.getsockname()
         fillers = [socket.create_connection(address)]  # Linux lets one more in than it was told
-        client = LoadClient(Target(url=f"http://127.0.0.1:{address[1]}"), Access(), LoadTransport())
+        client = client_of(Target(url=f"http://127.0.0.1:{address[1]}"))
         caller = Caller(client)
         began = time.monotonic()
         call = caller.start()
@@ -44,9 +44,10 @@ async def test_a_connection_that_is_not_taken_at_once_is_told_apart_from_a_late_
     assert STUCK_S < sent.connect_s <= sent.t_sent - began
 
 
+@pytest.mark.usefixtures("transport")
 async def test_an_ordinary_connection_is_not_spoken_of() -> None:
     listener = await asyncio.start_server(Server(whole).connected, "127.0.0.1", 0)
-    client = LoadClient(Target(url=f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"), Access(), LoadTransport())
+    client = client_of(Target(url=f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"))
     try:
         caller = Caller(client)
         await caller.call()

@@ -12,16 +12,17 @@ import pytest
 from core.config import Target
 from core.load import client as client_module
 from core.load.client import LoadClient
-from core.load.transport import LoadTransport
 from core.records import RequestEnded, RequestFirst, RequestSent
-from tests.core.load.calling import Caller, Message, calling, end_of, raw
+from tests.core.load.calling import Caller, Message, calling, client_of, end_of, raw
 from tests.core.load.server import WAIT_S, WHOLE, Handler, Received, endless, serving, whole
+
+pytestmark = pytest.mark.usefixtures("transport")
 
 
 async def test_a_refused_connection() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        client = LoadClient(Target(url=f"http://127.0.0.1:{free.getsockname()[1]}"), None, LoadTransport())
+        client = client_of(Target(url=f"http://127.0.0.1:{free.getsockname()[1]}"))
         caller = Caller(client)
         ended = await caller.call()
         await client.aclose()
@@ -35,7 +36,7 @@ async def test_a_name_that_does_not_resolve(monkeypatch: pytest.MonkeyPatch) -> 
     async def unknown(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    client = LoadClient(Target(url="http://nowhere.invalid"), None, LoadTransport())
+    client = client_of(Target(url="http://nowhere.invalid"))
     with monkeypatch.context() as patch:
         patch.setattr(asyncio.get_running_loop(), "getaddrinfo", unknown)
         ended = await Caller(client).call()
@@ -81,9 +82,9 @@ async def test_an_answer_that_is_not_http() -> None:
     assert (await end_of(raw(b"SSH-2.0-OpenSSH\r\n\r\n", close=True))).ending == "connection"
 
 
-async def test_bytes_that_no_text_has_are_an_answer_that_is_not_http() -> None:
+async def test_bytes_that_no_text_has_in_a_head_are_an_error_like_any_other(transport: str) -> None:
     ended = await end_of(raw(b"HTTP/1.1 500 \xff\xfe\x80\r\nContent-Length: 0\r\n\r\n"))
-    assert ended.ending == "connection"
+    assert ended.ending == ("http" if transport == "own" else "connection")
 
 
 async def test_answers_read_to_their_end_leave_the_connection_for_the_next() -> None:
@@ -148,7 +149,7 @@ async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.Monke
 
 async def test_localhost_finds_a_server_that_listens_on_one_family_only() -> None:
     async with serving(whole) as server:
-        client = LoadClient(Target(url=server.url.replace("127.0.0.1", "localhost")), None, LoadTransport())
+        client = client_of(Target(url=server.url.replace("127.0.0.1", "localhost")))
         assert (await Caller(client).call()).ending == "ok"
         await client.aclose()
 

@@ -91,6 +91,9 @@ class FakeGenerator:
         self.server = server
         self.commands: list[str] = []
         self.orders: list[RepeatOrder] = []
+        self.planned_rps: list[float] = []
+        self.plan_takes_s = 0.0
+        self.leads_s: list[float] = []
         self.late_s: Callable[[RepeatOrder], float] = lambda order: 0.0
         self.dies_at = math.inf
         self.mute = (math.inf, math.inf)
@@ -105,10 +108,16 @@ class FakeGenerator:
     async def hello(self, hello: Hello) -> None:
         self._hello = hello
 
+    async def plan(self, peak_rps: float) -> None:
+        assert self._hello is not None
+        self.planned_rps.append(peak_rps)
+        await asyncio.sleep(self.plan_takes_s)
+
     async def order(self, order: RepeatOrder) -> None:
         assert self._hello is not None
         assert self._task is None or self._task.done(), "an order came while another was running"
         self.orders.append(order)
+        self.leads_s.append(order.start_at - now())
         self.commands.append(f"order {order.order}")
         self._stop_at = math.inf
         self._aborted = asyncio.Event()

@@ -62,6 +62,9 @@ class SimulatedLoad:
     async def hello(self, hello: Hello) -> None:
         self._hello = hello
 
+    async def plan(self, peak_rps: float) -> None:
+        """It sends by itself, whatever the rate."""
+
     async def order(self, order: RepeatOrder) -> None:
         assert self._hello is not None
         self._stopped = asyncio.Event()

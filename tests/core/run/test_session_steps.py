@@ -1,6 +1,7 @@
 """Whole runs of several repeats: when a step ends, a warm-up that was too short, required rates, the expected time."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from core.records import Phase, RepeatOrder, Segment
 from core.run import log as runs
 from core.run.events import LoadStateChanged, Note, RepeatJudged, RepeatStarted, StepJudged, StepStarted
 from core.run.state import State
-from tests.core.run.bench import Bench, Scripted, events_of, final_view, on_bench, scripted, to_the_end
+from tests.core.run.bench import Bench, Scripted, events_of, final_view, on_bench, scripted, stopped_at, to_the_end
 from tests.core.run.fakes import SERVICE_S, config
 
 
@@ -159,3 +160,21 @@ def test_acceptance_is_strict_about_few_requests(path: Path, monkeypatch: pytest
     quick = path.with_name("quick.jsonl")
     _, answer = on_bench(quick, to_the_end, set_up=scripted(tiny))
     assert answer.outcome == "bracket"
+
+
+@pytest.mark.parametrize(
+    "method", [{"rates_rps": (2.0, 12.0)}, {"hold_rps": 6.0, "measure_s": 30.0}], ids=["a list", "a held rate"]
+)
+def test_what_a_rate_needs_is_ready_before_it_begins(path: Path, method: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """However far it is above what was sent before, and however long more processes take to come up."""
+    monkeypatch.setattr(modes, "HOLD_REQUESTS", 3000)
+
+    def slow(bench: Bench) -> None:
+        bench.generator.plan_takes_s = 2.0
+
+    bench, _ = on_bench(path, stopped_at(1160.0), probe=config(**method), set_up=slow)
+    sender = bench.generator
+    peaks_rps = [max(segment.rate_rps for segment in order.segments) for order in sender.orders if order.segments]
+    assert sender.planned_rps == peaks_rps
+    assert len(peaks_rps) >= 1
+    assert all(lead_s > 0.2 for lead_s in sender.leads_s)

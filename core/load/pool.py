@@ -1,0 +1,170 @@
+"""Which connection carries the next request: the one used last, or a new one; never one that has to be waited for."""
+
+import asyncio
+import socket
+import ssl
+import time
+from collections import deque
+from typing import Any, NamedTuple
+
+import aiohappyeyeballs
+import httpx
+
+from core.access import Access
+from core.load.transport import KEEPALIVE_S
+from core.load.wire import Connection
+from core.net import tls_context
+
+_SWEEP_S = 0.5
+_EYEBALLS_S = 0.25
+"""RFC 8305: how long a first address may take before the next is tried beside it."""
+
+_FAULTS = (OSError, RuntimeError, ValueError)
+"""What connecting raises: uvloop RuntimeError for some, and a name that no DNS can hold is a UnicodeError."""
+
+_AddrInfo = tuple[int, int, int, str, tuple[Any, ...]]
+
+
+class Origin(NamedTuple):
+    """Where connections go. `server_name` is the name that TLS asks for and checks; None for plain HTTP."""
+
+    host: str
+    port: int
+    server_name: str | None
+
+
+class Pool:
+    """Connections by origin, without any limit, the one used last first: so that few are kept warm and the rest age out.
+
+    `spare` connections are kept open ahead of need, per origin that is in use: a request that finds none idle pays for the
+    handshake, one round trip, two with TLS.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None, spare: int) -> None:
+        self._tls = tls
+        self._spare = spare
+        self._idle: dict[Origin, deque[Connection]] = {}
+        self._open: set[Connection] = set()
+        self._addresses: dict[Origin, list[_AddrInfo]] = {}
+        self._failing: set[Origin] = set()
+        self._opening: set[asyncio.Task[None]] = set()
+        self._coming: dict[Origin, int] = {}
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def idle(self, origin: Origin) -> Connection | None:
+        """The connection used last, if one is free and fresh."""
+        stack = self._idle.get(origin)
+        while stack:
+            connection = stack.pop()
+            if connection.is_open:
+                if time.monotonic() - connection.free_since < KEEPALIVE_S:
+                    return connection
+                connection.abort()
+        return None
+
+    async def connect(self, origin: Origin, timeout_s: float | None) -> Connection:
+        """A new connection. Raises httpx's ConnectError or ConnectTimeout."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                connection = await self._connect(origin)
+        except TimeoutError as problem:
+            self._fails(origin)
+            text = str(problem) or f"No connection to {origin.host}:{origin.port} in {timeout_s or 0:g} s."
+            raise httpx.ConnectTimeout(text) from problem
+        except _FAULTS as problem:
+            self._fails(origin)
+            raise httpx.ConnectError(str(problem) or type(problem).__name__) from problem
+        self._failing.discard(origin)
+        return connection
+
+    def open_ahead(self, origin: Origin) -> None:
+        """Open as many connections as are missing to the spare ones. One that cannot be opened is missed by nobody yet, and no more
+        are tried before a request has found the server again: it would get several connects for each."""
+        if origin in self._failing:
+            return
+        missing = self._spare - len(self._idle.get(origin, ())) - self._coming.get(origin, 0)
+        for _ in range(missing):
+            self._coming[origin] = self._coming.get(origin, 0) + 1
+            task = asyncio.create_task(self._ahead(origin))
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+
+    async def aclose(self) -> None:
+        """Close every connection, those in use too."""
+        self._closed = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        opening = list(self._opening)
+        for task in opening:
+            task.cancel()
+        await asyncio.gather(*opening, return_exceptions=True)
+        for connection in list(self._open):
+            connection.close()
+        self._idle.clear()
+        self._open.clear()
+        await asyncio.sleep(0)  # the event loop closes them in its next turn
+
+    async def _ahead(self, origin: Origin) -> None:
+        try:
+            self._free(origin, await self._connect(origin))
+        except _FAULTS:
+            self._fails(origin)
+        finally:
+            self._coming[origin] -= 1
+
+    def _fails(self, origin: Origin) -> None:
+        self._failing.add(origin)
+        self._addresses.pop(origin, None)  # it may have moved
+
+    async def _connect(self, origin: Origin) -> Connection:
+        loop = asyncio.get_running_loop()
+        addresses = self._addresses.get(origin)
+        if addresses is None:
+            addresses = _numeric(origin) or [*await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)]
+            self._addresses[origin] = addresses
+        sock = await aiohappyeyeballs.start_connection(addresses, happy_eyeballs_delay=_EYEBALLS_S, interleave=1)
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = Connection(lambda connection: self._free(origin, connection), self._open.discard)
+            tls = self._context() if origin.server_name is not None else None
+            await loop.create_connection(lambda: connection, sock=sock, ssl=tls, server_hostname=origin.server_name)
+        except BaseException:
+            sock.close()
+            raise
+        if connection.is_open:
+            self._open.add(connection)
+        return connection
+
+    def _context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = tls_context(Access())
+        return self._tls
+
+    def _free(self, origin: Origin, connection: Connection) -> None:
+        if self._closed:
+            connection.abort()
+            return
+        connection.was_idle = True
+        connection.free_since = time.monotonic()
+        self._idle.setdefault(origin, deque()).append(connection)
+        if self._sweeper is None:
+            self._sweeper = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close what is idle for too long: the longest idle stand first."""
+        self._sweeper = None
+        old = time.monotonic() - KEEPALIVE_S
+        for stack in self._idle.values():
+            while stack and (not stack[0].is_open or stack[0].free_since <= old):
+                stack.popleft().abort()
+        if any(self._idle.values()):
+            self._sweeper = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
+
+
+def _numeric(origin: Origin) -> list[_AddrInfo]:
+    """The address of a host that is given as a number; the loop would ask a thread for that. Empty for a name."""
+    try:
+        return [*socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)]
+    except (socket.gaierror, UnicodeError):
+        return []

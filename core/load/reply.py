@@ -1,0 +1,177 @@
+"""The answer to one request while it comes: an httpx stream, or, for whoever wants the times, pieces handed over in the read.
+
+A stamp taken in a coroutine carries the wake-ups of every stream before it: with 256 streams that answer in one step, 1.3 ms at
+the median against 0.02 to 0.2 ms here, for 1.6 times the CPU per chunk. So nothing is woken for a chunk: an answer has one
+future for its head, and what comes after that goes to a plain function.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Protocol
+
+import httpx
+
+MAX_UNREAD_BYTES = 1024 * 1024
+"""A body that is not read further than this is no longer received. With a sink nothing is unread, and so nothing held."""
+
+Sink = Callable[[bytes, float], None]
+"""Takes the bytes of a body that one read brought, and the monotonic time of that read."""
+
+
+class Line(Protocol):
+    """What a reply needs of the connection that it comes by."""
+
+    held: bool
+
+    def abort(self) -> None: ...
+    def hold(self) -> None: ...
+    def go_on(self) -> None: ...
+
+
+class Reply(httpx.AsyncByteStream):
+    """`read_timeout_s`: so many seconds in which not a byte comes end it with httpx.ReadTimeout. `on_sent` is called when the
+    request is written, with the time and `connect_s`."""
+
+    def __init__(
+        self,
+        on_sent: Callable[[float, float], None] | None = None,
+        read_timeout_s: float | None = None,
+        connect_s: float = 0.0,
+    ) -> None:
+        self.status = 0
+        self.reason = b""
+        self.http_version = b"HTTP/1.1"
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.heard = False
+        """Whether any byte of it came."""
+        self._on_sent, self._connect_s = on_sent, connect_s
+        self._read_timeout_s = read_timeout_s
+        self.t_heard = 0.0
+        """When the last byte of it came, or else its request went."""
+        self.t_end: float | None = None
+        """When its end was seen, orderly or not."""
+        self._line: Line | None = None
+        self._has_head = self._ended = False
+        self._problem: httpx.TransportError | None = None
+        self.sink: Sink | None = None
+        """Who takes the pieces of the body; without one they are kept."""
+        self._on_end: Callable[[], None] | None = None
+        self._pieces: deque[tuple[bytes, float]] = deque()
+        self._unread = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._watcher: asyncio.TimerHandle | None = None
+
+    # --- for the one who asked ---
+
+    async def head(self) -> None:
+        """Wait for status and headers. Raises httpx's ReadError, ReadTimeout or RemoteProtocolError."""
+        await self._until(lambda: self._has_head)
+
+    def deliver(self, sink: Sink, on_end: Callable[[], None]) -> None:
+        """Give the body to `sink`, piece by piece from within the reads, and call `on_end` at its end or after `stop`;
+        `raise_problem` then says whether the end was an orderly one."""
+        while self._pieces:
+            sink(*self._take())
+        if self._ended:
+            on_end()
+        else:
+            self.sink, self._on_end = sink, on_end
+
+    def raise_problem(self) -> None:
+        """Raise what ended the body before its time, if anything did."""
+        if self._problem is not None:  # a new one each time: with its traceback it would hold itself, and collection is off
+            raise type(self._problem)(str(self._problem)) from self._problem.__cause__
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while True:
+            await self._until(lambda: bool(self._pieces) or self._ended)
+            if not self._pieces:
+                break
+            yield self._take()[0]
+        self.raise_problem()
+
+    def stop(self) -> None:
+        """Nothing more is wanted: a body that has not come to its end closes its connection."""
+        self._pieces.clear()
+        self._end(None)
+        line, self._line = self._line, None
+        if line is not None:
+            line.abort()
+
+    async def aclose(self) -> None:
+        """As `stop`."""
+        self.stop()
+
+    # --- for the connection ---
+
+    def sent(self, line: Line, t: float) -> None:
+        """The request is written at `t`; the reply will come by `line`."""
+        self._line, self.t_heard = line, t
+        if self._on_sent is not None:
+            self._on_sent(t, self._connect_s)
+        if self._read_timeout_s is not None:
+            self._watch(self._read_timeout_s)
+
+    def begin(self) -> None:
+        """Status and headers are there."""
+        self._has_head = True
+        self._wake()
+
+    def keep(self, data: bytes, t: float) -> None:
+        """A piece of the body came at `t`, and there is no sink for it."""
+        self._pieces.append((data, t))
+        self._unread += len(data)
+        if self._unread > MAX_UNREAD_BYTES and self._line is not None:
+            self._line.hold()
+        self._wake()
+
+    def end(self, problem: httpx.TransportError | None = None) -> None:
+        """The last thing that a connection says of a reply."""
+        self._line = None
+        self._end(problem)
+
+    # --- inside ---
+
+    def _take(self) -> tuple[bytes, float]:
+        data, t = self._pieces.popleft()
+        self._unread -= len(data)
+        if self._line is not None and self._unread <= MAX_UNREAD_BYTES:
+            self._line.go_on()
+        return data, t
+
+    def _end(self, problem: httpx.TransportError | None) -> None:
+        if self._ended:
+            return
+        self._ended, self._problem, self.t_end = True, problem, time.monotonic()
+        if self._watcher is not None:
+            self._watcher.cancel()
+        on_end, self.sink, self._on_end = self._on_end, None, None
+        if on_end is not None:
+            on_end()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _until(self, there: Callable[[], bool]) -> None:
+        while not there():
+            if self._ended:
+                self.raise_problem()
+                raise httpx.ReadError("The answer was closed before it was read.")
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
+    def _watch(self, limit_s: float) -> None:
+        """Runs from time to time. While nothing is received by our own will, the silence is not the server's."""
+        held = self._line is not None and self._line.held
+        left_s = limit_s if held else self.t_heard + limit_s - time.monotonic()
+        if left_s > 0:
+            self._watcher = asyncio.get_running_loop().call_later(left_s, self._watch, limit_s)
+            return
+        self._end(httpx.ReadTimeout(f"Nothing came from the server for {limit_s:g} s."))
+        line, self._line = self._line, None
+        if line is not None:
+            line.abort()

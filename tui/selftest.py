@@ -1,0 +1,54 @@
+"""`kneescope selftest`: what this machine can carry, before a server is asked anything."""
+
+import asyncio
+
+from core.load.selftest import LATE_S, Findings, Rung, run
+
+NO_FIGURES = 3
+
+
+def main(children: int | None) -> int:
+    """Run it, a line for each rate as it is done; exit code 0, or 3 when not even the lowest rate held."""
+    print("Running the load generator against a server that costs nothing; about a minute.", flush=True)
+    print("requests/s   chunks/s   late p50 / p99 ms   TTFT error p50 / p99 ms   CPU   server's CPU", flush=True)
+    findings = asyncio.run(run(lambda rung: print(line(rung), flush=True), children))
+    print(conclusion(findings))
+    return 0 if findings.requests_per_s is not None and findings.chunks_per_s is not None else NO_FIGURES
+
+
+def line(rung: Rung) -> str:
+    """One rate as a line of the table."""
+    late = f"{rung.lateness_p50_s * 1e3:.2f} / {rung.lateness_p99_s * 1e3:.2f}"
+    error = f"{rung.ttft_error_p50_s * 1e3:.2f} / {rung.ttft_error_p99_s * 1e3:.2f}"
+    why = "" if rung.holds else f"   {_fault(rung)}"
+    load = f"{rung.rate_rps:10g} {rung.chunks_per_s:10g}"
+    return f"{load}   {late:>17}   {error:>23}   {rung.cpu_frac:3.0%}   {rung.server_cpu_frac:12.0%}{why}"
+
+
+def _fault(rung: Rung) -> str:
+    if rung.failed or rung.unsent or not rung.sent:
+        return f"does not hold: {rung.failed} failed, {rung.unsent} not sent"
+    return f"does not hold: sends late by more than {LATE_S * 1e3:g} ms at p99"
+
+
+def conclusion(findings: Findings) -> str:
+    """What it comes to, in sentences."""
+    by = "one process" if findings.children == 1 else f"{findings.children} processes"
+    ready = findings.ready
+    lines = [f"Python {ready.python}, {ready.loop}, {ready.transport}; {findings.cores} cores, {ready.fd_limit} open files."]
+    if findings.requests_per_s is None or findings.chunks_per_s is None:
+        lines.append(
+            "Not even the lowest rate held: something else takes this machine's time. Stop it, or load from another machine; a run "
+            "from here would be void."
+        )
+        return "\n".join(lines)
+    found = f"{findings.requests_per_s:g} new requests/s and {findings.chunks_per_s:g} chunks/s"
+    lines.append(f"With {by} this machine carries {found} with sends late by less than {LATE_S * 1e3:g} ms at p99.")
+    if findings.server_was_full:
+        lines.append("The built-in server was at its limit, so the generator may carry more.")
+    if findings.was_disturbed:
+        lines.append(
+            "Sends were late with the generator's core not half full: others take this machine's time. Run it again in quiet."
+        )
+    lines.append("Chunks/s are requests/s times output tokens. Stay below half of both, and what is measured is the server.")
+    return "\n".join(lines)
