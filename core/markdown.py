@@ -21,12 +21,13 @@ _HOW: dict[Outcome, str] = {
     "refused": "Refused, no load was sent",
     "interrupted": "Ended before its answer",
 }
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!])")
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 _TICKS = re.compile(r"`+")
 
 
 def to_markdown(view: RunView, path: str) -> str:
-    """The summary of a run; `path` is where its file lies. Texts of a server are shown as they are: no mark-up of theirs works."""
+    """The summary of a run; `path` is where its file lies. Texts of a server are shown as they are: no mark-up of theirs
+    works, but a bare address may become a link where it is pasted."""
     answer = answer_of(view)
     parts = [
         [f"### kneescope: {_words(answer.message or _HOW[answer.outcome])}"],

@@ -258,8 +258,9 @@ def test_warm_prompts_are_fine_where_they_were_asked_for() -> None:
 def test_what_the_server_said_of_the_repeat() -> None:
     samples = [
         sample(-0.5, kv=0.9, kv_max=0.9, preemptions=3, waiting=50, running=60),
-        sample(1, kv=0.4, kv_max=0.5, preemptions=3, waiting=2, running=9),
-        sample(2, kv=0.3, kv_max=0.4, preemptions=7, waiting=4, running=8),
+        sample(1, kv=0.4, kv_max=0.7, preemptions=3, waiting=6, running=9),  # the warm-up: its peaks are those of its boost
+        sample(6, kv=0.4, kv_max=0.5, preemptions=3, waiting=2, running=8),
+        sample(7, kv=0.3, kv_max=0.4, preemptions=7, waiting=4, running=8),
     ]
     result = judge(step(*[GOOD] * 20).played(), samples=samples)
     assert (result.kv_usage_max, result.preemptions, result.waiting_max, result.running_max) == (0.5, 4.0, 4.0, 9.0)
