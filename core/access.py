@@ -4,12 +4,12 @@ It travels beside the configuration, to the load generator by pipe only. `Access
 of what others say: servers echo keys in their errors.
 """
 
-import json
+import html
 import re
 from base64 import b64encode
 from collections.abc import Iterator
 from functools import lru_cache
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -168,10 +168,22 @@ def _scrubbed(body: bytes, secrets: tuple[str, ...]) -> bytes:
 
 @lru_cache(maxsize=8)
 def _pattern(secrets: tuple[str, ...]) -> re.Pattern[str] | None:
-    """Finds each secret as it is, as JSON writes it and as an address does; the longest first, so that no half is left."""
-    forms = {form for secret in secrets for form in (secret, json.dumps(secret)[1:-1], quote(secret, safe=""))}
-    parts = [
-        re.escape(form) if len(form) >= _WORDS_BELOW else rf"(?<![0-9A-Za-z_]){re.escape(form)}(?![0-9A-Za-z_])"
-        for form in sorted(forms, key=len, reverse=True)
-    ]
+    """Finds each secret in any case and however its signs are written; the longest first, so that no half is left."""
+    parts = []
+    for secret in sorted(set(secrets), key=len, reverse=True):
+        if len(secret) >= _WORDS_BELOW:
+            parts.append("".join(_written(char, f"[{char.lower()}{char.upper()}]") for char in secret))
+        else:
+            parts.append(rf"(?<![0-9A-Za-z_]){''.join(_written(char, char) for char in secret)}(?![0-9A-Za-z_])")
     return re.compile("|".join(parts)) if parts else None
+
+
+def _written(char: str, plain: str) -> str:
+    """The pattern of a character: of a letter or digit `plain`, of a sign what JSON (some writers escape more than they must, and
+    text in text is escaped twice), addresses and HTML make of it."""
+    if char.isalnum():
+        return plain
+    code = ord(char)
+    digits = "".join(digit if digit.isdigit() else f"[{digit}{digit.upper()}]" for digit in f"{code:02x}")
+    named, itself = re.escape(html.escape(char)), re.escape(char)
+    return rf"(?:\\+u00{digits}|%{digits}|&#(?:0*{code}|[xX]0*{digits});|{named}|\\*{itself})"

@@ -14,7 +14,11 @@ DEFAULT_WEIGHT_BITS = 16
 
 def require_positive(value: float, name: str) -> None:
     """Refuse zero, negative and non-finite numbers with a sentence (UserError)."""
-    if not (math.isfinite(value) and value > 0):
+    try:
+        possible = math.isfinite(value) and value > 0
+    except OverflowError:  # a whole number with more digits than a float has
+        raise UserError(f"{name}: a number of so many digits makes no sense here; give a smaller one.") from None
+    if not possible:
         raise UserError(f"{name}: {value:g} makes no sense here; give a finite number above zero.")
 
 

@@ -19,6 +19,17 @@ Place = Literal["client", "workload", "queue", "stages", "resources"]
 Finding = Literal["clear", "bound", "open", "unknown"]
 
 
+_POSSIBLE_RPS = (1e-6, 1e9)
+"""Wider than what can be asked for: a rate outside stands in no run that took place."""
+
+
+def _require_possible(*rates_rps: float | None) -> None:
+    lowest, highest = _POSSIBLE_RPS
+    for rate_rps in rates_rps:
+        if rate_rps is not None and not lowest <= rate_rps <= highest:
+            raise ValueError(f"{rate_rps:g} requests/s was never measured")
+
+
 class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
     """Nearest rank over n values; all None when n is 0."""
 
@@ -196,7 +207,8 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One rate with its repeats. `floor` is the minimum attainment over the valid repeats, as an interval when curtailed."""
+    """One rate with its repeats. `floor` is the minimum attainment over the valid repeats, as an interval when curtailed.
+    Raises ValueError for a rate that cannot be."""
 
     step: int
     rate_rps: float
@@ -206,6 +218,9 @@ class StepResult(msgspec.Struct, frozen=True, kw_only=True):
     floor: tuple[float, float] | None
     repeats: tuple[RepeatResult, ...]
     duration_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require_possible(self.rate_rps)
 
 
 class FailCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -228,7 +243,7 @@ class KneeEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
 class Knee(msgspec.Struct, frozen=True, kw_only=True):
     """The bracket: highest passing rate, first failing rate, clear fail (None in quick mode). `first_fail` counts the repeats at
-    the first failing rate; None where no repeat failed there but the ramp did."""
+    the first failing rate; None where no repeat failed there but the ramp did. Raises ValueError for a rate that cannot be."""
 
     pass_rps: float | None = None
     pass_repeats: int = 0
@@ -238,6 +253,9 @@ class Knee(msgspec.Struct, frozen=True, kw_only=True):
     clear_fail: FailCount | None = None
     estimate: KneeEstimate | None = None
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _require_possible(self.pass_rps, self.first_fail_rps, self.clear_fail_rps)
 
 
 class Idle(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from textual.screen import Screen
 from core.config import FleetAsk
 from core.errors import UserError
 from core.markdown import to_markdown
+from core.report import while_going
 from core.results import Answer
 from core.run.view import RunView
 from tui import keys
@@ -262,7 +263,8 @@ class KneescopeApp(App[Answer | None]):
 
     def action_copy(self) -> None:
         """Put the summary of the run on the clipboard."""
-        self.copy_to_clipboard(to_markdown(with_fleet(self._source.view(), self.fleet_ask), self._path))
+        view = with_fleet(self._source.view(), self.fleet_ask)
+        self.copy_to_clipboard(to_markdown(while_going(view) if self.running else view, self._path))
         self.notify(
             "The summary is copied, if the terminal lets programs do that; kneescope report RUN --format md prints it.",
             markup=False,

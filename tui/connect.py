@@ -2,15 +2,17 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import ClassVar
 
 from msgspec.structs import replace
 from rich.segment import Segments
 from rich.traceback import Traceback
-from textual.app import App
+from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
+from textual.screen import Screen
 from textual.timer import Timer
 
 from core.access import Access
@@ -184,6 +186,11 @@ class ConnectApp(App[Asked]):
     async def action_quit(self) -> None:
         """Textual's own ways to quit (ctrl+q, palette) mean the same as escape."""
         self.action_leave()
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: no picture of this screen, in whose fields a secret may stand."""
+        yield SystemCommand("Theme", "other colours", self.action_change_theme)
+        yield SystemCommand("Leave", "stop the checks, the second time leave", self.action_leave)
 
     def close(self) -> None:
         """Leave as soon as nothing is in flight any more. Fit for signal handlers in this loop."""
@@ -376,7 +383,7 @@ def ask(environ: Mapping[str, str]) -> Asked | None:
 def _last() -> tuple[Texts | None, str | None]:
     """The settings of the last time; none the first time, and a sentence when they cannot be read."""
     path = profiles.last_path()
-    if not path.exists():
+    if not os.path.exists(path):
         return None, None
     try:
         return profiles.load(path), None

@@ -112,9 +112,9 @@ def _options(texts: words.Texts) -> dict[str, words.Text]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    if path.exists() and not path.is_file():  # a FIFO given by mistake would hang here for ever
-        raise UserError("it is no file.")
     try:
+        if path.exists() and not path.is_file():  # a FIFO given by mistake would hang here for ever
+            raise UserError("it is no file.")
         with path.open(encoding="utf-8") as source:
             text = source.read(_MOST_CHARS + 1)
     except (OSError, ValueError) as error:
@@ -124,7 +124,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise UserError(f"the file is longer than {_MOST_CHARS} characters, which no profile is.")
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # not only TOMLDecodeError: a whole number may have too many digits to be read
         raise UserError(f"this is not TOML: {error}.") from None
 
 
@@ -168,11 +168,11 @@ def _value(name: str, text: words.Text) -> words.Text | int | float:
 
 def _write(path: Path, content: bytes, *, replace: bool) -> None:
     """Whole or not at all: a file that a crash cuts in two would be refused the next time."""
-    if path.exists() and not path.is_file():
-        raise UserError(f"{path} is no file that could be replaced; give another name.")
-    if path.exists() and not replace:
-        raise UserError(f"{path} is there already.")
     try:
+        if path.exists() and not path.is_file():
+            raise UserError(f"{path} is no file that could be replaced; give another name.")
+        if path.exists() and not replace:
+            raise UserError(f"{path} is there already.")
         number, name = tempfile.mkstemp(prefix=".kneescope-", dir=path.parent)  # of mode 0600
         try:
             with open(number, "wb") as file:

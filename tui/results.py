@@ -76,11 +76,13 @@ class JsonOut:
         """Refuse (UserError) now what could not be written later; a file that is not there yet is made, empty."""
         self.to_stdout = place == "-"
         self._path = Path(place) if place is not None and place != "-" else None
-        self._made = self._path is not None and not self._path.exists()
-        if self._path is not None and (self._made or not self._path.is_fifo()):  # opening a pipe would wait for its reader
+        self._made = False
+        if self._path is not None:
             try:
-                with self._path.open("a"):
-                    pass
+                self._made = not self._path.exists()
+                if self._made or not self._path.is_fifo():  # opening a pipe would wait for its reader
+                    with self._path.open("a"):
+                        pass
             except OSError as error:
                 raise UserError(f"--json: {self._path} cannot be written: {error.strerror}. Give a file elsewhere, or -.") from None
 

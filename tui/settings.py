@@ -1,9 +1,9 @@
 """The fields in which a run is asked for, and what they amount to: words of a command line, checked as the shell's would be."""
 
+import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from msgspec import structs
 
@@ -200,7 +200,7 @@ def _check_more(text: str) -> None:
 def _api_key(file: str, typed: str, environ: Mapping[str, str]) -> str | None:
     if typed.strip():
         return inputs.read_key(typed, "API key")
-    if file and Path(file).exists() and not Path(file).is_file():  # opening a FIFO would hold up the screen for ever
+    if os.path.exists(file) and not os.path.isfile(file):  # opening a FIFO would hold up the screen for ever
         raise UserError("--api-key-file: this is no file; give the path of a file that holds the key.")
     return inputs.api_key(file or None, environ)
 

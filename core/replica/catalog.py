@@ -1,5 +1,6 @@
 """The replicas that can be simulated, each with its load, its limits and the knee that a long simulation found for it."""
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -136,7 +137,7 @@ def load(name_or_path: str) -> Replica:
     if name_or_path in CATALOG:
         return CATALOG[name_or_path]
     path = Path(name_or_path)
-    if not path.is_file():
+    if not os.path.isfile(path):  # unlike Path.is_file, False also for what may not be looked into
         names = ", ".join(CATALOG)
         raise UserError(f"There is no simulated replica {name_or_path!r}; take one of {names}, or a JSON file that describes one.")
     try:

@@ -48,7 +48,7 @@ def so_far(search: Search, outcome: Outcome, message: str) -> Answer:
 
 
 def complete(answer: Answer, config: ProbeConfig, view: RunView, idle: Idle | None, say: Callable[[str], None]) -> Answer:
-    """The answer with what others had of the server, and its diagnosis; one that cannot be made costs nothing but a word to `say`."""
+    """The answer with what others had of the server, and its diagnosis; one that cannot be made is told to `say`."""
     if config.safety.with_others:
         answer = on_top(answer, view.steps)
     try:

@@ -101,8 +101,11 @@ def resolve(run: str) -> Path:
     """The path of a RUN argument: a path, or `last` for the newest in the state folder. Raises UserError."""
     if run != "last":
         path = Path(run)
-        if not path.is_file():
-            raise UserError(f"There is no run file {run!r}; give the path of one, or the word last.")
+        try:
+            if not path.is_file():
+                raise UserError(f"There is no run file {run!r}; give the path of one, or the word last.")
+        except OSError as error:  # a folder that may not be looked into, a name that is too long
+            raise UserError(f"{run} cannot be read: {error.strerror}. Give the path of a run file, or the word last.") from None
         return path
     runs = [(status.st_mtime_ns, path.name, path) for path in _folder().glob("*.jsonl") if (status := _status(path)) is not None]
     if not runs:
@@ -147,7 +150,7 @@ def _safe(model: str | None) -> str:
 
 
 def _open(path: Path) -> int:
-    if not path.parent.is_dir():
+    if not os.path.isdir(path.parent):  # unlike Path.is_dir, False also for what may not be looked into
         raise UserError(f"{path}: the folder {path.parent} does not exist; make it first, or give another file with --out.")
     try:
         # without O_NONBLOCK a FIFO given by mistake would hang here for ever

@@ -1,3 +1,4 @@
+import html
 import json
 import traceback
 from urllib.parse import quote
@@ -47,22 +48,44 @@ def test_no_secret_is_in_its_repr() -> None:
     assert "SECRET" not in repr([access])
 
 
-@pytest.mark.parametrize("form", [str, lambda secret: json.dumps(secret)[1:-1], lambda secret: quote(secret, safe="")])
+def _signs(secret: str, form: str) -> str:
+    return "".join(char if char.isalnum() else form.format(ord(char)) for char in secret)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        str,
+        str.upper,
+        lambda secret: json.dumps(secret)[1:-1],
+        lambda secret: json.dumps(json.dumps(secret)[1:-1])[1:-1],
+        lambda secret: json.dumps(secret)[1:-1].replace("/", "\\/"),
+        lambda secret: quote(secret, safe=""),
+        lambda secret: quote(secret, safe="").lower(),
+        html.escape,
+        lambda secret: _signs(secret, "\\u{:04x}"),
+        lambda secret: _signs(secret, "&#{};"),
+    ],
+)
 @pytest.mark.parametrize(
     "access",
     [
         Access(api_key='sk-"\\/SECRET+x='),
         Access(headers=(("X-A", 'sk-"\\/SECRET+x='),)),
         Access(headers=(("Authorization", 'Bearer sk-"\\/SECRET+x='),)),
-        Access(proxy=f"http://user:{quote(chr(34), safe='')}SECRET@proxy:3128"),
+        Access(proxy=f"http://user:{quote(chr(34), safe='')}SECRET-of-proxy@proxy:3128"),
     ],
 )
 def test_a_secret_is_taken_out_in_every_form_in_which_it_is_echoed(access: Access, form: object) -> None:
     assert callable(form)
-    secret = '"SECRET' if access.proxy else 'sk-"\\/SECRET+x='
+    secret = '"SECRET-of-proxy' if access.proxy else 'sk-"\\/SECRET+x='
     said = f"wrong key {form(secret)} in your request"
     assert access.scrub(said) == "wrong key *** in your request"
     assert access.scrub_body(said.encode() + b"\xff") == b"wrong key *** in your request\xff"
+
+
+def test_a_short_key_is_taken_out_as_it_is_written() -> None:
+    assert Access(api_key="EMPTY").scrub("EMPTY is no key, and empty is a word") == "*** is no key, and empty is a word"
 
 
 def test_a_short_key_is_no_part_of_other_words() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from core.errors import UserError
-from core.hardware import ACCELERATORS, Hardware, find
+from core.hardware import ACCELERATORS, Hardware, find, require_positive
 
 TABLE = """T4 16, 320 · V100 32 GB 32, 900 · A10 24, 600 · L4 24, 300 · L40S 48, 864 · RTX 4090 24, 1008 · RTX 5090 32, 1792 ·
 RTX PRO 6000 Blackwell 96, 1792 · A100 40 GB 40, 1555 · A100 80 GB SXM 80, 2039 · H100 PCIe 80, 2039 · H100 SXM 80, 3350 ·
@@ -69,3 +69,8 @@ def test_weights_are_parameters_times_their_bits() -> None:
 def test_entries_that_make_no_sense_are_refused(entries: dict[str, float], words: str) -> None:
     with pytest.raises(UserError, match=words):
         Hardware(**entries)  # type: ignore[arg-type]
+
+
+def test_a_number_that_no_float_holds_is_refused_in_a_sentence() -> None:
+    with pytest.raises(UserError, match="--input-tokens: a number of so many digits"):
+        require_positive(10**400, "--input-tokens")

@@ -114,7 +114,7 @@ def test_json_file_beside_the_verdict(tmp_path: Path) -> None:
     assert json.loads(path.read_text()) == {"outcome": "bracket"}
 
 
-@pytest.mark.parametrize("where", ["", "missing/result.json"])
+@pytest.mark.parametrize("where", ["", "missing/result.json", "x" * 300])
 def test_json_place_is_checked_before_the_run(tmp_path: Path, where: str) -> None:
     result = kneescope("probe", URL, "--json", str(tmp_path / where))
     assert (result.exit_code, result.stdout, FakeSession.made) == (2, "", [])

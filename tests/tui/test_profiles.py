@@ -151,7 +151,7 @@ def test_a_file_that_is_there_is_replaced_only_when_that_is_meant(tmp_path: Path
     assert [each.name for each in tmp_path.iterdir()] == ["prod.toml"]
 
 
-@pytest.mark.parametrize("name", ["folder", "nowhere/prod.toml"])
+@pytest.mark.parametrize("name", ["folder", "nowhere/prod.toml", "x" * 300])
 def test_where_nothing_can_be_written(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(UserError):
@@ -189,6 +189,7 @@ def test_the_last_settings_need_no_place(tmp_path: Path, monkeypatch: pytest.Mon
         ("[ttft]\nx = 1", "ttft must be text or a number"),
         ("ttft", "this is not TOML: "),
         ("x = " + "[" * 5000, "this is not TOML: "),
+        ("seed = " + "9" * 5000, "this is not TOML: "),
         ("# " + "x" * 70000, "is longer than 65536 characters"),
     ],
 )
@@ -200,7 +201,10 @@ def test_what_is_refused(tmp_path: Path, jobs: list[live.Job], content: str, sen
     assert "SECRET" not in said
 
 
-@pytest.mark.parametrize(("path", "why"), [("no.toml", "No such file"), (".", "it is no file"), ("/dev/zero", "it is no file")])
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [("no.toml", "No such file"), (".", "it is no file"), ("/dev/zero", "it is no file"), ("x" * 300, "name too long")],
+)
 def test_what_cannot_be_read(tmp_path: Path, path: str, why: str) -> None:
     code, said = kneescope("probe", URL, "--profile", str(tmp_path / path))
     assert code == 2

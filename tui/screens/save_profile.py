@@ -1,5 +1,6 @@
 """Where to keep the settings: asks for a path, and says why it cannot be."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
@@ -57,7 +58,7 @@ class SaveProfile(ModalScreen[str | None]):
         try:
             left_out = self._save(path, path == self._may_replace)
         except UserError as error:
-            there = path.is_file() and self._may_replace != path
+            there = os.path.isfile(path) and self._may_replace != path
             self._may_replace = path if there else None
             self._say(f"{error} {'Enter again replaces it.' if there else ''}", wrong=True)
             return

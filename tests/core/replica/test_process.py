@@ -100,9 +100,10 @@ async def test_a_port_in_use_is_told_in_a_sentence() -> None:
             serve("demo", "127.0.0.1", port, print)
 
 
-async def test_an_unknown_name_starts_nothing() -> None:
-    with pytest.raises(UserError, match="no simulated replica 'nope'"):
-        await start("nope")
+@pytest.mark.parametrize("name", ["nope", "x" * 300])
+async def test_an_unknown_name_starts_nothing(name: str) -> None:
+    with pytest.raises(UserError, match=f"no simulated replica '{name}'"):
+        await start(name)
 
 
 def test_serve_says_where_and_what_and_ends_with_ctrl_c() -> None:

@@ -4,7 +4,9 @@ import errno
 import fcntl
 import json
 import os
+import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -288,3 +290,43 @@ def test_a_run_that_was_killed_at_any_byte_is_reported(tmp_path: Path) -> None:
         assert len(view.steps) == sum(end - 1 <= cut for end in judged)  # the newline may be missing
         assert report.to_text(view, str(path))
         assert json.loads(report.to_json(view, None))["steps"] == report.result(view, None)["steps"]
+
+
+@pytest.mark.parametrize("rate", ["5e-324", "-1e308", "0.0", "1e300"])
+@pytest.mark.parametrize("kind", ["step_judged", "run_ended"])
+def test_a_rate_that_nobody_can_have_measured_is_damage(tmp_path: Path, kind: str, rate: str) -> None:
+    """A fleet of it would have a size, or end in an overflow."""
+    lines = RECORDED.read_text().splitlines(keepends=True)
+    at = max(number for number, line in enumerate(lines) if f'"type":"{kind}"' in line)
+    damaged = re.sub(r'"(rate_rps|pass_rps)":[0-9.]+', rf'"\1":{rate}', lines[at], count=1)
+    assert damaged != lines[at]
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join([*lines[:at], damaged, "{}\n"]))
+
+    with pytest.raises(UserError, match=r"is broken \(.* requests/s was never measured"):
+        list(runs.read(path))
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "shut/run.jsonl"])
+def test_a_path_that_cannot_be_looked_at_is_refused_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(Path, "stat", _shut(Path.stat))
+    with pytest.raises(UserError, match=r"cannot be read: (File name too long|Permission denied)"):
+        runs.resolve(str(tmp_path / name))
+
+
+def test_a_folder_that_cannot_be_looked_into_takes_no_run_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="does not exist"):
+        RunLog(tmp_path / ("x" * 300) / "run.jsonl")
+
+
+def _shut(stat_of: Callable[..., os.stat_result]) -> Callable[..., os.stat_result]:
+    """As for a user whom a folder `shut` does not let in; tests may run as root."""
+
+    def stat(path: Path, **options: bool) -> os.stat_result:
+        if "shut" in path.parts:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return stat_of(path, **options)
+
+    return stat

@@ -254,6 +254,14 @@ async def test_answers_that_end_early_are_refused() -> None:
     assert ran["output length"].status == "refuse"
 
 
+async def test_a_server_that_is_gone_before_the_single_requests_is_no_answer() -> None:
+    gone = FakeSend(lambda hello, i, phase: record() if phase != "single" or i == 0 else record(ending="connection", t_first=None))
+    ran = await run(FakeVllm(), gone)
+    assert "slo" not in ran.names
+    assert ran.checks[-1].status == "refuse"
+    assert "failed: connection" in ran.checks[-1].message
+
+
 async def test_limits_below_a_single_request_are_infeasible() -> None:
     ran = await run(FakeVllm(), config=config(slo=Slo(ttft_s=0.01, tpot_s=None)))
     assert ran["slo"].status == "refuse"
