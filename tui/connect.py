@@ -1,6 +1,7 @@
 """The Connect screen as a program: it asks what to run, checks it, and ends with that; the run is another program's."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import ClassVar
 
@@ -37,7 +38,7 @@ Lists = Callable[[str, str | None], Awaitable[tuple[str, ...]]]
 
 class ConnectApp(App[Asked]):
     """Returns the run that was asked for and may start, or None when the user left. `profile`: what the fields begin with;
-    `note` is said above the checks until there are any. `makes` and `lists` are for tests: they reach no server."""
+    `note` is said above the checks until there are any. `makes`, `lists` and `clock` are for tests: they reach no server."""
 
     TITLE = "kneescope"
     CSS_PATH = "connect.tcss"
@@ -59,6 +60,7 @@ class ConnectApp(App[Asked]):
         note: str | None = None,
         makes: Makes = checking,
         lists: Lists = discovery.models,
+        clock: Callable[[], float] = time.monotonic,
         driver_class: type[Driver] | None = None,
     ) -> None:
         super().__init__(driver_class=driver_class)
@@ -66,6 +68,7 @@ class ConnectApp(App[Asked]):
         self._environ = environ
         self._makes = makes
         self._lists = lists
+        self._clock = clock
         self._note = note
         self._ask = ConnectScreen(fields_of(profile or {}))
         self._left: set[str] = set()
@@ -77,6 +80,7 @@ class ConnectApp(App[Asked]):
         self._work: asyncio.Task[None] | None = None
         self._again = False
         self._leaving = False
+        self._drawn = asyncio.Event()
         self._looking: Timer | None = None
 
     def get_default_screen(self) -> ConnectScreen:
@@ -90,6 +94,11 @@ class ConnectApp(App[Asked]):
         self._read()
         self._looking = self.set_interval(POLL_S, self.look)
         self.call_after_refresh(self.look)
+
+    def on_ready(self) -> None:
+        """All fields are there; the footer, which may have come after what was said of the keys, hears it again."""
+        self._drawn.set()
+        self._ask.refresh_bindings()
 
     def on_resize(self) -> None:
         """Text that depends on the size follows it at once."""
@@ -208,6 +217,7 @@ class ConnectApp(App[Asked]):
             names, self._note = (), f"{CHECKS['refuse'].glyph} {error}"
         else:
             self._note = _models_note(len(names))
+        await self._drawn.wait()
         self._ask.form.offer_models(names)
         self.look()
 
@@ -218,7 +228,7 @@ class ConnectApp(App[Asked]):
             self._stop()
             return
         self._again = False
-        self._checkup = Checkup(asked, self._makes)
+        self._checkup = Checkup(asked, self._makes, self._clock)
         self._work = asyncio.create_task(self._carry(self._checkup))
 
     async def _carry(self, checkup: Checkup) -> None:

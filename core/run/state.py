@@ -9,7 +9,7 @@ from core.judge.bracket import rate_text
 from core.judge.tally import Tally, closing_s
 from core.load.arrivals import draw
 from core.records import LoadReady, LoadState, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerSample
-from core.results import StepResult
+from core.results import RepeatResult, StepResult
 from core.run.events import (
     CheckDone,
     Event,
@@ -42,7 +42,7 @@ class State:
         self._series: Series | None = None
         self._ended_at: float | None = None
         self._step: StepStarted | None = None
-        self._finished: list[tuple[float, float]] = []
+        self._finished: list[RepeatResult] = []
         self._live: LiveRepeat | None = None
         self._steps: list[StepResult] = []
         self._lines: deque[Line] = deque(maxlen=LINES_KEPT)
@@ -152,7 +152,7 @@ class State:
                     if self._live.order.phase != "hold":  # there the next segment is already being sent
                         self._live.decide(event.t, result.reason)
                 if result.verdict in ("pass", "fail"):
-                    self._finished.append(result.attainment_interval)
+                    self._finished.append(result)
             case StepJudged(result=result):
                 self._steps.append(result)
                 self._step, self._live = None, None
@@ -205,8 +205,9 @@ class State:
             phase=step.phase,
             rate_rps=live.rate_rps(now) if live is not None and ramping else step.rate_rps,
             repeats_planned=step.repeats,
-            finished=tuple(self._finished),
+            finished=tuple(result.attainment_interval for result in self._finished),
             live=live.view(now) if live is not None else None,
+            verdicts=tuple(result.verdict for result in self._finished),
         )
 
     def _left_s(self, now: float) -> float | None:

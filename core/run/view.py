@@ -7,7 +7,7 @@ import msgspec
 from core.config import ProbeConfig
 from core.judge.slo import floor
 from core.records import Check, LoadState, Phase, ServerInfo, ServerSample
-from core.results import Answer, Bounds, ClientInfo, StepResult
+from core.results import Answer, Bounds, ClientInfo, RepeatVerdict, StepResult
 
 Part = Literal["warm-up", "measuring", "waiting", "decided"]
 
@@ -34,7 +34,11 @@ class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
 
 class StepView(msgspec.Struct, frozen=True, kw_only=True):
     """The step that runs now: its rate (of a ramp: the rate of the segment that is being sent) and its repeats so far.
-    `repeats_planned` is 0 for a held rate, which goes on until it is stopped."""
+    `repeats_planned` is 0 for a held rate, which goes on until it is stopped.
+
+    `finished`: the attainment intervals of the repeats that count (pass or fail), in order; `verdicts`: their verdicts, one for
+    each, because a repeat can fail by its queue or its errors at any attainment.
+    """
 
     step: int
     phase: Phase
@@ -42,6 +46,7 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
     repeats_planned: int
     finished: tuple[tuple[float, float], ...]
     live: RepeatView | None
+    verdicts: tuple[RepeatVerdict, ...] = ()
 
     @property
     def floor(self) -> tuple[float, float] | None:

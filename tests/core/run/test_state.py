@@ -173,8 +173,19 @@ def test_a_judged_repeat_stands_still_and_counts_as_finished() -> None:
     assert early == late
     assert early is not None
     assert early.finished == ((0.4, 0.6),)
+    assert early.verdicts == ("fail",)
     assert early.live is not None
     assert (early.live.part, early.live.decided) == ("decided", "because")
+
+
+def test_a_repeat_that_failed_by_its_queue_is_seen_to_have_failed() -> None:
+    state = applied(*opening(order()))
+    for interval, verdict in (((1.0, 1.0), "fail"), ((0.2, 0.3), "void"), ((0.98, 0.98), "pass")):
+        state.apply(RepeatJudged(t=START + 15, step=1, result=repeat_result(interval, verdict)))
+
+    current = state.view(START + 16).current
+    assert current is not None
+    assert (current.finished, current.verdicts) == (((1.0, 1.0), (0.98, 0.98)), ("fail", "pass"))
 
 
 def test_a_void_repeat_is_not_finished() -> None:
