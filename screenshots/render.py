@@ -1,25 +1,41 @@
-"""Pictures of the screen from a recorded run, as SVG and PNG: python screenshots/render.py RUN.jsonl OUTDIR
+"""Pictures of every screen from a recorded run, as SVG and PNG: python screenshots/render.py RUN.jsonl OUTDIR
 
-Draws the last full step in its measured part and the end of the run, each at 80x24 and 160x50. Needs the font DejaVu Sans Mono.
+Connect with the checks of the run, the ramp screen while the last step is measured, the knee and the fleet at the end, each at
+80x24, 120x36 and 200x60. Needs the font DejaVu Sans Mono.
 """
 
 import asyncio
 import html
 import re
 import sys
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import resvg_py
 from rich.cells import cell_len
+from textual.pilot import Pilot
+from textual.widgets import Input
 
+from core.access import Access
+from core.config import Lengths, ProbeConfig
+from core.records import Check, RequestEnded
+from core.results import Answer
 from core.run import log as runs
-from core.run.events import Event, StepJudged, StepStarted, time_of
+from core.run.events import CheckDone, Event, RepeatStarted, RunStarted, ServerKnown, StepJudged, StepStarted, time_of
+from core.run.replay import Replay
 from core.run.state import State
 from core.run.view import RunView
-from tui.app import KneescopeApp
+from tui.app import Hands, KneescopeApp, Name
+from tui.connect import ConnectApp
+from tui.style import limit
+from tui.words import Texts
 
-SIZES = ((80, 24), (160, 50))
+Shot = Callable[[tuple[int, int]], Coroutine[Any, Any, str]]
+
+SIZES = ((80, 24), (120, 36), (200, 60))
 FONT = "DejaVu Sans Mono"
 FONT_DIRS = ["/usr/share/fonts/truetype/dejavu", "/usr/share/fonts/TTF", "/Library/Fonts"]
 INTO_STEP = 0.7
@@ -27,6 +43,7 @@ INTO_STEP = 0.7
 
 _TEXT = re.compile(r'(<text class="[^"]*-r\d+") x="([\d.]+)"( y="[\d.]+") textLength="([\d.]+)"([^>]*)>([^<]*)</text>')
 _FONT_FACE = re.compile(r"@font-face \{.*?\}", re.DOTALL)
+_MADE_NAME = re.compile(r"terminal-\d+")
 
 
 @dataclass(frozen=True)
@@ -40,37 +57,104 @@ class Still:
         return self.now
 
 
-def view_at(events: list[Event], t: float) -> RunView:
-    """The run as it was at monotonic time `t`."""
-    state = State()
-    for event in events:
-        if time_of(event) > t:
-            break
-        state.apply(event)
-    return state.view(t)
+class Checks:
+    """The checks of a recorded run, as if they had just been made."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self.state = State()
+        self._checks = [event.check for event in events if isinstance(event, CheckDone)]
+        last = max(at for at, event in enumerate(events) if isinstance(event, CheckDone))
+        for event in events[: last + 1]:
+            self.state.apply(event)
+        orders = [event.order.order for event in events if isinstance(event, RepeatStarted) and event.order.phase == "single"]
+        ended = {event.order: event for event in events if isinstance(event, RequestEnded)}
+        self.singles = tuple(ended[order] for order in orders if order in ended)
+
+    async def preflight(self) -> list[Check]:
+        """All of them."""
+        return self._checks
+
+    def stop(self) -> None:
+        """They are over."""
 
 
-def moments(events: list[Event]) -> dict[str, RunView]:
-    """The views worth a picture, by name."""
-    views = {"end": view_at(events, max(time_of(event) for event in events))}
+def fields_of(config: ProbeConfig) -> Texts:
+    """What must stand in the fields to ask for the same."""
+    slo, work = config.slo, config.workload
+    limits = {"ttft": slo.ttft_s, "tpot": slo.tpot_s, "e2e": slo.e2e_s}
+    texts = {"url": config.target.url, "input-tokens": _lengths(work.input_tokens), "output-tokens": _lengths(work.output_tokens)}
+    texts |= {name: limit(value).replace(" ", "") for name, value in limits.items() if value is not None}
+    return texts | ({"peak-rps": f"{config.fleet.peak_rps:g}"} if config.fleet.peak_rps is not None else {})
+
+
+def _lengths(tokens: Lengths) -> str:
+    return f"lognormal:{tokens.median:g},{tokens.sigma:g},{tokens.maximum}" if tokens.sigma else f"{tokens.median:g}"
+
+
+def shots(run: Path) -> dict[str, Shot]:
+    """The pictures by name, each as a thing that draws it at a size."""
+    events = list(runs.read(run))
+    replay = Replay(events)
+    end = replay.view(replay.length_s)
+    drawn: dict[str, Shot] = {"connect": lambda size: connect(events, size)}
     starts = {event.step: event.t for event in events if isinstance(event, StepStarted) and event.phase != "ramp"}
-    ends = [event for event in events if isinstance(event, StepJudged) and event.result.step in starts]
-    if ends:
-        start, end = starts[ends[-1].result.step], ends[-1].t
-        views["step"] = view_at(events, start + INTO_STEP * (end - start))
-    return views
+    judged = [event for event in events if isinstance(event, StepJudged) and event.result.step in starts]
+    if judged:
+        start = starts[judged[-1].result.step]
+        at_s = start + INTO_STEP * (judged[-1].t - start) - time_of(events[0])
+        drawn["ramp"] = lambda size: screen(replay.view(at_s), "ramp", size)
+    drawn["knee"] = lambda size: screen(end, "knee", size)
+    drawn["fleet"] = lambda size: screen(end, "fleet", size)
+    return drawn
 
 
-async def picture(view: RunView, size: tuple[int, int]) -> str:
-    """The screen over a view, as SVG."""
-    app = KneescopeApp(Still(view))
+async def screen(view: RunView, name: Name, size: tuple[int, int]) -> str:
+    """A screen of a run over a view."""
+    live = view.answer is None
+    app = KneescopeApp(Still(view), run=never_ends if live else None, hands=Hands(end_step=lambda: None))
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
-        return straight(app.export_screenshot(title="kneescope"))
+        app.action_look_at(name)
+        return await picture(app, pilot)
+
+
+async def never_ends() -> Answer:
+    """A run that is still on."""
+    forever: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    return await forever
+
+
+async def connect(events: Sequence[Event], size: tuple[int, int]) -> str:
+    """The screen before a run, when its checks are through."""
+    started = next(event for event in events if isinstance(event, RunStarted))
+
+    @contextmanager
+    def checking(config: ProbeConfig, access: Access) -> Iterator[Checks]:
+        yield Checks(events)
+
+    async def models(url: str, access: Access, insecure: bool) -> tuple[str, ...]:
+        names = [event.info.model for event in events if isinstance(event, ServerKnown)]
+        return tuple(name for name in names if name is not None)[:1]
+
+    app = ConnectApp({}, fields_of(started.config), makes=checking, lists=models, clock=lambda: started.t)
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("ctrl+r")
+        return await picture(app, pilot)
+
+
+async def picture(app: KneescopeApp | ConnectApp, pilot: Pilot[Any]) -> str:
+    """What the app shows once everything is drawn, as SVG."""
+    for _ in range(4):
+        await pilot.pause()
+    for field in app.screen.query(Input):
+        field.cursor_blink = False
+    app.look()
+    await pilot.pause()
+    return straight(app.export_screenshot(title="kneescope"))
 
 
 def straight(svg: str) -> str:
-    """The same picture with the place of every character written down and an installed font.
+    """The same picture with the place of every character written down, an installed font, and names that do not change each time.
 
     Renderers stretch `textLength` differently, so that frames drift and braille leaves its cells.
     """
@@ -82,20 +166,25 @@ def straight(svg: str) -> str:
         places = " ".join(f"{float(x) + cell * cell_len(chars[:at]):.2f}" for at in range(len(chars)))
         return f'{head} x="{places}"{y}{rest}>{text}</text>'
 
-    return _TEXT.sub(place, _FONT_FACE.sub("", svg)).replace("Fira Code, monospace", f"'{FONT}', monospace")
+    named = _MADE_NAME.sub("terminal", _FONT_FACE.sub("", svg))
+    return _TEXT.sub(place, named).replace("Fira Code, monospace", f"'{FONT}', monospace")
+
+
+def png(svg: str) -> bytes:
+    """The picture in dots."""
+    return bytes(resvg_py.svg_to_bytes(svg_string=svg, font_dirs=[folder for folder in FONT_DIRS if Path(folder).is_dir()]))
 
 
 def main(run: str, folder: str) -> None:
     """Write all pictures of a run into a folder."""
     out = Path(folder)
     out.mkdir(parents=True, exist_ok=True)
-    for name, view in moments(list(runs.read(Path(run)))).items():
+    for name, draw in shots(Path(run)).items():
         for width, height in SIZES:
-            svg = asyncio.run(picture(view, (width, height)))
+            svg = asyncio.run(draw((width, height)))
             path = out / f"{name}-{width}x{height}"
             path.with_suffix(".svg").write_text(svg, encoding="utf-8")
-            png = resvg_py.svg_to_bytes(svg_string=svg, font_dirs=[folder for folder in FONT_DIRS if Path(folder).is_dir()])
-            path.with_suffix(".png").write_bytes(bytes(png))
+            path.with_suffix(".png").write_bytes(png(svg))
             print(path.with_suffix(".png"))
 
 

@@ -258,7 +258,8 @@ class KneescopeApp(App[Answer | None]):
     def action_explain(self) -> None:
         """The panel that is looked at, and all keys."""
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(self._run_screens[self._shown].looked_at))
+            screen = self._run_screens[self._shown]
+            self.push_screen(HelpScreen(screen.looked_at, len(screen.PANELS)))
             self.call_after_refresh(self.look)
 
     def action_copy(self) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import os
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import ClassVar
 
@@ -36,7 +37,7 @@ from tui.words import Texts
 
 POLL_S = 0.25
 LEAVE_S = 2.0
-"""Single requests are cancelled within 0.5 s; this long the app waits for that before it leaves anyway."""
+"""Single requests are cancelled within 0.5 s; the app waits so long for that before it leaves anyway."""
 WIDTHS: list[tuple[int, str]] = [(0, "-cramped"), (60, "-narrow"), (100, "-broad"), (160, "-wide")]
 HEIGHTS: list[tuple[int, str]] = [(0, "-squat"), (16, "-short"), (22, "-middle"), (32, "-tall")]
 
@@ -46,7 +47,7 @@ Near = Callable[[ProbeConfig], Awaitable[bool]]
 
 class ConnectApp(App[Asked]):
     """Returns the run that was asked for and may start, or None when the user left. `profile`: what the fields begin with;
-    `note` is said above the checks until there are any. `makes`, `lists`, `looks`, `near` are for tests: they reach no server."""
+    `note` is said above the checks until there are any. The rest is for tests and pictures, which reach no server."""
 
     TITLE = "kneescope"
     CSS_PATH = "connect.tcss"
@@ -70,6 +71,7 @@ class ConnectApp(App[Asked]):
         lists: Lists = discovery.models,
         looks: asking.Looks = asking.look_at,
         near: Near = asking.near,
+        clock: Callable[[], float] = time.monotonic,
         driver_class: type[Driver] | None = None,
     ) -> None:
         super().__init__(driver_class=driver_class)
@@ -80,6 +82,7 @@ class ConnectApp(App[Asked]):
         self._looks = looks
         self._near = near
         self._with_others: str | None = None
+        self._clock = clock
         self._note = note
         self._ask = ConnectScreen(fields_of(profile or {}))
         self._left: set[str] = set()
@@ -91,6 +94,7 @@ class ConnectApp(App[Asked]):
         self._work: asyncio.Task[None] | None = None
         self._again = False
         self._leaving = False
+        self._drawn = asyncio.Event()
         self._looking: Timer | None = None
 
     def get_default_screen(self) -> ConnectScreen:
@@ -104,6 +108,11 @@ class ConnectApp(App[Asked]):
         self._read()
         self._looking = self.set_interval(POLL_S, self.look)
         self.call_after_refresh(self.look)
+
+    def on_ready(self) -> None:
+        """All fields are there; the footer, which may have come after what was said of the keys, hears it again."""
+        self._drawn.set()
+        self._ask.refresh_bindings()
 
     def on_resize(self) -> None:
         """Text that depends on the size follows it at once."""
@@ -184,7 +193,7 @@ class ConnectApp(App[Asked]):
         return action not in ("check", "start", "save") or not isinstance(self.screen, Confirm)
 
     async def action_quit(self) -> None:
-        """Textual's own ways to quit (ctrl+q, palette) mean the same as escape."""
+        """Textual's own ways to quit mean the same as escape."""
         self.action_leave()
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
@@ -264,6 +273,7 @@ class ConnectApp(App[Asked]):
             names, self._note = (), f"{CHECKS['refuse'].glyph} {error}"
         else:
             self._note = _models_note(len(names))
+        await self._drawn.wait()
         self._ask.form.offer_models(names)
         self.look()
 
@@ -274,7 +284,7 @@ class ConnectApp(App[Asked]):
             self._stop()
             return
         self._again = False
-        self._checkup = Checkup(asked, self._makes)
+        self._checkup = Checkup(asked, self._makes, self._clock)
         self._work = asyncio.create_task(self._carry(self._checkup))
 
     async def _carry(self, checkup: Checkup) -> None:

@@ -42,6 +42,7 @@ PANELS: dict[str, Explained] = {
                 "of requests whose first token came in that second, counted from when each was due",
             ),
             ("limit", "the dashed line; each request over it is a miss"),
+            ("lines", "p95 solid, p50 dashed, p99 dotted; what lies over the limit has the colour of a miss"),
             ("bands", "every second step is shaded"),
         ),
     ),
@@ -51,6 +52,7 @@ PANELS: dict[str, Explained] = {
         (
             ("p50 p95 p99", "time per output token after the first, of requests that ended in that second"),
             ("limit", "the dashed line; each request over it is a miss"),
+            ("lines", "p95 solid, p50 dashed, p99 dotted"),
         ),
     ),
     "queue": Explained(
@@ -102,7 +104,7 @@ PANELS: dict[str, Explained] = {
         "what did the server do with what was offered?",
         (
             ("● good", "requests a second inside all limits, one point a repeat; orange where the repeat failed"),
-            ("○ served", "requests a second that ended in the window, where that is not the same"),
+            ("○ served", "requests a second that ended in the window, where that is clearly more"),
             ("⠤", "as much as was offered: below it the server fell behind, or the repeat was cut short"),
         ),
     ),
@@ -112,8 +114,11 @@ PANELS: dict[str, Explained] = {
         (
             ("p50 p95 p99", "of requests that ended well, each the highest of the step's repeats; ✘ over the limit of one request"),
             ("*", "of fewer than 20 (p95) or 100 values (p99): hardly more than the slowest one"),
+            ("limit", "what one request may take"),
             ("worst stretch", "the window's stretch with the lowest share; neighbouring requests share their fate"),
             ("tokens", "the same by length of prompt and answer, of the worst repeat"),
+            ("inside", "share of those requests that met every limit"),
+            ("repeats", "each with its verdict, its share inside, requests/s offered, served and good, and whether its queue rose"),
             ("↑ ↓ tab", "another step"),
         ),
     ),
@@ -125,12 +130,14 @@ PANELS: dict[str, Explained] = {
             ("cost", "of one GPU for an hour, if it is to be reckoned"),
             ("headroom", "the share of the safe rate that is used at peak: ← → by 0.01, home, end, mouse, or a number typed on it"),
             ("sized by …", "replicas at the rate that holds, and what they would be were the failing rate the true one"),
-            ("one lost", "what each replica gets when one is gone and the peak goes on"),
+            ("each gets", "the peak over the replicas that are left; one lost: one of them is gone and the peak goes on"),
+            ("of safe rate", "that as a share of the rate that holds"),
+            ("GPUs", "replicas times the GPUs of one (tp x pp x dp); assumed: the server does not tell, and no option did"),
             ("as measured", "the next higher rate that passed; between the ends of the bracket nothing is claimed"),
         ),
     ),
     "fleet-curve": Explained(
-        "load of each replica (fleet)",
+        "load of each (fleet)",
         "where on the measured curve does each replica run?",
         (("at peak", "the load of each with all replicas there; one lost, two lost: with fewer of them"),),
     ),

@@ -1,7 +1,7 @@
 """Every key of the run's screens in one table: bindings, footer, palette and help are all made from it."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from textual.binding import Binding
 
@@ -14,7 +14,7 @@ class Key:
     """One command. `names` as textual names the keys; `short` stands in the footer and is found in the palette, `help` explains it.
 
     `rank`: of the commands that mean something now, the footer shows those of the lowest ranks; None: never. `anywhere`: not
-    swallowed by a field that has the focus.
+    swallowed by a field that has the focus. `page`: what the help says in place of `help`, where it stands there for several keys.
     """
 
     names: tuple[str, ...]
@@ -24,21 +24,54 @@ class Key:
     help: str
     rank: int | None = None
     anywhere: bool = False
+    page: str = ""
 
 
 KEYS: tuple[Key, ...] = (
     Key(("x",), "x", "stop_load", "Stop load", "stop the load at once; what is finished is kept", 0, anywhere=True),
     Key(("q",), "q", "leave", "Quit", "while loading the same, again: leave; without load: leave", 0, anywhere=True),
     Key(("ctrl+c",), "ctrl+c", "interrupt", "Interrupt", "as q, whatever is open", anywhere=True),
-    Key(("space",), "space", "pause", "Pause", "hold the panels still; the load goes on, its state is live", 1),
+    Key(
+        ("space",),
+        "space",
+        "pause",
+        "Pause",
+        "hold the panels still; the load goes on, its state is live",
+        1,
+        page="hold the panels still while the load goes on, or live again; a recorded run: play, or hold it",
+    ),
     Key(("space",), "space", "resume", "Resume", "live again", 1),
     Key(("space",), "space", "play", "Play", "play a recorded run, or hold it; at its end from the beginning", 1),
-    Key(("comma",), ", .", "seek(-1)", "Seek", "through a recorded run, back by a twentieth of it", 2),
+    Key(
+        ("comma",),
+        ", .",
+        "seek(-1)",
+        "Seek",
+        "through a recorded run, back by a twentieth of it",
+        2,
+        page="through a recorded run, back and on by a twentieth of it",
+    ),
     Key(("full_stop",), ".", "seek(1)", "Seek on", "through a recorded run, on by a twentieth of it"),
-    Key(("left_square_bracket",), "[ ]", "speed(-1)", "Speed", "half the speed of a recorded run", 6),
+    Key(
+        ("left_square_bracket",),
+        "[ ]",
+        "speed(-1)",
+        "Speed",
+        "half the speed of a recorded run",
+        6,
+        page="half and double the speed of a recorded run",
+    ),
     Key(("right_square_bracket",), "]", "speed(1)", "Faster", "double the speed of a recorded run"),
     Key(("n",), "n", "end_step", "End step", "end this step unjudged and go on without it", 3),
-    Key(("plus",), "+ -", "rate(1)", "Rate", "with --hold: the rate up by 10 %", 2),
+    Key(
+        ("plus",),
+        "+ -",
+        "rate(1)",
+        "Rate",
+        "with --hold: the rate up by 10 %",
+        2,
+        page="with --hold: the rate up by 10 %, and down again",
+    ),
     Key(("minus",), "-", "rate(-1)", "Lower rate", "with --hold: the rate down again", None),
     Key(("r",), "r", "look_at('ramp')", "Ramp", "the run as it goes: floor, steps, latencies, queue, KV cache", 5, anywhere=True),
     Key(
@@ -48,7 +81,7 @@ KEYS: tuple[Key, ...] = (
     *(
         Key(
             (str(n),),
-            "1-7" if n == 1 else str(n),
+            str(n),
             f"panel({n})",
             "Zoom",
             "one panel alone; again: all",
@@ -60,6 +93,11 @@ KEYS: tuple[Key, ...] = (
     Key(("s",), "s", "picture", "Picture", "save this screen as a picture, an SVG in the current folder"),
     Key(("question_mark",), "?", "explain", "Explain", "explain this panel and all keys", 2),
 )
+_TEXTUALS = (
+    ("esc", "close what is open, or all panels again"),
+    ("ctrl+p", "every command that means something now, and the themes"),
+)
+"""Keys that are not in the table."""
 TYPED = frozenset(key.action.partition("(")[0] for key in KEYS if key.action != "interrupt")
 """What keys do that somebody may be typing into a field of text."""
 
@@ -74,13 +112,23 @@ def bindings() -> Iterator[Binding]:
 def in_footer(active: Iterable[str]) -> list[Key]:
     """Of the actions that mean something now the most important ones, and of those the most important first."""
     able = set(active)
+    panels = sum(key.action.startswith("panel(") and key.action in able for key in KEYS)
     if "play" in able:  # in a recording the other screens and the way through it matter more
         able -= {"panel(1)"}
     ranked = sorted((key.rank, at) for at, key in enumerate(KEYS) if key.rank is not None and key.action in able)
-    return [KEYS[at] for _, at in ranked[: MOST_IN_FOOTER - 1]]
+    return [_counted(KEYS[at], panels) for _, at in ranked[: MOST_IN_FOOTER - 1]]
 
 
-def in_help() -> list[tuple[str, str]]:
-    """Keys and what they do, for the page about them: what belongs together on one line."""
-    also = {"leave": "q, ctrl+c"}
-    return [(also.get(key.action, key.shown_as), key.help) for key in KEYS if key.rank is not None or key.action == "picture"]
+def in_help(panels: int) -> list[tuple[str, str]]:
+    """Keys and what they do, for the page about them on a screen of so many panels: what belongs together on one line."""
+    rows: dict[str, str] = {}
+    for key in KEYS:
+        if (key.rank is not None or key.action == "picture") and (panels or key.action != "panel(1)"):
+            name = "q, ctrl+c" if key.action == "leave" else _counted(key, panels).shown_as
+            rows.setdefault(name, key.page or key.help)
+    return [*rows.items(), *_TEXTUALS]
+
+
+def _counted(key: Key, panels: int) -> Key:
+    """The digits as far as there are panels."""
+    return replace(key, shown_as=f"1-{panels}") if key.action == "panel(1)" else key

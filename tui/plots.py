@@ -24,6 +24,7 @@ _SGR = re.compile(r"\x1b\[([0-9;]*)m")
 _RULE = "╌"
 _MARK = "▾"
 _UPRIGHT = "┊"
+_BRAILLE, _LEFT_DOTS, _DASH = 0x2800, 0b01000111, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +74,9 @@ class Upright:
 class Plot:
     """All that a plot shows. Values beyond `y_range` are drawn at its edge; curves break where points are over `max_gap` apart.
 
-    `rule` is a limit, drawn across. `bands` are stretches of x to shade, `marks` places on x to point at. `y_labels` and
-    `x_labels` are (value, text); of those that meet the earlier one is kept. Dots move aside for each other, if need be by `spread`
-    cells. `margins` are the least widths of labels and names,
-    so that plots above each other share their columns.
+    `rule` is a limit, drawn across. `bands` are stretches of x to shade, `marks` places on x to point at. `y_labels` and `x_labels`
+    are (value, text); of those that meet the earlier one is kept. Dots move aside for each other, if need be by `spread` cells.
+    `margins` are the least widths of labels and names, so that plots above each other share their columns.
     """
 
     x_range: tuple[float, float]
@@ -203,7 +203,19 @@ def _curves(plot: Plot, columns: int, height: int) -> list[list[_Cell]]:
             marker = plotext.marker("braille", _PALETTE[curve.shade])
             figure.draw(figure.signal(xs, ys, marker=marker).lines())
     text: str = figure.build().string()
-    return [_cells(line, columns) for line in text.split("\n")[:height]]
+    return [_shaped(_cells(line, columns)) for line in text.split("\n")[:height]]
+
+
+def _shaped(row: list[_Cell]) -> list[_Cell]:
+    """Lines told apart without colour: bright is solid, middle dashed, faint dotted. What is steep keeps all its cells."""
+    shaped = row.copy()
+    for at, cell in enumerate(row):
+        if cell.ink == "faint":
+            bits = ord(cell.text) - _BRAILLE
+            shaped[at] = _Cell(chr(_BRAILLE + (bits & _LEFT_DOTS or bits)), "faint")
+        elif cell.ink == "middle" and at % _DASH == 0 and all(next.ink == "middle" for next in row[max(0, at - 1) : at + 2]):
+            shaped[at] = _EMPTY
+    return shaped
 
 
 def _cells(line: str, columns: int) -> list[_Cell]:

@@ -193,7 +193,7 @@ def clean(text: str) -> str:
 def shorten(text: str, width: int) -> str:
     """Cut between words and end with an ellipsis when the text is wider than `width` cells.
 
-    The last word kept is no number if that can be, for the ellipsis would make it look cut; a first word that is too long is cut.
+    The last word kept is no number if that can be, for the ellipsis would make it look cut; a word that is too long is cut.
     """
     if cell_len(text) <= width:
         return text
@@ -204,7 +204,10 @@ def shorten(text: str, width: int) -> str:
         whole = text[: match.start()]
         if whole and not whole[-1].isdigit():
             kept = whole
-    return f"{kept or whole or set_cell_size(text, max(0, width - 1)).rstrip()}…" if width > 0 else ""
+    cut = set_cell_size(text, max(0, width - 1)).rstrip()
+    if whole and cell_len(whole) < width // 2:  # an address, say, is longer than all that stands before it
+        whole = kept = cut.rstrip("0123456789") if cut[-1].isdigit() else cut
+    return f"{kept or whole or cut}…" if width > 0 else ""
 
 
 def set_up_themes(app: App[Any]) -> None:

@@ -189,6 +189,9 @@ async def test_an_exception_of_the_run_is_shown_and_the_results_stay(error: Exce
         assert "attainment floor" in text_of(app)
         assert app.run_error is error
         assert stops == [True]
+        for key in ("k", "f"):
+            await press(app, pilot, key)
+            assert text in text_of(app), "on every screen"
         await pilot.press("q")
         await pilot.pause()
         assert left(app)

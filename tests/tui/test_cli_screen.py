@@ -214,12 +214,11 @@ def test_the_screen_has_the_size_of_the_terminal_and_not_of_stdout(start: Callab
 
 
 def set_peak(terminal: Terminal, peak: bytes) -> None:
-    """Types it once the field has the focus, as people do."""
-    terminal.shown(b"fewer replicas")
+    """Types it once the screen with the field is there, as people do."""
     os.write(terminal.ours, b"f")
-    terminal.shown(b"mype the peak")  # the cursor is on the first letter, which so stands apart
+    terminal.shown(b"fewer replicas")
     os.write(terminal.ours, peak)
-    terminal.shown(b"at " + peak + b".0 rps")
+    terminal.shown(b"for " + peak + b".0 rps")
 
 
 def test_a_fleet_that_was_set_on_the_screen_is_in_the_results(start: Callable[..., Terminal]) -> None:

@@ -1,12 +1,13 @@
 """The Connect screen at every size, and when something is wrong with itself or with the settings of the last time."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from tests.tui.connect_fakes import PASSED, REFUSED, SINGLES, URL, WARNED, Server, connecting, settle, text_of, words_of
 from tui import connect, profiles
-from tui.settings import FIELDS
+from tui.settings import FIELDS, read
 from tui.widgets.form import ChoiceField
 
 KEY = "sk-TESTSECRET"
@@ -83,3 +84,17 @@ def test_the_settings_of_the_last_time(config_folder: Path, content: str | None,
 def test_the_mode_field_knows_careful() -> None:
     field = ChoiceField(FIELDS["mode"], "careful")
     assert field.text == "careful"
+
+
+async def test_a_list_of_models_that_comes_before_the_fields_waits_for_them() -> None:
+    server, asked = Server("tiny", "large"), read({"url": URL}, "", {})
+    app = connect.ConnectApp({}, PROFILE, makes=server.checking, lists=server.list_models)
+    async with app.run_test() as pilot:
+        await app._offer(asked, asked.access)
+        await settle(app, pilot)
+        assert "choose one" in words_of(app)
+    early = connect.ConnectApp({}, PROFILE, makes=server.checking, lists=server.list_models)
+    offer = asyncio.create_task(early._offer(asked, asked.access))
+    await asyncio.sleep(0)
+    assert not offer.done()
+    offer.cancel()

@@ -128,4 +128,5 @@ def test_served_and_good_stand_over_what_was_offered() -> None:
     assert at_clear_fail == [("○", 13.0, "bright"), ("○", 13.0, "bright"), ("●", 11.44, "bad"), ("●", 11.31, "bad")]
     assert plot.curves[0].points == ((0.0, 0.0), (15.0, 15.0))
     assert not any(dot.x == 16.0 for dot in plot.dots), "a ramp's segments have no served rate of their own"
+    assert sum(dot.glyph == curve.SERVED_GLYPH for dot in plot.dots) == 3, "only where rounding cannot have made the difference"
     assert "most good 12.0 rps, of 12.4 offered" in words(curve.served(knee_samples.finished(), "goodput"))

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from core.run.view import RunView, SeriesPoint
 from tests.tui import samples
+from tests.tui.screen import rendered, settle, shown, text_of
 from tui.plots import Plot
 from tui.widgets import faces
 from tui.widgets.plot_view import Face
@@ -97,3 +98,32 @@ def test_an_old_reading_is_called_old() -> None:
 @pytest.mark.parametrize(("value", "ceiling"), [(0, 1.0), (0.6, 0.75), (1.0, 1.0), (31, 40), (100, 100), (7.6, 10)])
 def test_nice_ceiling(value: float, ceiling: float) -> None:
     assert faces.nice_ceiling(value) == pytest.approx(ceiling)
+
+
+def test_a_silent_server_is_said_everywhere_its_numbers_are() -> None:
+    silent = replace(samples.mid_step(), sample_age_s=12.0)
+    assert "reading 12 s old" in title(faces.kv(silent))
+    assert "reading 12 s old" in title(faces.queue(silent))
+    assert faces.age_text(replace(silent, sample_age_s=1.0)) is None
+    assert faces.age_text(replace(silent, answer=samples.finished().answer)) is None, "the end is not stale"
+
+
+async def test_panels_of_a_silent_server_step_back_and_come_forward_again() -> None:
+    silent = replace(samples.mid_step(), sample_age_s=12.0)
+    async with shown(silent) as (app, pilot, held):
+        opacity = {name: app.screen.query_one(f"#{name}").styles.opacity for name in ("ttft", "queue", "kv")}
+        assert opacity["queue"] == opacity["kv"] < opacity["ttft"] == 1
+        held.now = replace(samples.mid_step(), version=silent.version + 1)
+        await settle(app, pilot)
+        assert app.screen.query_one("#kv").styles.opacity == 1
+    assert "KV 12 s old" in await rendered(silent, (80, 24))
+
+
+@pytest.mark.parametrize(("size", "seen"), [((120, 36), False), ((200, 60), True)])
+async def test_the_rate_panel_is_there_where_it_is_wide_and_when_it_is_asked_for(size: tuple[int, int], seen: bool) -> None:
+    async with shown(samples.mid_step(), size) as (app, pilot, _):
+        assert ("7 rate" in text_of(app)) is seen
+        await pilot.press("7")
+        await settle(app, pilot)
+        assert "7 rate  offered 12.0  served 12.0 rps" in text_of(app)
+        assert "5 queue" not in text_of(app)

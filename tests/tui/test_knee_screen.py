@@ -5,9 +5,11 @@ import re
 import pytest
 from msgspec.structs import replace
 
+from core.results import StepResult
 from core.run.view import RunView
 from tests.tui import knee_samples, mode_samples, samples
 from tests.tui.screen import lines_of, rendered, settle, shown, text_of
+from tui.widgets import knee_step
 
 
 def squeezed(text: str) -> str:
@@ -104,6 +106,18 @@ async def test_alone_the_panel_has_the_worst_stretch_the_lengths_and_every_repea
         assert "CLEAR FAIL" in text_of(app)
 
 
+async def test_beside_the_curve_each_repeat_has_one_line() -> None:
+    rows = (await rendered(knee_samples.finished(), (200, 60), on="knee")).splitlines()
+    at = next(y for y, row in enumerate(rows) if "repeat  verdict" in row)
+    assert "queue" in rows[at]
+    assert [row[row.rindex("│", 0, -2) :].split()[1:4] for row in rows[at + 1 : at + 5]] == [
+        ["1", "✔", "PASS"],
+        ["2", "⊘", "VOID"],
+        ["2", "✔", "PASS"],
+        ["3", "✔", "PASS"],
+    ]
+
+
 async def test_the_reason_is_that_of_the_failing_end() -> None:
     text = await rendered(knee_samples.finished(), (120, 36), "knee")
     assert "✘ at most 88 % can still meet the limits" in text
@@ -176,3 +190,11 @@ async def test_every_moment_can_be_drawn_at_every_size(size: tuple[int, int]) ->
             held.now = replace(view, version=5000 + at)
             await settle(app, pilot)
             assert len(lines_of(app)) == size[1]
+
+
+@pytest.mark.parametrize("width", [46, 56, 62, 76, 120])
+@pytest.mark.parametrize("step", knee_samples.STEPS, ids=lambda step: f"{step.step}")
+def test_no_row_of_the_numbers_is_wider_than_the_panel(step: StepResult, width: int) -> None:
+    percentiles, _, _, lengths, each = knee_step.blocks(step, samples.CONFIG.slo, width)
+    for row in (*percentiles, *lengths, *each):
+        assert row.cell_length <= width

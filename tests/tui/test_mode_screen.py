@@ -6,10 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from core.results import Answer, RepeatVerdict
+from core.run.view import StepView
 from tests.tui import mode_samples, samples
 from tests.tui.screen import lines_of, rendered, shown
 from tests.tui.test_app import FakeRun, press
 from tui.app import Hands
+from tui.plots import Plot
+from tui.widgets import curve, ladder
 
 SIZES = [(80, 24), (120, 36), (160, 50)]
 
@@ -101,7 +104,7 @@ async def test_a_required_rate_comes_first(met: bool, words: str) -> None:
     view = mode_samples.not_met()
     assert view.answer is not None
     rows = (await rendered(replace(view, answer=replace(view.answer, required_met=met)), (80, 24))).splitlines()
-    assert words in rows[4]
+    assert words in rows[3]
 
 
 async def test_the_end_of_a_list_and_of_a_held_rate_are_no_search() -> None:
@@ -153,3 +156,20 @@ async def test_a_search_has_no_rate_to_change() -> None:
         assert "+ - Rate" not in lines_of(app)[-1]
         assert "k Knee" in lines_of(app)[-1]
         assert len(app.screen.query("FooterKey")) <= 7
+
+
+def failed_by_its_queue() -> StepView:
+    """Every request was in time, and the repeat failed all the same."""
+    step = samples.mid_step().current
+    assert step is not None
+    return replace(step, finished=((1.0, 1.0),), verdicts=("fail",))
+
+
+def test_a_repeat_that_failed_by_its_queue_has_the_glyph_of_a_failure_at_once() -> None:
+    view = replace(samples.mid_step(), current=failed_by_its_queue())
+    assert view.current is not None
+    assert ladder.running(view.current, view).repeats == "✘…·"
+    assert ladder.running(replace(view.current, verdicts=()), view).repeats == "✔…·"
+    plot = curve.attainment(view, "attainment").body
+    assert isinstance(plot, Plot)
+    assert [(dot.glyph, dot.ink) for dot in plot.dots if dot.y == 1.0] == [("✘", "bad")]

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tui.blocks import blocks
-from tui.plots import Curve, Dot, Ink, Plot, Upright, Zone, draw, reduce
+from tui.plots import Curve, Dot, Ink, Plot, Shade, Upright, Zone, draw, reduce
 
 BRAILLE = range(0x2801, 0x2900)
+SHADES: tuple[Shade, ...] = ("bright", "middle", "faint")
 VALUES = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True), st.floats(min_value=-2, max_value=3))
 
 
@@ -204,3 +205,24 @@ def test_with_all_that_there_is_the_picture_has_the_size_that_was_asked_for(widt
     drawn = rows(picture, width, height)
     assert len(drawn) == height
     assert all(cell_len(row) == width for row in drawn)
+
+
+def line(shade: Shade, *values: float) -> Plot:
+    points = tuple((float(x), y) for x, y in enumerate(values))
+    return Plot(x_range=(0.0, len(values) - 1.0), y_range=(0.0, 1.0), curves=(Curve("", shade, points),))
+
+
+def test_lines_are_told_apart_without_colour() -> None:
+    solid, dashed, dotted = (rows(line(shade, 0.5, 0.5, 0.5), 20, 5)[2] for shade in SHADES)
+    assert dots(solid) == dots(dotted) == list(range(20))
+    assert len(set(dashed[3:6])) == 2, "a dash and a gap"
+    assert 10 < len(dots(dashed)) < 20
+    assert sum((ord(char) - 0x2800).bit_count() for char in dotted) < sum((ord(char) - 0x2800).bit_count() for char in solid)
+
+
+@pytest.mark.parametrize("shade", SHADES)
+def test_a_peak_of_one_moment_is_seen_in_every_kind_of_line(shade: Shade) -> None:
+    for at in range(1, 19):
+        values = [0.0] * 20
+        values[at] = 1.0
+        assert dots(rows(line(shade, *values), 20, 6)[0])

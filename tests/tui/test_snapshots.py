@@ -3,53 +3,130 @@
 Looked at by a person each time that they change.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
+from textual.pilot import Pilot
+from textual.widgets import Input
+from textual.widgets._footer import FooterKey
 
 from core.run.view import RunView
-from tests.tui import samples
-from tests.tui.screen import Held
+from tests.tui import connect_fakes, knee_samples, samples
+from tests.tui.screen import Held, settle
 from tui.app import Hands, KneescopeApp, Name
+from tui.connect import ConnectApp
 
 Compare = Callable[..., bool]
+Before = Callable[[Pilot[Any]], Awaitable[None]]
 SIZES = [(80, 24), (120, 36), (200, 60)]
+USUAL = (120, 36)
 MOMENTS: dict[str, tuple[Callable[[], RunView], Name]] = {
     "checks": (samples.preflight, "ramp"),
     "step": (samples.mid_step, "ramp"),
     "failing": (samples.failing, "ramp"),
-    "knee": (samples.finished, "knee"),
-    "fleet": (lambda: samples.finished(50.0), "fleet"),
+    "knee": (knee_samples.finished, "knee"),
+    "fleet": (knee_samples.finished, "fleet"),
 }
+FIELDS = {"url": connect_fakes.URL, "ttft": "500ms", "tpot": "30ms", "input-tokens": "64", "mode": "standard", "peak-rps": "50"}
 
 
-def app_at(moment: str) -> KneescopeApp:
+@pytest.fixture(autouse=True)
+def same_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Colours do not depend on the terminal in which the tests run."""
+    for name in ("NO_COLOR", "TEXTUAL_THEME", "TEXTUAL_COLOR_SYSTEM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+
+def app_at(moment: str) -> tuple[KneescopeApp, Before]:
+    """The app, and what brings its screen up."""
     view, on = MOMENTS[moment]
-    app = KneescopeApp(Held(view()), run=samples.never if moment != "knee" else None, hands=Hands(end_step=lambda: None))
-    if on != "ramp":
-        app.call_later(app.action_look_at, on)
-    return app
+    live = view().answer is None
+    app = KneescopeApp(Held(view()), run=samples.never if live else None, hands=Hands(end_step=lambda: None))
+
+    async def before(pilot: Pilot[Any]) -> None:
+        await settle(app, pilot)
+        app.action_look_at(on)
+        await settle(app, pilot)
+        await stand_still(pilot)
+
+    return app, before
+
+
+async def stand_still(pilot: Pilot[Any]) -> None:
+    """No cursor that blinks, and the keys are there: the footer takes its time."""
+    for field in pilot.app.screen.query(Input):
+        field.cursor_blink = False
+    for _ in range(500):
+        if pilot.app.screen.query(FooterKey):
+            break
+        pilot.app.screen.refresh_bindings()
+        await pilot.pause(0.01)
+    await pilot.pause()
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_screen(moment: str, size: tuple[int, int], snap_compare: Compare) -> None:
-    assert snap_compare(app_at(moment), terminal_size=size)
+    app, before = app_at(moment)
+    assert snap_compare(app, terminal_size=size, run_before=before)
 
 
-@pytest.mark.parametrize("moment", ["step", "knee"])
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_connect(size: tuple[int, int], snap_compare: Compare) -> None:
+    server = connect_fakes.Server("tiny")
+    app = ConnectApp({}, FIELDS, makes=server.checking, lists=server.list_models, clock=lambda: 0.0)
+
+    async def before(pilot: Pilot[Any]) -> None:
+        await connect_fakes.settle(app, pilot)
+        await pilot.press("ctrl+r")
+        await connect_fakes.settle(app, pilot)
+        server.checker.say(*samples.CHECKS, connect_fakes.REFUSED)
+        server.checker.end(singles=connect_fakes.SINGLES)
+        await connect_fakes.settle(app, pilot)
+        await stand_still(pilot)
+
+    assert snap_compare(app, terminal_size=size, run_before=before)
+
+
+@pytest.mark.parametrize("moment", ["step", "knee", "fleet"])
 @pytest.mark.parametrize("theme", ["kneescope-blue-orange", "textual-light"])
 def test_theme(moment: str, theme: str, snap_compare: Compare) -> None:
-    app = app_at(moment)
+    app, before = app_at(moment)
     app.theme = theme
-    assert snap_compare(app, terminal_size=(120, 36))
+    assert snap_compare(app, terminal_size=USUAL, run_before=before)
 
 
-@pytest.mark.parametrize("moment", ["step", "knee"])
+@pytest.mark.parametrize("moment", ["step", "failing", "knee"])
 def test_no_color(moment: str, snap_compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    assert snap_compare(app_at(moment), terminal_size=(120, 36))
+    app, before = app_at(moment)
+    assert snap_compare(app, terminal_size=USUAL, run_before=before)
 
 
-def test_help(snap_compare: Compare) -> None:
-    assert snap_compare(app_at("step"), terminal_size=(80, 24), press=["5", "question_mark"])
+def test_a_server_that_is_silent(snap_compare: Compare) -> None:
+    app = KneescopeApp(Held(replace(samples.failing(), sample_age_s=12.0)), run=samples.never)
+
+    async def before(pilot: Pilot[Any]) -> None:
+        await settle(app, pilot)
+        await stand_still(pilot)
+
+    assert snap_compare(app, terminal_size=USUAL, run_before=before)
+
+
+@pytest.mark.parametrize("moment", ["step", "knee", "fleet"])
+def test_help(moment: str, snap_compare: Compare) -> None:
+    app, before = app_at(moment)
+
+    async def explain(pilot: Pilot[Any]) -> None:
+        await before(pilot)
+        await pilot.press("5" if moment == "step" else "3")
+        await settle(app, pilot)
+        app.action_explain()
+        await settle(app, pilot)
+        await settle(app, pilot)
+
+    assert snap_compare(app, terminal_size=(80, 24), run_before=explain)

@@ -1,6 +1,8 @@
 """Formats: units, three significant digits, and no rounding across a limit."""
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -97,8 +99,9 @@ def test_shorten_fits_and_cuts_between_words(text: str, width: int) -> None:
         kept = short.removesuffix("…")
         assert text.startswith(kept)
         if " " in kept.strip():
-            assert text[len(kept)] == " "
-            assert not kept[-1].isdigit()
+            before = kept[: kept.rindex(" ")].rstrip()
+            assert text[len(kept)] == " " or len(before) < width // 2, "only a long word is cut inside"
+            assert not kept[-1].isdigit() or all(word[-1].isdigit() for word in kept.split())
 
 
 def test_every_state_has_glyph_word_and_colour() -> None:
@@ -106,3 +109,23 @@ def test_every_state_has_glyph_word_and_colour() -> None:
         marks = list(table.values())
         assert all(mark.glyph and mark.word and mark.role in style.STYLES for mark in marks)
         assert len({mark.word for mark in marks}) == len(marks)
+
+
+def test_what_is_longer_than_all_before_it_is_cut_inside() -> None:
+    assert style.shorten("Metrics at http://127.0.0.1:34839/metrics, 1 engine.", 32) == "Metrics at http://127.0.0.1:…"
+    assert style.shorten("No requests of others: 0 running, 0 waiting.", 32) == "No requests of others:…"
+
+
+def test_colours_are_named_in_one_place() -> None:
+    """All else uses the variables of a theme, so that every theme works."""
+    folder = Path(style.__file__).parent
+    colour = re.compile(r"#[0-9a-fA-F]{3}(?:[0-9a-fA-F]{3})?\b|\b(?:rgb|hsl)a?\(|\bansi_[a-z]+")
+    files = [path for end in ("*.py", "*.tcss") for path in folder.rglob(end) if path.name != "style.py"]
+    assert len(files) > 30
+    assert {path.name: found for path in files if (found := colour.findall(path.read_text()))} == {}
+    declared = re.compile(r"^\s*(?:color|background|border(?:-\w+)*|background-tint|[a-z-]*color):\s*(.*);", re.MULTILINE)
+    kinds = {"none", "round", "solid", "tall", "wide", "blank"}
+    for path in folder.rglob("*.tcss"):
+        for value in declared.findall(path.read_text()):
+            words = [word for word in value.split() if not re.fullmatch(r"[0-9]+%?", word)]
+            assert all(word.startswith("$") or word in kinds for word in words), f"{path.name}: {value}"

@@ -1,6 +1,7 @@
 """The command in a real terminal: keys are sent and the screen is read back under tmux, while a simulated replica is loaded."""
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed: no terminal to read back")
 
+ROOT = Path(__file__).parents[2]
 LIMIT_S = 90.0
 """How long a machine that is busy with other work may take for what an idle one does in a second."""
 
@@ -48,6 +50,11 @@ class Tmux:
     def cursor_is_shown(self) -> bool:
         return self._do("display-message", "-p", "#{cursor_flag} #{alternate_on}").split() == ["1", "0"]
 
+    def pid(self) -> int:
+        """Of the command: the one child of the shell."""
+        shell = self._do("display-message", "-p", "#{pane_pid}").strip()
+        return int(subprocess.run(["pgrep", "-P", shell], capture_output=True, text=True, check=True).stdout)
+
     def close(self) -> None:
         subprocess.run([*self._base, "kill-server"], capture_output=True, check=False)
 
@@ -63,20 +70,13 @@ def start(tmp_path: Path) -> Iterator[Start]:
     windows: list[Tmux] = []
 
     def begin(arguments: str) -> Tmux:
-        folder = Path.cwd()
-        command = f"cd {folder} && TERM=screen-256color {sys.executable} -m tui.cli {arguments}"
+        command = f"cd {shlex.quote(str(ROOT))} && TERM=screen-256color {shlex.quote(sys.executable)} -m tui.cli {arguments}"
         windows.append(Tmux(tmp_path / f"s{len(windows)}", command))
         return windows[-1]
 
     yield begin
     for window in windows:
         window.close()
-
-
-def pids_of(log: Path) -> list[int]:
-    """Processes that name this run's file: the command itself."""
-    found = subprocess.run(["pgrep", "-f", str(log)], capture_output=True, text=True, check=False).stdout
-    return [int(pid) for pid in found.split() if pid != str(os.getpid())]
 
 
 def test_start_pause_resize_stop_and_quit(start: Start, tmp_path: Path) -> None:
@@ -106,14 +106,14 @@ def test_sigterm_stops_the_load_and_leaves_a_whole_terminal(start: Start, tmp_pa
     log = tmp_path / "run.jsonl"
     window = start(f"demo --out {log}")
     window.wait("● LOADING")
-    command = [pid for pid in pids_of(log) if "sh" not in Path(f"/proc/{pid}/comm").read_text()]
-    assert command
-    os.kill(min(command), signal.SIGTERM)
+    pid = window.pid()
+    os.kill(pid, signal.SIGTERM)
     text = window.wait("CODE=130")
     assert "-echo" not in text
     assert window.cursor_is_shown()
     assert '"outcome":"interrupted"' in log.read_text().splitlines()[-1]
-    window.until(lambda _: not any(Path(f"/proc/{pid}").exists() for pid in command), "the command is still there")
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_a_recorded_run_plays_in_the_same_screens(start: Start) -> None:

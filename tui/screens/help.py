@@ -26,9 +26,10 @@ class HelpScreen(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,enter", "dismiss", "Close")]
 
-    def __init__(self, looked_at: Titled | None) -> None:
-        """`looked_at`: the panel to be explained first, None for all of them in a line each."""
+    def __init__(self, looked_at: Titled | None, panels: int) -> None:
+        """`looked_at`: the panel to be explained first, None for all of them in a line each. `panels`: how many digits lead to."""
         super().__init__()
+        self._panels = panels
         self._panel = PANELS.get(looked_at.id or "") if looked_at is not None else None
         self._status, self._page, self._close = StatusStrip(), Static(), Static(id="help-close")
         self._box = VerticalScroll(self._page, id="help")
@@ -41,27 +42,28 @@ class HelpScreen(ModalScreen[None]):
     def show(self, frame: Frame) -> None:
         """Take a new frame for the top line, and the room there is for the page."""
         self._status.show(frame)
-        text = page(self._panel, self._box.size.width - 4)
+        text = page(self._panel, self._panels, self._box.size.width - 4)
         if str(self._page.content) != str(text):
             self._page.update(text)
         more = "  ↑ ↓ for more" if self._box.max_scroll_y > 0 else ""
         self._close.update(Content.assemble(styled(f"esc closes{more}", "strong")))
 
 
-def page(panel: Explained | None, width: int) -> Content:
+def page(panel: Explained | None, panels: int, width: int) -> Content:
     """The panel in full, then the keys; without one the keys, then each panel in a line."""
-    key_rows = _rows("Keys", in_help(), width)
+    key_rows = _rows("Keys", in_help(panels), width)
     if panel is not None:
         return Content("\n").join([*_rows(f"{panel.name}: {panel.question}", panel.rows, width), Content(), *key_rows])
-    panels = [(each.name, each.question) for each in PANELS.values()]
+    questions = [(each.name, each.question) for each in PANELS.values()]
     hint = Content.assemble(styled("Maximise a panel or go to it with tab, then ? explains each number in it.", "muted"))
-    return Content("\n").join([*key_rows, Content(), *_rows("Panels", panels, width), hint])
+    return Content("\n").join([*key_rows, Content(), *_rows("Panels", questions, width), hint])
 
 
 def _rows(title: str, rows: Iterable[tuple[str, str]], width: int) -> list[Content]:
-    lines = [Content.assemble(styled(title, "muted"))]
-    for name, text in rows:
-        first, *rest = textwrap.wrap(text, max(20, width - _INDENT - 1))
-        lines.append(Content.assemble(styled(f"{name:<{_INDENT}} ", "strong"), styled(first, "plain")))
-        lines += [Content.assemble(styled(" " * (_INDENT + 1) + line, "plain")) for line in rest]
+    lines, told = [Content.assemble(styled(title, "muted"))], list(rows)
+    indent = max(_INDENT, *(len(name) for name, _ in told)) + 1
+    for name, text in told:
+        first, *rest = textwrap.wrap(text, max(20, width - indent))
+        lines.append(Content.assemble(styled(f"{name:<{indent}}", "strong"), styled(first, "plain")))
+        lines += [Content.assemble(styled(" " * indent + line, "plain")) for line in rest]
     return lines

@@ -45,4 +45,4 @@ class RampScreen(RunScreen):
         for name, face in _PLOTS.items():
             self._plots[name].show_face(face(view))
         for name in _OF_THE_SERVER:
-            self._plots[name].set_class(faces.stale(view), "-stale")
+            self._plots[name].set_class(faces.age_text(view) is not None, "-stale")

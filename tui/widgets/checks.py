@@ -43,7 +43,11 @@ def content(view: RunView, width: int, height: int) -> Content:
     if len(brief) + len(rest) <= height:
         return Content("\n").join([*brief, *rest])
     worst = sorted(view.checks, key=lambda check: check.status != "refuse")  # what has no room below is not what stops the run
-    return Content("\n").join([*important(tuple(worst), width), *brief])
+    left = max(0, height - len(rest))
+    if left:
+        lines = [*lines[: left - 1], shorten(" ".join(lines[left - 1 :]), width)]
+        brief = [Content.assemble(styled(clean(line), CHECKS["pass"].role)) for line in lines]
+    return Content("\n").join([*important(tuple(worst), width), *brief[:left]])
 
 
 def important(checks: tuple[Check, ...], width: int) -> list[Content]:

@@ -12,7 +12,7 @@ from tui.plots import Curve, Dot, Ink, Plot, Upright, Zone
 from tui.style import DASH, VERDICTS, number, rate, share_limit
 from tui.widgets.answer import clearly, step_floor
 from tui.widgets.faces import nice_ceiling
-from tui.widgets.ladder import floor_text
+from tui.widgets.ladder import floor_text, verdicts
 from tui.widgets.pieces import Piece
 from tui.widgets.plot_view import Face, PlotView, Titled
 
@@ -23,11 +23,13 @@ _FURTHEST = 1.0
 _BOTTOMS = (2, 4, 10)
 """The lower end of the axis lies this many times as far below 100 % as the target."""
 _LABELS = 9
+_ROUNDING = 0.05
+"""Of the axis: points that are closer are one, for the rows of a small plot would tear them apart."""
 _SPREAD = 6
 """Cells to either side: twelve repeats of one rate and one attainment are all seen."""
 
 
-class CurvePanel(PlotView, Titled):
+class CurvePanel(PlotView, Titled, can_focus=True):
     """A plot over rates with a border and a title that carries its current values; can be maximised."""
 
     ALLOW_MAXIMIZE = True
@@ -156,10 +158,10 @@ def _running(view: RunView, target: float | None) -> tuple[Dot, ...]:
         return ()
     x = math.log10(step.rate_rps)
     dots = []
-    for low, high in step.finished:
-        passed = target is None or low >= target
+    for (low, high), verdict in zip(step.finished, verdicts(step, target), strict=True):
+        passed = verdict == "pass"
         ink: Ink = "good" if passed else "bad"
-        dots.append(Dot(x, low if passed else high, VERDICTS["pass" if passed else "fail"].glyph, ink))
+        dots.append(Dot(x, low if passed else high, VERDICTS[verdict].glyph, ink))
     live = step.live
     if live is not None and live.decided is None and live.bounds.so_far is not None:
         dots.append(Dot(x, live.bounds.so_far[1], RUNNING_GLYPH, "bright"))
@@ -250,7 +252,11 @@ def served(view: RunView, name: str) -> Face:
             y_labels=((top, number(top)), (0.0, "0")),
             x_labels=((top, f"{number(top)} rps offered"), *((at, number(at)) for at in reversed(ends)), (0.0, "0")),
             dots=(
-                *(Dot(r.offered_rps, r.served_rps, SERVED_GLYPH, "bright") for r in repeats),
+                *(
+                    Dot(r.offered_rps, r.served_rps, SERVED_GLYPH, "bright")
+                    for r in repeats
+                    if r.served_rps - r.goodput_rps > _ROUNDING * top
+                ),
                 *(Dot(r.offered_rps, r.goodput_rps, GOOD_GLYPH, "good" if r.verdict == "pass" else "bad") for r in repeats),
             ),
             margins=(7, 0),

@@ -235,17 +235,17 @@ def _rate_body(view: RunView, series: Sequence[SeriesPoint]) -> Plot | str:
     )
 
 
-def stale(view: RunView) -> bool:
-    """Whether what the server says of itself is too old to be called current."""
-    return bool(_age(view, 0))
+def age_text(view: RunView) -> str | None:
+    """How old the newest reading of the server is, when it is too old to be called current."""
+    if view.sample_age_s is None or view.sample_age_s <= _OLD_S or view.answer is not None:
+        return None
+    return f"{view.sample_age_s:.0f} s old"
+
+
+def _age(view: RunView, rank: int) -> tuple[Piece, ...]:
+    old = age_text(view)
+    return () if old is None else (Piece(f"reading {old}", "breaks", rank),)
 
 
 def _whole(value: float | None) -> str:
     return NOT_AVAILABLE if value is None else count(round(value))
-
-
-def _age(view: RunView, rank: int) -> tuple[Piece, ...]:
-    """Said when the newest reading of the server is too old to be called current."""
-    if view.sample_age_s is None or view.sample_age_s <= _OLD_S or view.answer is not None:
-        return ()
-    return (Piece(f"reading {view.sample_age_s:.0f} s old", "breaks", rank),)

@@ -165,6 +165,7 @@ class FleetPanel(Vertical, Titled):
         """Take over what is asked for elsewhere; what comes back of this panel's own asking is older than what stands here."""
         if ask == self._seen:
             return
+        early, self._early = (self._peak.value if self._seen is None else "") + self._early, ""  # typed before the first frame
         self._seen = ask
         if ask in self._sent:
             del self._sent[: self._sent.index(ask) + 1]
@@ -173,7 +174,6 @@ class FleetPanel(Vertical, Titled):
         self._headroom.value = ask.headroom
         self._peak.put(ask.peak_rps)
         self._price.put(ask.cost_per_gpu_h)
-        early, self._early = self._early, ""
         for char in early:
             self.typed(char)
 

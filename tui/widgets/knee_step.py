@@ -1,13 +1,14 @@
 """The chosen step in numbers: its percentiles beside their limits, its worst stretch, its lengths."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from rich.cells import cell_len
 from textual.content import Content
 
 from core.config import Slo
 from core.results import Bucket, Percentiles, RepeatResult, StepResult
 from core.run.view import RunView
-from tui.style import DASH, VERDICTS, attained, count, latency, limit, number, rate, span
+from tui.style import DASH, VERDICTS, Role, attained, count, latency, limit, number, rate, span
 from tui.widgets.ladder import floor_text
 from tui.widgets.pieces import Part, Piece, styled
 from tui.widgets.plot_view import Titled
@@ -15,7 +16,13 @@ from tui.widgets.plot_view import Titled
 _FEW = {"p95": 20, "p99": 100}
 """Nearest rank makes the p99 of fewer than 100 values, and the p95 of fewer than 20, the slowest one or nearly so."""
 _NAMES = ("p50", "p95", "p99")
-_COLUMN = 11
+_COLUMN, _LEAST_COLUMN = 11, 9
+_LENGTH_HEADS = ("tokens in", "out", "n", "inside", "TTFT p95", "TPOT p95")
+_REPEAT_HEADS = ("repeat", "verdict", "inside", "of", "offered", "served", "good", "queue")
+_WORDS = ("tokens in", "out", "repeat", "verdict", "queue")
+"""The columns of these tables that begin on the left; numbers end on the right."""
+_LENGTHS_GIVE_WAY, _REPEATS_GIVE_WAY = (2, 5, 4), (3, 5, 7, 6, 4)
+"""Those that are left out first."""
 
 Read = Callable[[RepeatResult], Percentiles]
 _LATENCIES: tuple[tuple[str, Read], ...] = (
@@ -48,7 +55,7 @@ class StepPanel(Titled):
         if self._step is None:
             return Content.assemble(styled("no step is judged yet", "muted"))
         shown: list[Content] = []
-        for block in blocks(self._step, self._slo):
+        for block in blocks(self._step, self._slo, self.size.width):
             if not shown or len(shown) + len(block) <= self.size.height:
                 shown += block
         return Content("\n").join(shown)
@@ -68,18 +75,20 @@ def title(step: StepResult | None, slo: Slo | None) -> tuple[Piece, ...]:
     )
 
 
-def blocks(step: StepResult, slo: Slo | None) -> list[list[Content]]:
-    """The table of percentiles, what it is of, the worst stretch, the lengths."""
+def blocks(step: StepResult, slo: Slo | None, width: int) -> list[list[Content]]:
+    """The table of percentiles, what it is of, the worst stretch, the lengths, and each repeat."""
     repeats = counted(step)
     if not repeats:
         return [[Content.assemble(styled("no repeat of this step counts", "muted"))]]
-    table, marked = _percentiles(repeats, slo)
-    return [table, [_of_what(step, repeats, marked)], _worst(step, repeats, slo), _lengths(repeats, slo), _each(step, slo)]
+    table, marked = _percentiles(repeats, slo, width)
+    what = [_of_what(step, repeats, marked)]
+    return [table, what, _worst(step, repeats, slo), _lengths(repeats, slo, width), _each(step, slo, width)]
 
 
-def _percentiles(repeats: list[RepeatResult], slo: Slo | None) -> tuple[list[Content], bool]:
+def _percentiles(repeats: list[RepeatResult], slo: Slo | None, width: int) -> tuple[list[Content], bool]:
     """A row for each latency; and whether any of them is of too few values."""
-    head = "".join(f"{name:>{_COLUMN}}" for name in (*_NAMES, "limit"))
+    column = min(_COLUMN, max(_LEAST_COLUMN, (width - 4) // 4))
+    head = "".join(f"{name:>{column}}" for name in (*_NAMES, "limit"))
     table = [Content.assemble(styled(f"{'':<4}{head}", "muted"))]
     marked = False
     for name, read in _LATENCIES:
@@ -90,8 +99,8 @@ def _percentiles(repeats: list[RepeatResult], slo: Slo | None) -> tuple[list[Con
             over = value is not None and limit_s is not None and value > limit_s
             marked |= few
             text = f"{latency(value)}{'*' if few else ''}{' ✘' if over else ''}"
-            parts.append(styled(text.rjust(_COLUMN), "breaks" if over else "plain"))
-        parts.append(styled((limit(limit_s) if limit_s else DASH).rjust(_COLUMN), "muted"))
+            parts.append(styled(text.rjust(column), "breaks" if over else "plain"))
+        parts.append(styled((limit(limit_s) if limit_s else DASH).rjust(column), "muted"))
         table.append(Content.assemble(*parts))
     return table, marked
 
@@ -140,43 +149,58 @@ def _worst(step: StepResult, repeats: list[RepeatResult], slo: Slo | None) -> li
     return [Content.assemble(styled(text, "breaks" if under else "plain"))]
 
 
-def _lengths(repeats: list[RepeatResult], slo: Slo | None) -> list[Content]:
+def _lengths(repeats: list[RepeatResult], slo: Slo | None, width: int) -> list[Content]:
     """Length classes of the repeat with the lowest attainment, as tokens in and out."""
     buckets = min(repeats, key=lambda repeat: repeat.attainment_interval[0]).buckets
     if len(buckets) < 2:
         return []
     target = slo.target if slo else None
-    head = f"{'tokens in':<11}{'out':<9}{'n':>6}  {'inside':>7}  {'TTFT p95':>8}  {'TPOT p95':>8}"
-    return [Content.assemble(styled(head, "muted")), *(_bucket(bucket, target) for bucket in buckets)]
+    roles: list[Role] = [
+        "breaks" if bucket.attainment is not None and target is not None and bucket.attainment < target else "plain"
+        for bucket in buckets
+    ]
+    rows = [_bucket(bucket, target) for bucket in buckets]
+    return _table(_LENGTH_HEADS, rows, _LENGTHS_GIVE_WAY, width, (_LENGTH_HEADS.index("inside"), roles))
 
 
-def _bucket(bucket: Bucket, target: float | None) -> Content:
+def _bucket(bucket: Bucket, target: float | None) -> tuple[str, ...]:
+    """The cells of a row."""
     share = DASH if bucket.attainment is None else attained(bucket.attainment, target)
-    under = bucket.attainment is not None and target is not None and bucket.attainment < target
-    return Content.assemble(
-        styled(f"{_range(bucket.input):<11}{_range(bucket.output):<9}{count(bucket.n):>6}  ", "plain"),
-        styled(f"{share:>7}", "breaks" if under else "plain"),
-        styled(f"  {latency(bucket.ttft_p95_s):>8}  {latency(bucket.tpot_p95_s):>8}", "plain"),
-    )
+    tokens = (_range(bucket.input), _range(bucket.output), count(bucket.n))
+    return (*tokens, share, latency(bucket.ttft_p95_s), latency(bucket.tpot_p95_s))
 
 
-def _each(step: StepResult, slo: Slo | None) -> list[Content]:
+def _each(step: StepResult, slo: Slo | None, width: int) -> list[Content]:
     """Every repeat, with those that do not count."""
     if step.phase == "ramp":
         return []
-    head = f"{'repeat':<8}{'verdict':<11}{'inside':>14}{'of':>7}{'offered':>9}{'served':>8}{'good':>7}  queue"
-    return [Content.assemble(styled(head, "muted")), *(_repeat(repeat, slo) for repeat in step.repeats)]
+    rows = [_repeat(repeat, slo.target if slo else None) for repeat in step.repeats]
+    roles: list[Role] = [VERDICTS[repeat.verdict].role for repeat in step.repeats]
+    return _table(_REPEAT_HEADS, rows, _REPEATS_GIVE_WAY, width, (_REPEAT_HEADS.index("verdict"), roles))
 
 
-def _repeat(repeat: RepeatResult, slo: Slo | None) -> Content:
-    mark, target = VERDICTS[repeat.verdict], slo.target if slo else None
-    inside = f"{span(*repeat.attainment_interval, target):>14}{count(repeat.planned):>7}"
-    rates = f"{number(repeat.offered_rps):>9}{number(repeat.served_rps):>8}{number(repeat.goodput_rps):>7}"
-    return Content.assemble(
-        styled(f"{repeat.index + 1:<8}", "plain"),
-        styled(f"{mark!s:<11}", mark.role),
-        styled(f"{inside}{rates}  {repeat.queue or DASH}", "plain"),
-    )
+def _repeat(repeat: RepeatResult, target: float | None) -> tuple[str, ...]:
+    """The cells of a row."""
+    rates = (number(each) for each in (repeat.offered_rps, repeat.served_rps, repeat.goodput_rps))
+    inside = span(*repeat.attainment_interval, target)
+    return (str(repeat.index + 1), str(VERDICTS[repeat.verdict]), inside, count(repeat.planned), *rates, repeat.queue or DASH)
+
+
+def _table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], give_way: Sequence[int], width: int, told: tuple[int, Sequence[Role]]
+) -> list[Content]:
+    """As many columns as there is room for; `told`: the column that has a colour, and that of each row."""
+    widths = [max(cell_len(row[at]) for row in (heads, *rows)) + 2 for at in range(len(heads))]
+    kept = list(range(len(heads)))
+    for at in give_way:
+        if sum(widths[left] for left in kept) - 2 > width:
+            kept.remove(at)
+    lines = []
+    for row, role in zip((heads, *rows), (None, *told[1]), strict=True):
+        roles: list[Role] = ["muted" if role is None else role if at == told[0] else "plain" for at in kept]
+        cells = [f"{row[at]:<{widths[at]}}" if heads[at] in _WORDS else f"{row[at]:>{widths[at] - 2}}  " for at in kept]
+        lines.append(Content.assemble(*map(styled, cells, roles)).rstrip())
+    return lines
 
 
 def _range(ends: tuple[int, int]) -> str:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from textual.content import Content
 
-from core.results import StepResult
+from core.results import RepeatVerdict, StepResult
 from core.run.view import RunView, StepView
 from tui.style import DASH, VERDICTS, Mark, Role, attained, clean, number, shorten, span
 from tui.widgets.pieces import Part, Piece, fit, join, styled
@@ -95,10 +95,16 @@ def floor_text(step: StepResult, target: float | None) -> str:
     return span(low, high, target)
 
 
+def verdicts(step: StepView, target: float | None) -> list[RepeatVerdict]:
+    """Of the repeats that ended in the step that runs; where they are not told, as the attainment says."""
+    told: list[RepeatVerdict] = ["pass" if target is None or lo >= target else "fail" for lo, _ in step.finished]
+    return list(step.verdicts) or told
+
+
 def running(step: StepView, view: RunView) -> Rung:
     """The step that runs now."""
     target = _target(view)
-    states = ["pass" if target is None or lo >= target else "fail" for lo, _ in step.finished]
+    states: list[str] = [*verdicts(step, target)]
     if step.live and step.live.index >= len(states):
         states.append("running")
     states += ["unjudged"] * (step.repeats_planned - len(states))

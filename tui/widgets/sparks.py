@@ -8,7 +8,8 @@ from textual.widget import Widget
 
 from core.run.view import RunView, SeriesPoint
 from tui.blocks import blocks
-from tui.style import Role, latency, number, percent
+from tui.style import Role, count, latency, percent
+from tui.widgets import faces
 from tui.widgets.faces import newest, nice_ceiling
 from tui.widgets.pieces import Part, styled
 
@@ -22,7 +23,7 @@ class Sparks(Widget):
 
     def show(self, view: RunView) -> None:
         """Take a new view."""
-        if self._view is None or (view.series, view.config) != (self._view.series, self._view.config):
+        if self._view is None or _drawn(view) != _drawn(self._view):
             self.refresh()
         self._view = view
 
@@ -37,20 +38,25 @@ class Sparks(Widget):
         columns = (
             _column(view, width, Spark("TTFT p95", lambda p: p.ttft_p95_s, latency, ttft_s, 1.25 * (ttft_s or 0))),
             _column(view, width, Spark("TPOT p95", lambda p: p.tpot_p95_s, latency, tpot_s, 1.25 * (tpot_s or 0))),
-            _column(view, width, Spark("queue", lambda p: p.no_first_token, number, None, 4.0)),
-            _column(view, width, Spark("KV", lambda p: p.kv_usage_frac, percent, None, 1.0)),
+            _column(view, width, Spark("queue", lambda p: p.no_first_token, lambda value: count(round(value)), None, 4.0)),
+            _column(view, width, Spark("KV", lambda p: p.kv_usage_frac, percent, None, 1.0, faces.age_text(view))),
         )
         return Content("\n").join([Content.assemble(*row) for row in zip(*columns, strict=True)])
 
 
 class Spark(NamedTuple):
-    """One column: name, value of a point and its format, limit, least height of the axis."""
+    """One column: name, value of a point and its format, limit, least height of the axis; `age`: how old it is, when too old."""
 
     name: str
     value: Callable[[SeriesPoint], float | None]
     text: Callable[[float], str]
     limit: float | None
     least: float
+    age: str | None = None
+
+
+def _drawn(view: RunView) -> tuple[object, ...]:
+    return view.series, view.config, faces.age_text(view)
 
 
 def _column(view: RunView, width: int, spark: Spark) -> tuple[Part, Part]:
@@ -58,8 +64,8 @@ def _column(view: RunView, width: int, spark: Spark) -> tuple[Part, Part]:
     values = [spark.value(point) for point in view.series[-_HISTORY:]]
     known = newest(view, spark.value)
     over = known is not None and spark.limit is not None and known[0] > spark.limit
-    shown = f"{spark.text(known[0]) if known else 'n/a'}{' ✘' if over else ''}"
+    shown = spark.age or f"{spark.text(known[0]) if known else 'n/a'}{' ✘' if over else ''}"
     name = spark.name if len(spark.name) + len(shown) + 2 <= width else spark.name.partition(" ")[0]
-    role: Role = "breaks" if over else "plain"
+    role: Role = "breaks" if over else "muted" if spark.age else "plain"
     top = nice_ceiling(max([spark.least, *(value for value in values if value is not None)]))
     return styled(f"{f'{name} {shown}':<{width}}", role), styled(f"{blocks(values, top, width - 2):<{width}}", role)

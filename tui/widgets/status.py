@@ -84,6 +84,7 @@ class StatusStrip(Widget):
 
     def show(self, frame: Frame) -> None:
         """Take a frame: what is said is live, also while the panels below stand still."""
+        self.set_class(_brief(frame), "-brief")
         pieces = status(frame)
         load = RECORDED if frame.recorded else load_piece(frame.live, frame.stopping)
         if (pieces, load) != (self._pieces, self._load):
@@ -100,6 +101,13 @@ class StatusStrip(Widget):
         space = " " * max(1, width - first.cell_length - len(self._load.text) - 1)
         head = Content.assemble(first, space, styled(self._load.text, self._load.role))
         return Content("\n").join([head, *(join(line, " " * gap) for line in lines[1:])])
+
+
+def _brief(frame: Frame) -> bool:
+    """Whether one line is enough at any width: before the first step and after the last there is little to say."""
+    view, playback = frame.live, frame.playback
+    no_step = view.answer is not None or (view.current is None and not view.steps)
+    return no_step and (playback is None or playback.at_end)
 
 
 def _flat(lines: Sequence[Sequence[Piece]]) -> list[Piece]:
