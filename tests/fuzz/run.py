@@ -1,4 +1,4 @@
-"""A coverage-guided fuzzer over one target: `python -m tests.fuzz.run TARGET [libFuzzer options]`, TARGET sse, metrics or log.
+"""A coverage-guided fuzzer: `python -m tests.fuzz.run TARGET [libFuzzer options]`, TARGET sse, metrics, log or profile.
 
 It needs atheris (`pip install atheris`, CPython 3.11 to 3.13 on Linux), which no test needs. What it finds is written into the
 folder it runs in as `crash-*`; `python -m tests.fuzz.run TARGET crash-FILE` shows it again. Inputs that reach new code are kept
@@ -20,6 +20,9 @@ _INSTRUMENTED = [
     "core.report",
     "core.fleet",
     "tui.recorded",
+    "tui.profiles",
+    "tui.words",
+    "tui.options",
     "prometheus_client",
 ]
 

@@ -17,10 +17,30 @@ from core.load.sse import EventTooLong, SseEvent, SseParser
 from core.records import ServerSample
 from core.report import to_json, to_text
 from core.server.exposition import ScrapeError, cache_config, kv_capacity_tokens, parse
+from tui import profiles, words
+from tui.options import Given, build
 from tui.recorded import Recorded
 
 DATA = Path(__file__).parents[1] / "data"
 LIMIT = 4096
+PROFILES = (
+    b"""# options of a run
+url = "http://127.0.0.1:8000"
+input-tokens = "lognormal:512,0.5,4096"
+ttft = "800ms"
+careful = true
+rates = [2, 4, 6.5]
+""",
+    b"""mode = "standard"
+peak-rps = 50.5
+growth = "10%"
+scale-out = "4m"
+gpu = "H100 SXM"
+insecure = true
+max-duration = "10m"
+""",
+    b'header = "X: y"',
+)
 _LARGEST_SEED = 16_000
 """A fuzzer is quick on small inputs; of a long recorded run its beginning shows every kind of event."""
 
@@ -76,8 +96,22 @@ def log(data: bytes) -> None:
     json.loads(to_json(view, str(path)), parse_constant=_refuse)
 
 
-TARGETS: dict[str, Callable[[bytes], None]] = {"sse": sse, "metrics": metrics, "log": log}
-HEAD_BYTES = {"sse": 4, "metrics": 1, "log": 1}
+def profile(data: bytes) -> None:
+    """A profile: options that a run can be made of or a sentence that refuses them, and never the name of a secret."""
+    path = _scratch()
+    path.write_bytes(data)
+    try:
+        texts = profiles.load(path)
+        assert not profiles.SECRETS & texts.keys(), texts
+        _, values = profiles.under(path, words.parsed([]))
+        values.pop("profile")
+        build(Given(**values), "http://127.0.0.1:8000")
+    except UserError as error:
+        _sentence(error)
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {"sse": sse, "metrics": metrics, "log": log, "profile": profile}
+HEAD_BYTES = {"sse": 4, "metrics": 1, "log": 1, "profile": 0}
 """So many bytes of an input say how the rest is fed."""
 
 
@@ -91,6 +125,8 @@ def seeds(name: str) -> Iterator[bytes]:
                 lines = [line for line in path.read_bytes().splitlines() if b"_bucket" not in line and b"# HELP" not in line]
                 yield b"\0" + b"\n".join(lines)[:_LARGEST_SEED]
                 yield b"\200" + b"\n".join([*lines, b"# EOF\n"])[-_LARGEST_SEED:]
+        case "profile":
+            yield from PROFILES
         case _:
             for path in sorted((DATA / "runs").glob("*.jsonl")):
                 lines = path.read_bytes().splitlines(keepends=True)
