@@ -9,6 +9,7 @@ import asyncio
 import os
 import sys
 import time
+from pathlib import Path
 from typing import ClassVar, cast
 
 from core import report
@@ -131,7 +132,7 @@ def fake_json(view: RunView, run_log: str | None) -> str:
     return f'{{"outcome": "{view.answer.outcome if view.answer else None}"}}'
 
 
-async def fake_screen(session: FakeSession) -> None:
+async def fake_screen(session: FakeSession, path: Path) -> None:
     print("SCREEN", file=sys.stderr)
     await session.run()
 
