@@ -35,7 +35,8 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(options: Mapping[str, Any]) -> int:
-    """Print the fleet, or write it as JSON; 3 where the TPOT limit is out of reach of any fleet. Raises UserError."""
+    """Print the fleet, or write it as JSON; 3 where the TPOT limit is out of reach of any fleet, or a recorded run has no rate that
+    held to size one by. Raises UserError."""
     out = JsonOut(options["json_file"])
     try:
         known = _with_options(_recorded(options["run"]) if options["run"] is not None else Known(), options)
@@ -49,7 +50,8 @@ def run(options: Mapping[str, Any]) -> int:
         out.write(_json(known, unit, plan, gates, refused))
     finally:
         out.withdraw()
-    return NO_ANSWER if refused else 0
+    unsized = plan is None and known.ask.peak_rps is not None and known.run_log is not None
+    return NO_ANSWER if refused or unsized else 0
 
 
 def _recorded(run: str) -> Known:

@@ -112,10 +112,12 @@ def memory_gate(ask: FleetAsk, unit: Unit, server: ServerInfo | None, evidence: 
 def gates(ask: FleetAsk, unit: Unit, server: ServerInfo | None, evidence: Evidence) -> Gates:
     """Both gates, and which of them binds at the knee."""
     speed, memory = speed_gate(ask, unit, evidence), memory_gate(ask, unit, server, evidence)
-    if memory is None or memory.binds is None or evidence.at_pass is None:
+    if memory is None or evidence.at_pass is None:
         return Gates(speed=speed, memory=memory)
-    margin = _margin(memory)
-    where = f"At {rate_text(evidence.at_pass.rate_rps)}"
+    where, margin = f"At {rate_text(evidence.at_pass.rate_rps)}", _margin(memory)
+    if memory.binds is None:
+        neither = f"{where} neither memory nor speed was seen to bind{_beside(_seen(memory))}: no rate failed."
+        return Gates(speed=speed, memory=memory, margin=margin, message="" if evidence.at_fail else neither)
     if memory.binds:
         message = f"{where} memory binds: {_seen(memory) or 'more streams are needed than fit'}."
         return Gates(speed=speed, memory=memory, binds="memory", margin=margin, message=message)
@@ -132,7 +134,9 @@ def _binds(gate: MemoryGate, evidence: Evidence) -> bool | None:
     if gate.kv_usage_max is None:
         return None if gate.used_frac is None else gate.used_frac >= 1
     held, failed = evidence.at_pass, evidence.at_fail
-    if held is None or failed is None or not _full(failed.kv_usage_max, failed.preemptions):
+    if failed is None:  # nothing was seen to break, so neither was seen to bind
+        return None
+    if held is None or not _full(failed.kv_usage_max, failed.preemptions):
         return False
     return gate.kv_usage_max * failed.rate_rps / held.rate_rps >= FILLS_FRAC
 

@@ -27,7 +27,7 @@ def with_series(*points: SeriesPoint, now_s: float = 100.0) -> RunView:
 def test_latency_title_has_percentiles_and_limit() -> None:
     view = with_series(SeriesPoint(t_s=98, step=1, ttft_p50_s=0.061, ttft_p95_s=0.31, ttft_p99_s=0.54))
     face = faces.ttft(view)
-    assert title(face) == "3 TTFT  p50 61.0 ms  p95 310 ms  p99 540 ms  limit 500 ms"
+    assert title(face) == "3 TTFT  p50 61.0 ms  p95 310 ms  p99 540 ms  in the last 1 s  limit 500 ms"
     roles = {piece.text.split()[0]: piece.role for piece in face.title}
     assert (roles["p95"], roles["p99"]) == ("plain", "breaks")
 

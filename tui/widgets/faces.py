@@ -104,6 +104,7 @@ def _latency_title(view: RunView, what: Latency) -> tuple[Piece, ...]:
             last = newest(view, value)
             over = last is not None and what.limit_s is not None and last[0] > what.limit_s
             title.append(Piece(f"{name} {latency(last[0] if last else None)}", "breaks" if over else "plain", rank))
+        title.append(Piece(f"in the last {view.bin_s:g} s", "muted", 5))
     title.append(Piece(f"limit {limit(what.limit_s)}" if what.limit_s else "no limit", "muted", 2))
     return tuple(title)
 

@@ -63,7 +63,7 @@ def test_by_arithmetic_alone_memory_binds_when_more_is_needed_than_fits(e2e_s: f
         (end(usage=0.49, preemptions=0), end(14.0, usage=1.0, preemptions=50), "speed"),  # full because it was slow
         (end(usage=0.70, preemptions=0), end(14.0, usage=1.0, preemptions=50), "memory"),  # full before that
         (end(usage=0.03, preemptions=0), end(14.0, usage=0.04, preemptions=0), "speed"),  # slots
-        (end(e2e_s=20.0, usage=0.40, preemptions=0), None, "speed"),  # what was seen outranks what was reckoned
+        (end(e2e_s=20.0, usage=0.40, preemptions=0), end(14.0, usage=0.5, preemptions=0), "speed"),  # seen outranks reckoned
     ],
 )
 def test_what_was_seen_decides(held: End, failed: End | None, binds: str) -> None:
@@ -72,8 +72,14 @@ def test_what_was_seen_decides(held: End, failed: End | None, binds: str) -> Non
     assert found.message.startswith(f"At 10.0 requests/s {binds} binds")
 
 
+def test_where_nothing_failed_nothing_was_seen_to_bind() -> None:
+    found = at(end(usage=0.4, preemptions=0))
+    assert (found.binds, found.margin) == (None, pytest.approx(2.5))
+    assert "neither memory nor speed was seen to bind" in found.message
+
+
 def test_a_reckoning_that_was_not_seen_is_explained() -> None:
-    found = memory(at(end(e2e_s=20.0, usage=0.4, preemptions=0)))
+    found = memory(at(end(e2e_s=20.0, usage=0.4, preemptions=0), end(14.0, usage=0.5, preemptions=0)))
     assert (found.used_frac, found.binds) == (2.0, False)
     assert "not at full length yet" in found.notes[0]
 

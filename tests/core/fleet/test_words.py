@@ -38,6 +38,7 @@ EVIDENCE = Evidence(
     single_tpot_s=0.025,
     held=(Held(rate_rps=8.0, floor=0.9889), Held(rate_rps=11.3, floor=0.9999)),
     at_pass=End(rate_rps=11.3, e2e_mean_s=6.0, kv_usage_max=0.4, preemptions=0.0),
+    at_fail=End(rate_rps=13.6, kv_usage_max=0.5, preemptions=0.0),
 )
 ASK = FleetAsk(
     peak_rps=50,
