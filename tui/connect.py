@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import ClassVar
@@ -382,20 +381,9 @@ def ask(environ: Mapping[str, str]) -> Asked | None:
     """
     from tui.display import StderrDriver, carried
 
-    profile, note = _last()
+    profile, note = profiles.load_last()
     app = ConnectApp(environ, profile, note=note, driver_class=StderrDriver)
     asyncio.run(carried(app, app.action_leave, app.close, app.end))
     if app.return_code:
         raise UserError("The screen ended by an error of its own; no load was sent.", NO_ANSWER)
     return app.return_value
-
-
-def _last() -> tuple[Texts | None, str | None]:
-    """The settings of the last time; none the first time, and a sentence when they cannot be read."""
-    path = profiles.last_path()
-    if not os.path.exists(path):
-        return None, None
-    try:
-        return profiles.load(path), None
-    except UserError as error:
-        return None, f"▲ The settings of the last time cannot be used, the defaults stand here: {error}"

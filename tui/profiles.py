@@ -107,6 +107,17 @@ def save_last(url: str, options: Sequence[str]) -> None:
         save(path, url, options, replace=True)
 
 
+def load_last() -> tuple[dict[str, words.Text] | None, str | None]:
+    """The settings of the last time; none the first time, and a sentence when they cannot be read."""
+    path = last_path()
+    if not os.path.exists(path):
+        return None, None
+    try:
+        return load(path), None
+    except UserError as error:
+        return None, f"▲ The settings of the last time cannot be used, the defaults stand here: {error}"
+
+
 def _options(texts: words.Texts) -> dict[str, words.Text]:
     return {name: text for name, text in texts.items() if name != URL}
 

@@ -15,20 +15,6 @@ URL = "https://gw.example"
 SECRET = "h-TESTSECRET"
 
 
-@pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> list[live.Job]:
-    asked: list[live.Job] = []
-
-    def take(job: live.Job) -> int:
-        asked.append(job)
-        return 0
-
-    monkeypatch.setattr(live, "run", take)
-    monkeypatch.setattr("tui.cli.interrupt_on_terminate", lambda: None)
-    monkeypatch.delenv("KNEESCOPE_API_KEY", raising=False)
-    return asked
-
-
 def probe(*options: str) -> tuple[int, str, str]:
     result = CliRunner().invoke(cli, ["probe", URL, *options])
     return result.exit_code, result.stdout, result.stderr

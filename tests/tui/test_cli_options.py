@@ -13,21 +13,6 @@ from tui.cli import cli
 URL = "http://127.0.0.1:8000"
 
 
-@pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> list[live.Job]:
-    """The runs that were asked for; none of them is done."""
-    asked: list[live.Job] = []
-
-    def take(job: live.Job) -> int:
-        asked.append(job)
-        return 0
-
-    monkeypatch.setattr(live, "run", take)
-    monkeypatch.setattr("tui.cli.interrupt_on_terminate", lambda: None)
-    monkeypatch.delenv("KNEESCOPE_API_KEY", raising=False)
-    return asked
-
-
 def probe(*options: str, url: str = URL) -> tuple[int, str, str]:
     result = CliRunner().invoke(cli, ["probe", url, *options])
     return result.exit_code, result.stdout, result.stderr

@@ -76,7 +76,7 @@ def test_the_settings_of_the_last_time(config_folder: Path, content: str | None,
         path = profiles.last_path()
         path.parent.mkdir(parents=True)
         path.write_text(content)
-    profile, note = connect._last()
+    profile, note = profiles.load_last()
     assert (profile or {}).get("url") == ("http://h:1" if content and "url" in content else None)
     assert (note is None) if said is None else said in (note or "")
 

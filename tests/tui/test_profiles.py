@@ -20,21 +20,6 @@ from tui.options import OUTPUT
 URL = "http://127.0.0.1:8000"
 
 
-@pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> list[live.Job]:
-    """The runs that were asked for; none of them is done."""
-    asked: list[live.Job] = []
-
-    def take(job: live.Job) -> int:
-        asked.append(job)
-        return 0
-
-    monkeypatch.setattr(live, "run", take)
-    monkeypatch.setattr("tui.cli.interrupt_on_terminate", lambda: None)
-    monkeypatch.delenv("KNEESCOPE_API_KEY", raising=False)
-    return asked
-
-
 SAMPLES = {
     **{"model": "m", "api": "chat", "metrics-url": "http://m:1/x", "gpu-metrics-url": "http://g:9400/metrics"},
     **{"api-key-file": "/k", "header": "X-A: SECRET", "ca-file": "/ca.pem", "client-cert": "/c.pem", "client-key": "/k.pem"},

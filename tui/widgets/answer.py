@@ -5,7 +5,7 @@ import textwrap
 
 from textual.content import Content
 
-from core import report
+from core import fleet, report
 from core.results import Answer, FailCount, Knee, Outcome, StepResult
 from core.run.view import RunView
 from tui.style import OUTCOMES, STYLES, Mark, Role, clean, count, rate
@@ -164,7 +164,7 @@ def _truth(truth_rps: float | None, knee: Knee) -> str:
     if truth_rps is None:
         return ""
     text = f"long-run knee of this simulated replica: {rate(truth_rps)}"
-    fail_rps = knee.clear_fail_rps if knee.clear_fail_rps is not None else knee.first_fail_rps
+    fail_rps = fleet.fail_rps(knee)
     if knee.pass_rps is not None and truth_rps < knee.pass_rps:
         return f"{text}, below the rate that held here"
     if fail_rps is not None and truth_rps > fail_rps:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from textual.content import Content
 
+from core.fleet import fail_rps
 from core.judge.bracket import Bracket
 from core.results import Knee, RepeatResult, StepResult
 from core.run.view import RunView
@@ -56,11 +57,6 @@ def knee_of(view: RunView) -> Knee:
     if view.answer is not None:
         return view.answer.knee
     return Bracket.of(view.config.method, view.steps).knee() if view.config else Knee()
-
-
-def fail_rps(knee: Knee) -> float | None:
-    """The failing end: the clear fail where there is one, else the first fail."""
-    return knee.first_fail_rps if knee.clear_fail_rps is None else knee.clear_fail_rps
 
 
 def attainment(view: RunView, name: str, marks: Sequence[Upright] = ()) -> Face:

@@ -8,12 +8,13 @@ from textual.content import Content
 
 from core import fleet
 from core.config import FleetAsk
+from core.fleet import fail_rps
 from core.results import Knee
 from core.run.view import RunView
 from tui.plots import Upright
 from tui.style import Mark, Role, count, number, percent, rate
 from tui.widgets.answer import clearly, clip
-from tui.widgets.curve import fail_rps, floor_at
+from tui.widgets.curve import floor_at
 from tui.widgets.pieces import Piece, fit, join, mark_part, styled
 
 _LOST = {1: "one lost", 2: "two lost"}

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
+from core.fleet import fail_rps
 from core.judge import wording
 from core.judge.diagnosis import diagnosis_lines
 from core.results import Answer, Diagnosis, StepResult
 from core.run.view import RunView
 from tui.style import VERDICTS, Role, clean, rate
 from tui.widgets import answer
-from tui.widgets.curve import fail_rps, knee_of
+from tui.widgets.curve import knee_of
 from tui.widgets.pieces import styled
 
 _HEAD = 6
