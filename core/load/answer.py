@@ -52,17 +52,10 @@ class _Chunk(msgspec.Struct, gc=False):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
     system_fingerprint: str | None = None
-
-
-class _Suspect(_Chunk):
-    """A chunk that may be an error. Most need not be looked at like this: an error has the word as a key, or as its `object`."""
-
     error: Any = None
-    object: Any = None
 
 
 _decode = msgspec.json.Decoder(_Chunk).decode
-_decode_suspect = msgspec.json.Decoder(_Suspect).decode
 
 
 def error_text(data: bytes) -> str | None:
@@ -184,13 +177,13 @@ class AnswerReader:
 
     def plain(self, data: bytes, t: float) -> bool:
         """Take in the data of one event without a name. False, and nothing done, if it may be more than a chunk without error."""
-        if self.error is not None or self.done or data.find(b'"error"') >= 0:
+        if self.error is not None or self.done:
             return False
         try:
             chunk = _decode(data)
         except _UNREADABLE:
             return False
-        if not chunk.choices and chunk.usage is None:  # what is said in place of a chunk
+        if chunk.error or (not chunk.choices and chunk.usage is None):  # what is said in place of a chunk
             return False
         self._chunk(chunk, t)
         return True
@@ -221,13 +214,12 @@ class AnswerReader:
         if event.name == b"error":
             self.error = error_text(event.data) or _excerpt(event.data)
             return
-        suspect = event.data.find(b'"error"') >= 0
         try:
-            chunk = _decode_suspect(event.data) if suspect else _decode(event.data)
+            chunk = _decode(event.data)
         except _UNREADABLE:
             self.error = error_text(event.data) or f"The stream holds an event that is no chunk: {_excerpt(event.data)}"
             return
-        if isinstance(chunk, _Suspect) and (chunk.error or chunk.object == "error"):
+        if chunk.error:
             self.error = error_text(event.data) or _excerpt(event.data)
         elif not chunk.choices and chunk.usage is None and (said := error_text(event.data)) is not None:
             self.error = said

@@ -20,11 +20,17 @@ Sink = Callable[[bytes, float], None]
 """Takes the bytes of a body that one read brought, and the monotonic time of that read."""
 
 
+Later = Callable[[tuple["Line", bytes, float]], object]
+"""Keeps what a read brought, and its time, to give it to `Line.take_in` of the line that it came by, in order."""
+
+
 class Line(Protocol):
     """What a reply needs of the connection that it comes by."""
 
     held: bool
+    later: Later | None
 
+    def take_in(self, data: bytes, t: float) -> None: ...
     def abort(self) -> None: ...
     def hold(self) -> None: ...
     def go_on(self) -> None: ...
@@ -69,15 +75,17 @@ class Reply(httpx.AsyncByteStream):
         """Wait for status and headers. Raises httpx's ReadError, ReadTimeout or RemoteProtocolError."""
         await self._until(lambda: self._has_head)
 
-    def deliver(self, sink: Sink, on_end: Callable[[], None]) -> None:
-        """Give the body to `sink`, piece by piece from within the reads, and call `on_end` at its end or after `stop`;
-        `raise_problem` then says whether the end was an orderly one."""
+    def deliver(self, sink: Sink, on_end: Callable[[], None], later: Later) -> None:
+        """Give the body to `sink`, piece by piece, and call `on_end` at its end or after `stop`; `raise_problem` then says whether
+        the end was an orderly one. From now on a read is no more than stamped, and handed to `later`."""
         while self._pieces:
             sink(*self._take())
         if self._ended:
             on_end()
         else:
             self.sink, self._on_end = sink, on_end
+            if self._line is not None:
+                self._line.later = later
 
     def raise_problem(self) -> None:
         """Raise what ended the body before its time, if anything did."""
@@ -95,7 +103,7 @@ class Reply(httpx.AsyncByteStream):
     def stop(self) -> None:
         """Nothing more is wanted: a body that has not come to its end closes its connection."""
         self._pieces.clear()
-        self._end(None)
+        self._end(time.monotonic(), None)
         line, self._line = self._line, None
         if line is not None:
             line.abort()
@@ -127,10 +135,10 @@ class Reply(httpx.AsyncByteStream):
             self._line.hold()
         self._wake()
 
-    def end(self, problem: httpx.TransportError | None = None) -> None:
-        """The last thing that a connection says of a reply."""
+    def end(self, t: float, problem: httpx.TransportError | None = None) -> None:
+        """The last thing that a connection says of a reply: it was over at `t`."""
         self._line = None
-        self._end(problem)
+        self._end(t, problem)
 
     # --- inside ---
 
@@ -141,10 +149,10 @@ class Reply(httpx.AsyncByteStream):
             self._line.go_on()
         return data, t
 
-    def _end(self, problem: httpx.TransportError | None) -> None:
+    def _end(self, t: float, problem: httpx.TransportError | None) -> None:
         if self._ended:
             return
-        self._ended, self._problem, self.t_end = True, problem, time.monotonic()
+        self._ended, self._problem, self.t_end = True, problem, t
         if self._watcher is not None:
             self._watcher.cancel()
         on_end, self.sink, self._on_end = self._on_end, None, None
@@ -171,7 +179,7 @@ class Reply(httpx.AsyncByteStream):
         if left_s > 0:
             self._watcher = asyncio.get_running_loop().call_later(left_s, self._watch, limit_s)
             return
-        self._end(httpx.ReadTimeout(f"Nothing came from the server for {limit_s:g} s."))
+        self._end(time.monotonic(), httpx.ReadTimeout(f"Nothing came from the server for {limit_s:g} s."))
         line, self._line = self._line, None
         if line is not None:
             line.abort()

@@ -65,12 +65,13 @@ class SseParser:
     def plain(self, data: bytes) -> list[bytes] | None:
         """The data of the events that these bytes are, when they are nothing but whole events of one `data:` line each, as nearly
         every read is: in place of `feed`, at a third of its cost. None when they may be anything else, which is for `feed`."""
-        if not self._between_events or data[-2:] != b"\n\n" or data.find(b"\r") >= 0:
+        if not self._between_events or not data.endswith(b"\n\n") or data.find(b"\r") >= 0:
             return None
-        one = data.find(b"\n") == len(data) - 2  # the search for two bytes takes ten times as long
-        lines = [data[:-2]] if one else data[:-2].split(b"\n\n")
+        if data.find(b"\n") == len(data) - 2 and data.startswith(b"data: ") and len(data) <= self._limit:
+            self.any_event = True
+            return [data[6:-2]]
         events: list[bytes] = []
-        for line in lines:
+        for line in data[:-2].split(b"\n\n"):
             if line[:6] != b"data: " or line.find(b"\n") >= 0 or len(line) > self._limit:
                 return None
             events.append(line[6:])

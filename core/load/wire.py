@@ -8,7 +8,7 @@ from typing import cast
 import httptools
 import httpx
 
-from core.load.reply import Reply
+from core.load.reply import Later, Reply
 
 MAX_HEAD_BYTES = 64 * 1024
 _SWITCHING = 101
@@ -28,10 +28,14 @@ class Connection(asyncio.Protocol):
         """Whether it ever waited for a request: then the server may have been closing it when the next one came."""
         self.free_since = 0.0
         self.held = False
+        self.later: Later | None = None
+        """Where reads go until they are taken in; None: that is done at once."""
         self._on_free, self._on_lost = on_free, on_lost
         self._transport: asyncio.Transport | None = None
         self._answer: Reply | None = None
         self._method = ""
+        self._t_sent = 0.0
+        self._lost: Exception | None = None
         self._reason = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._parts: list[bytes] = []
@@ -51,18 +55,19 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None
         self._reset(method)
         self._answer = answer
-        answer.sent(self, time.monotonic())
+        self._t_sent = time.monotonic()
+        answer.sent(self, self._t_sent)
         self._transport.write(data)
 
     def abort(self) -> None:
         """Close at once, whatever is on its way."""
-        self._answer = None
+        self._answer = self.later = None
         if self._transport is not None:
             self._transport.abort()
 
     def close(self) -> None:
         """Close at once; who waits for an answer is told."""
-        self._fail(httpx.ReadError("The connection was closed on our side."))
+        self._fail(httpx.ReadError("The connection was closed on our side."), time.monotonic())
 
     def hold(self) -> None:
         """Receive nothing for now."""
@@ -83,9 +88,32 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         t = time.monotonic()
+        if (later := self.later) is not None:
+            later((self, data, t))
+        else:
+            self.take_in(data, t)
+
+    def eof_received(self) -> None:
+        self.data_received(b"")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport, self._lost = None, exc
+        self.data_received(b"")
+        self._on_lost(self)
+
+    # --- what was read ---
+
+    def take_in(self, data: bytes, t: float) -> None:
+        """What came in the read at `t`; no bytes are the end of all that comes."""
+        if not data:
+            self._at_end(t)
+            return
         answer, parser = self._answer, self._parser
         if answer is None or parser is None:  # unasked: a server that says why it closes, or that breaks the rules
             self.abort()
+            return
+        if t < self._t_sent and not self._in_body:  # unasked, too, and taken in only after the next request went out
+            self._fail(httpx.ReadError("The server sent more than one answer to one request."), t)
             return
         answer.heard = True
         answer.t_heard = t
@@ -103,31 +131,27 @@ class Connection(asyncio.Protocol):
             else:
                 answer.keep(part, t)
         if self._complete:
-            self._finish(reusable=problem is None and self._keep_alive)
+            self._finish(t, reusable=problem is None and self._keep_alive)
         elif problem is not None:
-            self._fail(httpx.RemoteProtocolError(f"The server's answer is not valid HTTP: {problem}."), problem)
+            self._fail(httpx.RemoteProtocolError(f"The server's answer is not valid HTTP: {problem}."), t, problem)
         elif not self._in_body:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
-                self._fail(httpx.RemoteProtocolError(f"The head of the answer is longer than {MAX_HEAD_BYTES} bytes."))
+                self._fail(httpx.RemoteProtocolError(f"The head of the answer is longer than {MAX_HEAD_BYTES} bytes."), t)
 
-    def eof_received(self) -> None:
+    def _at_end(self, t: float) -> None:
         if self._answer is None:
-            return
-        if self._in_body and not self._delimited:
-            self._finish(reusable=False)
+            pass
+        elif self._lost is not None:
+            self._fail(httpx.ReadError(str(self._lost) or type(self._lost).__name__), t, self._lost)
+        elif self._in_body and not self._delimited:
+            self._finish(t, reusable=False)
         elif self._in_body:
-            self._fail(httpx.RemoteProtocolError("The server closed the connection before the end of the body."))
+            self._fail(httpx.RemoteProtocolError("The server closed the connection before the end of the body."), t)
         else:
-            self._fail(httpx.RemoteProtocolError("The server closed the connection without an answer."))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if exc is None:
-            self.eof_received()
-        elif self._answer is not None:
-            self._fail(httpx.ReadError(str(exc) or type(exc).__name__), exc)
-        self._transport = self._parser = None  # the parser holds methods of this object: no cycle may stay, collection is off
-        self._on_lost(self)
+            self._fail(httpx.RemoteProtocolError("The server closed the connection without an answer."), t)
+        if self._transport is None:
+            self._parser = self._lost = None  # it holds methods of this object: no cycle may stay, collection is off
 
     # --- what the parser calls ---
 
@@ -178,11 +202,11 @@ class Connection(asyncio.Protocol):
         self._head_bytes = 0
         self._in_body = self._complete = self._keep_alive = self._delimited = False
 
-    def _finish(self, reusable: bool) -> None:
-        answer, self._answer = self._answer, None
+    def _finish(self, t: float, reusable: bool) -> None:
+        answer, self._answer, self.later = self._answer, None, None
         transport = self._transport
         if answer is not None:
-            answer.end()
+            answer.end(t)
         if transport is None:
             return
         if reusable and not transport.is_closing() and not transport.get_write_buffer_size():
@@ -191,10 +215,10 @@ class Connection(asyncio.Protocol):
         else:
             transport.abort()
 
-    def _fail(self, problem: httpx.TransportError, cause: Exception | None = None) -> None:
-        answer, self._answer = self._answer, None
+    def _fail(self, problem: httpx.TransportError, t: float, cause: Exception | None = None) -> None:
+        answer, self._answer, self.later = self._answer, None, None
         problem.__cause__ = cause
         if answer is not None:
-            answer.end(problem)
+            answer.end(t, problem)
         if self._transport is not None:
             self._transport.abort()

@@ -11,7 +11,9 @@ import httpx
 from core.access import Access
 from core.config import Api, Target
 from core.load.client import Job, LoadClient
+from core.load.digest import Digest
 from core.load.fallback import AiohttpLoadTransport
+from core.load.reply import Reply
 from core.records import RequestEnded, RequestFirst, RequestSent
 from tests.core.load.server import WAIT_S, Handler, Received, Server, serving
 
@@ -25,7 +27,44 @@ def own(tls: ssl.SSLContext | None = None) -> httpx.AsyncBaseTransport:
     return DirectTransport(tls)
 
 
-TRANSPORTS: dict[str, Callable[..., httpx.AsyncBaseTransport]] = {"own": own, "aiohttp": AiohttpLoadTransport}
+class Afterwards(httpx.AsyncBaseTransport):
+    """Our own, its bodies read as load reads them: stamped as they come, taken in afterwards by a digest."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._own, self._digest = own(tls), Digest()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        answer = await self._own.handle_async_request(request)
+        body = _Body(self._digest, answer.extensions["stamped"])
+        return httpx.Response(answer.status_code, headers=answer.headers.raw, stream=body, extensions=answer.extensions)
+
+    async def aclose(self) -> None:
+        await self._own.aclose()
+
+
+class _Body(httpx.AsyncByteStream):
+    def __init__(self, digest: Digest, reply: Reply) -> None:
+        self._digest, self._reply = digest, reply
+        self._pieces: list[bytes] = []
+
+    def read(self, data: bytes, t: float) -> bool:
+        self._pieces.append(data)
+        return True
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        await self._digest.read(self._reply, self)
+        for piece in self._pieces:
+            yield piece
+
+    async def aclose(self) -> None:
+        self._reply.stop()
+
+
+TRANSPORTS: dict[str, Callable[..., httpx.AsyncBaseTransport]] = {
+    "own": own,
+    "own, read afterwards": Afterwards,
+    "aiohttp": AiohttpLoadTransport,
+}
 chosen = ["own"]
 """Which of them the clients of a test get; the fixture `transport` runs a test once for each."""
 

@@ -17,6 +17,13 @@ def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     return kind
 
 
+@pytest.fixture(params=["own", "own, read afterwards", "aiohttp"])
+def conforming(request: pytest.FixtureRequest) -> str:
+    """As `transport`, and our own once more as load uses it."""
+    kind: str = request.param
+    return kind
+
+
 @pytest.fixture
 def own() -> str:
     """What only our own transport keeps to."""

@@ -30,7 +30,7 @@ WHOLE_ANSWERS = {
 
 
 @pytest.mark.parametrize("name", WHOLE_ANSWERS)
-async def test_an_answer_cut_at_every_offset_is_the_same_answer_and_leaves_its_connection(transport: str, name: str) -> None:
+async def test_an_answer_cut_at_every_offset_is_the_same_answer_and_leaves_its_connection(conforming: str, name: str) -> None:
     data, status, body = WHOLE_ANSWERS[name]
     cuts = iter([*range(1, len(data))])
 
@@ -38,7 +38,7 @@ async def test_an_answer_cut_at_every_offset_is_the_same_answer_and_leaves_its_c
         cut = next(cuts)
         await saying(data[:cut], data[cut:])(request)
 
-    async with asking(transport, handle) as (client, server):
+    async with asking(conforming, handle) as (client, server):
         for _ in range(len(data) - 1):
             answer = await client.get("/")
             assert (answer.status_code, answer.content) == (status, body)
@@ -46,17 +46,17 @@ async def test_an_answer_cut_at_every_offset_is_the_same_answer_and_leaves_its_c
 
 
 @pytest.mark.parametrize("name", WHOLE_ANSWERS)
-async def test_an_answer_that_comes_byte_by_byte(transport: str, name: str) -> None:
+async def test_an_answer_that_comes_byte_by_byte(conforming: str, name: str) -> None:
     data, status, body = WHOLE_ANSWERS[name]
-    async with asking(transport, saying(*(data[i : i + 1] for i in range(len(data))))) as (client, server):
+    async with asking(conforming, saying(*(data[i : i + 1] for i in range(len(data))))) as (client, server):
         for _ in range(2):
             answer = await client.get("/")
             assert (answer.status_code, answer.content) == (status, body)
         assert server.connections == 1
 
 
-async def test_status_headers_and_version_are_the_servers(transport: str) -> None:
-    async with asking(transport, saying(WHOLE_ANSWERS["length"][0])) as (client, _):
+async def test_status_headers_and_version_are_the_servers(conforming: str) -> None:
+    async with asking(conforming, saying(WHOLE_ANSWERS["length"][0])) as (client, _):
         answer = await client.get("/")
         assert (answer.reason_phrase, answer.http_version) == ("Fine", "HTTP/1.1")
         assert answer.headers.get_list("x-a") == ["1", "2"]
@@ -64,9 +64,9 @@ async def test_status_headers_and_version_are_the_servers(transport: str) -> Non
 
 @pytest.mark.parametrize("version", [b"1.0", b"1.1"])
 @pytest.mark.parametrize("body", [b"", b"until the end"])
-async def test_a_body_without_a_length_ends_with_the_connection(transport: str, version: bytes, body: bytes) -> None:
+async def test_a_body_without_a_length_ends_with_the_connection(conforming: str, version: bytes, body: bytes) -> None:
     handler = saying(b"HTTP/" + version + b" 200 OK\r\n\r\n" + body[:5], body[5:], close=True)
-    async with asking(transport, handler) as (client, server):
+    async with asking(conforming, handler) as (client, server):
         for connections in (1, 2):
             assert (await client.get("/")).content == body
             assert server.connections == connections
@@ -80,15 +80,15 @@ async def test_a_body_without_a_length_ends_with_the_connection(transport: str, 
         (b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n", 1),
     ],
 )
-async def test_the_server_says_whether_a_connection_stays(transport: str, head: bytes, connections: int) -> None:
-    async with asking(transport, saying(head + b"Content-Length: 2\r\n\r\nok")) as (client, server):
+async def test_the_server_says_whether_a_connection_stays(conforming: str, head: bytes, connections: int) -> None:
+    async with asking(conforming, saying(head + b"Content-Length: 2\r\n\r\nok")) as (client, server):
         for _ in range(2):
             assert (await client.get("/")).content == b"ok"
         assert server.connections == connections
 
 
-async def test_a_head_answer_has_no_body(transport: str) -> None:
-    async with asking(transport, saying(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")) as (client, _):
+async def test_a_head_answer_has_no_body(conforming: str) -> None:
+    async with asking(conforming, saying(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")) as (client, _):
         answer = await client.head("/")
         assert (answer.status_code, answer.headers["content-length"], answer.content) == (200, "5", b"")
 
@@ -96,8 +96,8 @@ async def test_a_head_answer_has_no_body(transport: str) -> None:
 # --- what is asked --------------------------------------------------------------------------------------------------
 
 
-async def test_a_request_arrives_as_it_was_made(transport: str) -> None:
-    async with asking(transport, echo) as (client, server):
+async def test_a_request_arrives_as_it_was_made(conforming: str) -> None:
+    async with asking(conforming, echo) as (client, server):
         body = bytes(range(256)) * 3_000
         answer = await client.post("/a%20b/ü?q=1&r=ä", content=body, headers={b"X-B": "ü".encode()})
         assert answer.content == body
@@ -145,14 +145,14 @@ async def test_a_scheme_that_is_not_http_is_refused(own: str) -> None:
     ],
     ids=["length", "chunks", "in a chunk", "in the head", "nothing", "no http"],
 )
-async def test_an_end_before_the_end_is_a_fault_of_the_protocol(transport: str, handler: Handler) -> None:
-    async with asking(transport, handler) as (client, _):
+async def test_an_end_before_the_end_is_a_fault_of_the_protocol(conforming: str, handler: Handler) -> None:
+    async with asking(conforming, handler) as (client, _):
         with pytest.raises(httpx.RemoteProtocolError) as caught:
             await client.get("/")
         assert str(caught.value)
 
 
-async def test_a_reset_is_a_read_error(transport: str) -> None:
+async def test_a_reset_is_a_read_error(conforming: str) -> None:
     async def handle(request: Received) -> bool:
         await request.write(HEAD + chunk(b"some"))
         for _ in range(3):
@@ -160,7 +160,7 @@ async def test_a_reset_is_a_read_error(transport: str) -> None:
         reset(request)
         return True
 
-    async with asking(transport, handle) as (client, _):
+    async with asking(conforming, handle) as (client, _):
         with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError)):
             await client.get("/")
 
