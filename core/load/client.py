@@ -15,6 +15,7 @@ from core.access import Access
 from core.config import Target
 from core.load.answer import AnswerReader, error_text
 from core.load.digest import Digest
+from core.load.reply import Reply
 from core.load.sse import EventTooLong, SseEvent, SseParser
 from core.load.workload import PATHS
 from core.records import Ending, RequestEnded, RequestFirst, RequestSent
@@ -50,9 +51,12 @@ class Job:
 
 @runtime_checkable
 class MadeForLoad(Protocol):
-    """A transport that can have connections ready, and leaves nothing behind that only a collection of garbage would find."""
+    """A transport that can have connections and requests ready, and leaves nothing behind that only a collection of garbage
+    would find."""
 
     def open_ahead(self, url: str) -> None: ...
+    def make_ready(self, request: httpx.Request) -> None: ...
+    async def ask(self, request: httpx.Request) -> Reply: ...
 
 
 class LoadClient:
@@ -68,6 +72,7 @@ class LoadClient:
         headers |= self._access.request_headers
         self._url = target.url.rstrip("/") + PATHS[target.api]
         self._transport = transport
+        self._for_load = transport if isinstance(transport, MadeForLoad) else None
         self._digest = Digest()
         self._http = httpx.AsyncClient(
             transport=transport,
@@ -90,17 +95,19 @@ class LoadClient:
         headers = [*head.headers.raw, (b"Content-Length", b"%d" % len(body))]
         request = httpx.Request("POST", head.url, headers=headers, stream=httpx.ByteStream(body), extensions=head.extensions)
         request.read()
+        if self._for_load is not None:
+            self._for_load.make_ready(request)
         return request
 
     @property
     def leaves_no_garbage(self) -> bool:
         """Whether collection can be off while it sends, for as long as that takes."""
-        return isinstance(self._transport, MadeForLoad)
+        return self._for_load is not None
 
     def open_ahead(self) -> None:
         """Open connections before the first request needs one, if the transport does that."""
-        if isinstance(self._transport, MadeForLoad):
-            self._transport.open_ahead(self._url)
+        if self._for_load is not None:
+            self._for_load.open_ahead(self._url)
 
     async def send(self, job: Job, emit: Emit) -> None:
         """Send, read the answer, and emit RequestSent, RequestFirst and always RequestEnded, also when cancelled."""
@@ -121,30 +128,29 @@ class LoadClient:
     async def _outcome(self, exchange: "_Exchange") -> _Outcome:
         request = exchange.job.request
         request.extensions = {**request.extensions, "on_sent": exchange.sent}
+        answer: Reply | httpx.Response
         try:
-            response = await self._transport.handle_async_request(request)
+            if self._for_load is not None:
+                answer = await self._for_load.ask(request)
+            else:
+                answer = await self._transport.handle_async_request(request)
         except httpx.HTTPError as problem:
             return _failure(problem, "connection")
-        exchange.status = response.status_code
         try:
-            if not response.is_success:
-                return "http", _http_error(response, await _body(response))
-            if (coding := response.headers.get("Content-Encoding", "identity").lower()) != "identity":
-                return "stream", f"The server compressed the answer ({coding}) though it was asked not to: that holds tokens back."
-            return await self._read(response, exchange)
+            if isinstance(answer, Reply) and answer.is_plain_success:
+                return await self._read(answer, exchange)
+            return await _read_response(answer.as_response() if isinstance(answer, Reply) else answer, exchange)
         except EventTooLong as problem:
             return "stream", str(problem)
         except httpx.HTTPError as problem:
             ending, error = _failure(problem, "truncated")
             return (ending, error) if ending != "truncated" else exchange.reader.end(orderly=False)
         finally:
-            await response.aclose()
+            await answer.aclose()
 
-    async def _read(self, response: httpx.Response, exchange: "_Exchange") -> _Outcome:
-        """The body to its end, or to the first error in it. Times are those of the reads where the transport stamps them."""
-        reply = response.extensions.get("stamped")
-        if reply is None:
-            return await _read_as_it_comes(response, exchange)
+    async def _read(self, reply: Reply, exchange: "_Exchange") -> _Outcome:
+        """The body to its end, or to the first error in it, at the times of its reads."""
+        exchange.status = reply.status
         loop = asyncio.get_running_loop()
         exchange.when_done = lambda: loop.call_later(CLOSING_TIMEOUT_S, reply.stop)
         try:
@@ -152,7 +158,7 @@ class LoadClient:
         finally:
             exchange.t_end = reply.t_end
             exchange.stop_closing()
-        return _ended(response, exchange, orderly=True)
+        return _ended(reply.as_response, exchange, orderly=True)
 
     def _shown(self, words: str | None) -> str | None:
         """A server's words as they may be kept: one line, no longer than MAX_ERROR_CHARS, without a secret."""
@@ -256,24 +262,29 @@ class _Exchange:
             self._emit(RequestFirst(order=job.order, index=job.index, t_first=t_first, first_tokens=self.reader.first_tokens))
 
 
-async def _read_as_it_comes(response: httpx.Response, exchange: _Exchange) -> _Outcome:
-    """By a transport that does not stamp."""
+async def _read_response(response: httpx.Response, exchange: _Exchange) -> _Outcome:
+    """What no stream of ours brings: an error, or the answer by a transport that does not stamp."""
+    exchange.status = response.status_code
+    if not response.is_success:
+        return "http", _http_error(response, await _body(response))
+    if (coding := response.headers.get("Content-Encoding", "identity").lower()) != "identity":
+        return "stream", f"The server compressed the answer ({coding}) though it was asked not to: that holds tokens back."
     body = response.aiter_raw()
     async for data in body:
         if not exchange.read(data, time.monotonic()):
             break
         if exchange.reader.done:
-            return _ended(response, exchange, orderly=await _closed(body))
-    return _ended(response, exchange, orderly=True)
+            return _ended(lambda: response, exchange, orderly=await _closed(body))
+    return _ended(lambda: response, exchange, orderly=True)
 
 
-def _ended(response: httpx.Response, exchange: _Exchange, *, orderly: bool) -> _Outcome:
+def _ended(response: Callable[[], httpx.Response], exchange: _Exchange, *, orderly: bool) -> _Outcome:
     """What a body amounts to that was read to its end, or to its first error."""
     parser, reader = exchange.parser, exchange.reader
     if reader.error is not None:
         return reader.end(orderly=False)
     reader.feed_rest(parser.close(), exchange.t_end or time.monotonic())
-    if not parser.any_event and (said := _no_stream(response, bytes(exchange.beginning))) is not None:
+    if not parser.any_event and (said := _no_stream(response(), bytes(exchange.beginning))) is not None:
         return "stream", said
     return reader.end(orderly=orderly)
 

@@ -24,6 +24,9 @@ MAX_BEHIND = 8192
 """Pieces that may wait. Beyond that they are read without regard to slices: a core that is full would else take in without end what
 it has no time to read, where the kernel can hold the server's bytes together and cheaper."""
 
+_TIMER_S = 1e-3
+"""uvloop counts in whole milliseconds, and takes half of one for none: it would call at once, over and over."""
+
 _END_S = 50e-6
 """What the end of a request costs in its own task (record, encoding), which a slice counts beforehand."""
 
@@ -107,7 +110,7 @@ class Digest:
         if young_s <= 0:
             self._work()
         elif self._queue or self._open:
-            self._loop.call_later(young_s, self._look)
+            self._loop.call_later(max(young_s, _TIMER_S), self._look)
         else:
             self._called = False
 

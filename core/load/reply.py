@@ -75,6 +75,18 @@ class Reply(httpx.AsyncByteStream):
         """Wait for status and headers. Raises httpx's ReadError, ReadTimeout or RemoteProtocolError."""
         await self._until(lambda: self._has_head)
 
+    @property
+    def is_plain_success(self) -> bool:
+        """Whether the status is one of success and the body is as it was written, not compressed."""
+        return 200 <= self.status < 300 and all(
+            name.lower() != b"content-encoding" or value.lower() == b"identity" for name, value in self.headers
+        )
+
+    def as_response(self) -> httpx.Response:
+        """The answer as httpx hands it on; its head must be there."""
+        extensions = {"http_version": self.http_version, "reason_phrase": self.reason, "stamped": self}
+        return httpx.Response(self.status, headers=self.headers, stream=self, extensions=extensions)
+
     def deliver(self, sink: Sink, on_end: Callable[[], None], later: Later) -> None:
         """Give the body to `sink`, piece by piece, and call `on_end` at its end or after `stop`; `raise_problem` then says whether
         the end was an orderly one. From now on a read is no more than stamped, and handed to `later`."""

@@ -23,8 +23,9 @@ from core.config import Target
 from core.load import client as client_module
 from core.load.alarm import Alarm
 from core.load.client import Job, LoadClient
+from core.load.direct import DirectTransport
 from core.load.fallback import AiohttpLoadTransport
-from core.load.transport import make_transport
+from core.load.transport import SPARE_CONNECTIONS, make_transport
 from core.records import RequestEnded, RequestFirst, RequestSent
 
 PATH = "/v1/completions"
@@ -57,7 +58,8 @@ Ask = Callable[[int, dict[str, str]], Callable[[], Awaitable[None]]]
 
 def ours(url: str, notes: Notes) -> Ask:
     """The product's own way from end to end, which also reads every answer: tokens, gaps, usage, endings."""
-    client = LoadClient(Target(url=url), None, make_transport())
+    transport = DirectTransport(spare=SPARE_CONNECTIONS)
+    client = LoadClient(Target(url=url), None, transport)
     read = client_module._Exchange.read
 
     def noted(self: Any, data: bytes, t: float) -> bool:
@@ -75,6 +77,7 @@ def ours(url: str, notes: Notes) -> Ask:
     def ask(number: int, headers: dict[str, str]) -> Callable[[], Awaitable[None]]:
         request = client.prepare(BODY)
         request.headers.update(headers)
+        transport.make_ready(request)
         job = Job(order=1, index=number, t_sched=0.0, asked_input=64, asked_output=2, request=request)
         return lambda: client.send(job, emit)
 
