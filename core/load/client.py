@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import httpx
 
@@ -39,14 +39,13 @@ _Outcome = tuple[Ending, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One request to send now: its place in the order, when it was due, what it asks for, and the request, built beforehand."""
+    """One request to send now: its place in the order, when it was due, what it asks for."""
 
     order: int
     index: int
     t_sched: float
     asked_input: int
     asked_output: int
-    request: httpx.Request
 
 
 @runtime_checkable
@@ -83,17 +82,17 @@ class LoadClient:
         )
 
     @cached_property
-    def _head(self) -> httpx.Request:
-        """What all requests have in common, as httpx's client builds it."""
+    def _head(self) -> tuple[httpx.URL, list[tuple[bytes, bytes]], dict[str, Any]]:
+        """What all requests have in common, as httpx's client builds it: URL, headers, extensions."""
         request = self._http.build_request("POST", self._url)
         del request.headers["Content-Length"]
-        return request
+        return request.url, request.headers.raw, request.extensions
 
     def prepare(self, body: bytes) -> httpx.Request:
         """The request of a body, so that nothing is left to do when it is due; a quarter of the time of httpx's own builder."""
-        head = self._head
-        headers = [*head.headers.raw, (b"Content-Length", b"%d" % len(body))]
-        request = httpx.Request("POST", head.url, headers=headers, stream=httpx.ByteStream(body), extensions=head.extensions)
+        url, headers, extensions = self._head
+        headers = [*headers, (b"Content-Length", b"%d" % len(body))]
+        request = httpx.Request("POST", url, headers=headers, stream=httpx.ByteStream(body), extensions=extensions)
         request.read()
         if self._for_load is not None:
             self._for_load.make_ready(request)
@@ -109,31 +108,29 @@ class LoadClient:
         if self._for_load is not None:
             self._for_load.open_ahead(self._url)
 
-    async def send(self, job: Job, emit: Emit) -> None:
+    async def send(self, job: Job, request: httpx.Request, emit: Emit) -> None:
         """Send, read the answer, and emit RequestSent, RequestFirst and always RequestEnded, also when cancelled."""
         exchange = _Exchange(job, emit, self._shown)
+        request.extensions = {**request.extensions, "on_sent": exchange.sent}
+        outcome = self._outcome(request, exchange)
+        del request  # here and below: what is sent need not be kept for as long as the answer takes, 3 KB each
         try:
-            ending, error = await self._outcome(exchange)
+            ending, error = await outcome
         except asyncio.CancelledError:
             exchange.end("aborted", None)
             raise
-        finally:
-            job.request.extensions = {}  # it held the exchange, which holds the request: no cycle may stay, collection is off
         exchange.end(ending, error)
 
     async def aclose(self) -> None:
         """Close all connections."""
         await self._http.aclose()
 
-    async def _outcome(self, exchange: "_Exchange") -> _Outcome:
-        request = exchange.job.request
-        request.extensions = {**request.extensions, "on_sent": exchange.sent}
+    async def _outcome(self, request: httpx.Request, exchange: "_Exchange") -> _Outcome:
         answer: Reply | httpx.Response
+        asking = self._for_load.ask(request) if self._for_load is not None else self._transport.handle_async_request(request)
+        del request
         try:
-            if self._for_load is not None:
-                answer = await self._for_load.ask(request)
-            else:
-                answer = await self._transport.handle_async_request(request)
+            answer = await asking
         except httpx.HTTPError as problem:
             return _failure(problem, "connection")
         try:

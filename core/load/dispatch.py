@@ -34,7 +34,7 @@ class Sender(Protocol):
     """What an order needs of `core.load.client.LoadClient`."""
 
     def prepare(self, body: bytes) -> httpx.Request: ...
-    async def send(self, job: Job, emit: Emit) -> None: ...
+    async def send(self, job: Job, request: httpx.Request, emit: Emit) -> None: ...
 
 
 class OrderRun:
@@ -120,11 +120,10 @@ class OrderRun:
                 t_sched=due,
                 asked_input=int(self._plan.input_tokens[index]),
                 asked_output=int(self._plan.output_tokens[index]),
-                request=self._ready.popleft(),
             )
             self._open[index] = job
             self._sent += 1
-            task = requests.create_task(self._sender.send(job, self._report))
+            task = requests.create_task(self._sender.send(job, self._ready.popleft(), self._report))
             self._tasks[index] = task
             task.add_done_callback(partial(self._settle, index))
 

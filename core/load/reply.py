@@ -7,7 +7,6 @@ future for its head, and what comes after that goes to a plain function.
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
@@ -64,7 +63,7 @@ class Reply(httpx.AsyncByteStream):
         self.sink: Sink | None = None
         """Who takes the pieces of the body; without one they are kept."""
         self._on_end: Callable[[], None] | None = None
-        self._pieces: deque[tuple[bytes, float]] = deque()
+        self._pieces: list[tuple[bytes, float]] = []
         self._unread = 0
         self._waiter: asyncio.Future[None] | None = None
         self._watcher: asyncio.TimerHandle | None = None
@@ -155,7 +154,7 @@ class Reply(httpx.AsyncByteStream):
     # --- inside ---
 
     def _take(self) -> tuple[bytes, float]:
-        data, t = self._pieces.popleft()
+        data, t = self._pieces.pop(0)
         self._unread -= len(data)
         if self._line is not None and self._unread <= MAX_UNREAD_BYTES:
             self._line.go_on()

@@ -12,9 +12,8 @@ import resource
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import aiohttp
 import httpx
 import numpy as np
 import uvloop
@@ -24,9 +23,11 @@ from core.load import client as client_module
 from core.load.alarm import Alarm
 from core.load.client import Job, LoadClient
 from core.load.direct import DirectTransport
-from core.load.fallback import AiohttpLoadTransport
 from core.load.transport import SPARE_CONNECTIONS, make_transport
 from core.records import RequestEnded, RequestFirst, RequestSent
+
+if TYPE_CHECKING:
+    import aiohttp
 
 PATH = "/v1/completions"
 BODY = json.dumps({"model": "bench", "prompt": list(range(100, 164)), "max_tokens": 2, "stream": True}).encode()
@@ -78,8 +79,8 @@ def ours(url: str, notes: Notes) -> Ask:
         request = client.prepare(BODY)
         request.headers.update(headers)
         transport.make_ready(request)
-        job = Job(order=1, index=number, t_sched=0.0, asked_input=64, asked_output=2, request=request)
-        return lambda: client.send(job, emit)
+        job = Job(order=1, index=number, t_sched=0.0, asked_input=64, asked_output=2)
+        return lambda: client.send(job, request, emit)
 
     return ask
 
@@ -110,10 +111,14 @@ def httpx_default(url: str, notes: Notes) -> Ask:
 
 
 def httpx_aiohttp(url: str, notes: Notes) -> Ask:
+    from core.load.fallback import AiohttpLoadTransport
+
     return over_httpx(AiohttpLoadTransport(), url, notes)
 
 
-def session() -> aiohttp.ClientSession:
+def session() -> "aiohttp.ClientSession":
+    import aiohttp  # here, so that it does not count into the memory of the others
+
     connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=60)
     return aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None))
 

@@ -308,7 +308,7 @@ def test_a_refusal_before_the_request_was_read_is_a_failure_of_the_server(size: 
         url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
         client = client_of(Target(url=url))
         request = client.prepare(b"x" * size)
-        await client.send(Job(order=1, index=0, t_sched=0.0, asked_input=1, asked_output=1, request=request), told.append)
+        await client.send(Job(order=1, index=0, t_sched=0.0, asked_input=1, asked_output=1), request, told.append)
         await asyncio.sleep(1.0)
         listener.close()
         await client.aclose()

@@ -83,8 +83,8 @@ class Caller:
 
     def start(self, index: int = 0) -> asyncio.Task[None]:
         request = self.client.prepare(b'{"prompt":[1,2]}')
-        job = Job(order=3, index=index, t_sched=0.5, asked_input=8, asked_output=2, request=request)
-        return asyncio.create_task(self.client.send(job, self.tell))
+        job = Job(order=3, index=index, t_sched=0.5, asked_input=8, asked_output=2)
+        return asyncio.create_task(self.client.send(job, request, self.tell))
 
     def tell(self, message: Message) -> None:
         self.told.append(message)

@@ -21,11 +21,11 @@ async def test_a_request_leaves_nothing_that_only_a_collection_would_find(handle
     async with calling(handler) as (caller, _):
         request = caller.client.prepare(b"{}")
         kept = weakref.ref(request)
-        job = Job(order=1, index=1, t_sched=0.0, asked_input=1, asked_output=1, request=request)
+        job = Job(order=1, index=1, t_sched=0.0, asked_input=1, asked_output=1)
         gc.collect()
         gc.disable()
         try:
-            task = asyncio.create_task(caller.client.send(job, caller.tell))
+            task = asyncio.create_task(caller.client.send(job, request, caller.tell))
             del request, job
             if handler is endless:
                 await caller.until(RequestFirst)
