@@ -4,8 +4,9 @@ python -m tests.benchmarks.transport [ROUNDS] [--quick]       (needs cc and two 
 
 The server (server.c) is compiled and pinned to one core, the client to another. Cells are run client by client in turn, so that
 what else the machine does meets all of them; the table is the median of the rounds, and ratios are to `vllm bench serve`'s way of
-doing it. "kept up" is the share of the chunks asked for that the client had read while it was watched, "foreign" what others took
-of its core: where that is not small, only the ratios are worth reading.
+doing it. CPU is taken while no chunk is looked at, the rest afterwards. "kept up" is the share of the chunks asked for that the
+client had read while it was watched, "foreign" what others took of its core: where that is not small, only the ratios are worth
+reading.
 """
 
 import json
@@ -26,7 +27,7 @@ SERVER_CORE, CLIENT_CORE = 0, 1
 BASE = "vllm bench's way"
 ALL = ["ours", "ours, as a plain httpx transport", "aiohttp", "httpx-aiohttp", "httpx default", BASE, f"{BASE}, on uvloop"]
 FAST = ["ours", "aiohttp", "httpx-aiohttp", BASE, f"{BASE}, on uvloop"]
-RATES = (100, 250, 500, 1000, 1500, 2000, 3000, 4000, 5000, 6000)
+RATES = (100, 250, 500, 1000, 1500, 2000, 3000, 4000, 5000, 6000, 7000, 8000)
 LATE_S = 0.005
 QUIET, QUIET_WAIT_S, TRIES = 0.15, 5.0, 2
 """Share of a core that others may take; how long a moment like that is waited for; how often a disturbed run is tried."""
@@ -35,10 +36,10 @@ COLUMNS = ("us/chunk", "ratio", "kept up", "reads/chunk", "lag p50 us", "lag p99
 HEADINGS = f"{'':34}" + " ".join(f"{name:>{max(len(name), 8)}}" for name in COLUMNS)
 
 CELLS: list[tuple[str, dict[str, float], list[str]]] = [
-    ("6,400 chunks/s on 64 streams", {"streams": 64, "itl_s": 0.01, "seconds": 4}, ALL),
-    ("50,000 chunks/s on 256 streams", {"streams": 256, "itl_s": 0.00512, "seconds": 4}, FAST),
-    ("50,000 chunks/s on 1000 streams", {"streams": 1000, "itl_s": 0.02, "seconds": 4}, FAST),
-    ("256 streams, all at once every 25 ms", {"streams": 256, "itl_s": 0.025, "seconds": 4, "burst": 1}, ALL),
+    ("6,400 chunks/s on 64 streams", {"streams": 64, "itl_s": 0.01, "seconds": 6}, ALL),
+    ("50,000 chunks/s on 256 streams", {"streams": 256, "itl_s": 0.00512, "seconds": 6}, FAST),
+    ("50,000 chunks/s on 1000 streams", {"streams": 1000, "itl_s": 0.02, "seconds": 6}, FAST),
+    ("256 streams, all at once every 25 ms", {"streams": 256, "itl_s": 0.025, "seconds": 6, "burst": 1}, ALL),
 ]
 
 
@@ -94,7 +95,8 @@ def wait_for_quiet() -> None:
 
 
 def run_once(client: str, scenario: str, url: str, **given: float) -> dict[str, Any]:
-    """One client once; adds the share of its core that others took."""
+    """One client once; adds the share of its core that others took, and the server's log of it."""
+    get(url + "/log")
     command = [sys.executable, "-m", "tests.benchmarks.clients", client, scenario, url, *(f"{k}={v}" for k, v in given.items())]
     before = core_busy(CLIENT_CORE), sum(os.times()[2:4]), os.times()[4]
     done = subprocess.run(
@@ -106,10 +108,11 @@ def run_once(client: str, scenario: str, url: str, **given: float) -> dict[str, 
         preexec_fn=lambda: os.sched_setaffinity(0, {CLIENT_CORE}),
     )
     after = core_busy(CLIENT_CORE), sum(os.times()[2:4]), os.times()[4]
+    truth = get(url + "/log")
     wall = after[2] - before[2]
     foreign = (after[0] - before[0] - (after[1] - before[1])) / wall
     result: dict[str, Any] = json.loads(done.stdout)
-    return result | {"foreign": max(0.0, foreign)}
+    return result | {"foreign": max(0.0, foreign), "truth": truth}
 
 
 def cells(url: str, rounds: int) -> None:
@@ -139,10 +142,9 @@ def at(values: list[float], q: float) -> float:
 
 def one_rate(client: str, url: str, rate: float, seconds: float) -> dict[str, float]:
     """Lateness on the wire (the server received, minus due) and TTFT as seen, minus the server's own, in seconds."""
-    get(url + "/log")
     seen = run(client, "requests", url, rate_rps=rate, seconds=seconds, exact=float(client.startswith("ours")))
     late, error = [], []
-    for line in get(url + "/log").splitlines():
+    for line in seen["truth"].splitlines():
         number, received, first, _ = map(int, line.split())
         late.append(received * 1e-9 - seen["due"][number])
         error.append(seen["first"][number] - seen["sent"][number] - (first - received) * 1e-9)
