@@ -23,6 +23,7 @@ from core.load import client as client_module
 from core.load.alarm import Alarm
 from core.load.client import Job, LoadClient
 from core.load.direct import DirectTransport
+from core.load.reply import Line
 from core.load.transport import SPARE_CONNECTIONS, make_transport
 from core.records import RequestEnded, RequestFirst, RequestSent
 
@@ -85,6 +86,28 @@ def ours(url: str, notes: Notes) -> Ask:
         transport.make_ready(request)
         job = Job(order=1, index=number, t_sched=0.0, asked_input=64, asked_output=2)
         return lambda: client.send(job, request, emit)
+
+    return ask
+
+
+def stamps_only(url: str, notes: Notes) -> Ask:
+    """Our transport, and nothing done with what it stamps: what the event loop and the kernel take of a chunk in any case."""
+    transport = DirectTransport(spare=SPARE_CONNECTIONS)
+
+    def ask(number: int, headers: dict[str, str]) -> Callable[[], Awaitable[None]]:
+        def later(read: tuple[Line, bytes, float]) -> None:
+            line, data, t = read
+            notes.chunk(number, data, t)
+            if data.endswith(b"0\r\n\r\n"):
+                line.take_in(data, t)
+
+        async def send() -> None:
+            done = asyncio.get_running_loop().create_future()
+            reply = await transport.ask(httpx.Request("POST", url + PATH, content=BODY, headers=headers))
+            reply.deliver(lambda data, t: None, lambda: done.set_result(None), later)
+            await done
+
+        return send
 
     return ask
 
@@ -191,6 +214,7 @@ def _messages(buffer: str) -> tuple[list[str], str]:
 
 CLIENTS: dict[str, tuple[Callable[[str, Notes], Ask], Callable[[], asyncio.AbstractEventLoop]]] = {
     "ours": (ours, uvloop.new_event_loop),
+    "stamps alone": (stamps_only, uvloop.new_event_loop),
     "ours, as a plain httpx transport": (own_transport, uvloop.new_event_loop),
     "httpx-aiohttp": (httpx_aiohttp, uvloop.new_event_loop),
     "aiohttp": (aiohttp_plain, uvloop.new_event_loop),

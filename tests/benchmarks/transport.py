@@ -25,8 +25,17 @@ from typing import Any
 HERE = Path(__file__).parent
 SERVER_CORE, CLIENT_CORE = 0, 1
 BASE = "vllm bench's way"
-ALL = ["ours", "ours, as a plain httpx transport", "aiohttp", "httpx-aiohttp", "httpx default", BASE, f"{BASE}, on uvloop"]
-FAST = ["ours", "aiohttp", "httpx-aiohttp", BASE, f"{BASE}, on uvloop"]
+ALL = [
+    "ours",
+    "stamps alone",
+    "ours, as a plain httpx transport",
+    "aiohttp",
+    "httpx-aiohttp",
+    "httpx default",
+    BASE,
+    f"{BASE}, on uvloop",
+]
+FAST = ["ours", "stamps alone", "aiohttp", "httpx-aiohttp", BASE, f"{BASE}, on uvloop"]
 RATES = (100, 250, 500, 1000, 1500, 2000, 3000, 4000, 5000, 6000, 7000, 8000)
 LATE_S = 0.005
 QUIET, QUIET_WAIT_S, TRIES = 0.15, 5.0, 2
