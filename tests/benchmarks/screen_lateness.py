@@ -1,13 +1,21 @@
-"""Does the screen move a send? Lateness of sends with the screen on and headless, on one replica, in turn.
+"""Does the screen move a send, or a first token? Lateness and TTFT error with the screen on and headless, run by run in turn.
 
-python -m tests.benchmarks.screen_lateness [ROUNDS]            (about 70 s a run, two runs a round)
+python -m tests.benchmarks.screen_lateness [ROUNDS]            (needs cc; about 40 s a run, four runs a round)
 python -m tests.benchmarks.screen_lateness [ROUNDS] --long     (50,000 finished requests a run, about 6 min each)
 
-Both probe the same simulated replica with the same seed, below its knee; the screen is drawn into a terminal of 160x50. With --long
-one rate is judged on a replica that is as fast as a simulated one can be, and only the last of the run's ten repeats counts.
+Every run probes the compiled server (server.c) with the same seed at one rate. It writes into each answer when it had the request
+and when it sent the first token, and the run file keeps that: the TTFT error is the TTFT as seen less this. The server goes before
+all else where that is allowed, in the place of one on a machine of its own. The screen is drawn into a terminal of 160x50, which
+is read as fast as it comes. With --long only the last of ten repeats counts: so many requests are behind it by then.
+
+"waited" is the part of the run in which the process that sends could run and had no core, by the kernel's own account. "others" is
+how much of a core was used by what is no part of the run: where that is not small, nothing here is worth reading. In the rows
+"apart" the sender keeps to the last core and what draws to the first, as most schedulers place them by themselves: some virtual
+machines pack both on one core though another is idle.
 """
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import pty
@@ -15,33 +23,83 @@ import struct
 import sys
 import tempfile
 import termios
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-import msgspec
-
-from core.replica import process
-from core.replica.catalog import Replica, TokenLengths
-from core.replica.scheduler import EngineSpec
+from core.records import RequestEnded
 from core.run import log as runs
-from core.run.events import RepeatJudged
+from core.run.events import RepeatStarted
+from tests.benchmarks.transport import at, core_busy, serving
 
-SHORT = ["--max-rps", "16", "--start-rps", "16"]
-SHORT += ["--input-tokens", "lognormal:128,0.3,512", "--output-tokens", "lognormal:32,0.5,128"]
-LONG = ["--rates", "150", "--repeats", "10", "--measure", "34s", "--input-tokens", "16", "--output-tokens", "2"]
-LONG += ["--ttft", "2s", "--tpot", "none", "--target", "50%"]
-FAST = Replica(
-    name="fast",
-    description="answers at once",
-    engine=EngineSpec(step_s=0.004, per_sequence_s=0, per_kv_token_s=0, per_prefill_token_s=0, kv_blocks=100_000, max_seqs=512),
-    input_tokens=TokenLengths(median=16),
-    output_tokens=TokenLengths(median=2),
-)
+OPTIONS = ["--rates", "150", "--input-tokens", "16", "--output-tokens", "2", "--ttft", "2s", "--tpot", "none", "--target", "50%"]
+SHORT = [*OPTIONS, "--repeats", "2", "--measure", "15s"]
+LONG = [*OPTIONS, "--repeats", "10", "--measure", "34s"]
 SIZE = (50, 160)
+LOOK_S = 0.5
 
 
-async def one_run(url: str, path: Path, options: list[str], *, screen: bool) -> list[float]:
-    """Lateness p99 in seconds of each repeat of one probe."""
+@dataclass(frozen=True)
+class Seen:
+    """Of one run: seconds late and seconds of TTFT error of its requests, the share of it that the sender waited for a core, and
+    the shares of a core that the process with the screen used, and others."""
+
+    late: list[float]
+    error: list[float]
+    waited: float
+    parent_cpu: float
+    others: float
+
+    def figures(self) -> list[float]:
+        """In milliseconds and percent, as they are printed."""
+        times = [1e3 * at(values, q) for values in (self.late, self.error) for q in (0.5, 0.99)]
+        return [*times, 100 * self.waited, 100 * self.parent_cpu, 100 * self.others]
+
+
+HEADINGS = ("late p50 ms", "late p99 ms", "TTFT error p50 ms", "TTFT error p99 ms", "waited %", "parent's core %", "others' core %")
+
+
+def row(name: str, figures: list[float]) -> str:
+    return f"{name:24}" + " ".join(f"{figure:>{len(heading)}.2f}" for figure, heading in zip(figures, HEADINGS, strict=True))
+
+
+class Account:
+    """What the kernel says of the sender's waiting and of the parent's CPU, from its first to its last look."""
+
+    def __init__(self, parent: int, *, apart: bool) -> None:
+        self._parent, self._apart = parent, apart
+        self._looks: list[tuple[float, float, float]] = []
+
+    def look(self) -> None:
+        """To be called while the run goes; there is no sender in its first and last moments."""
+        with contextlib.suppress(OSError, IndexError):
+            sender = Path(f"/proc/{self._parent}/task/{self._parent}/children").read_text().split()[0]
+            if self._apart and not self._looks:
+                os.sched_setaffinity(self._parent, {0})
+                os.sched_setaffinity(int(sender), {max(os.sched_getaffinity(0))})
+            self._looks.append((time.monotonic(), schedstat(sender)[1], schedstat(str(self._parent))[0]))
+
+    def shares(self) -> tuple[float, float]:
+        wall, waited, cpu = (last - first for first, last in zip(self._looks[0], self._looks[-1], strict=True))
+        return waited / wall, cpu / wall
+
+
+def schedstat(pid: str) -> tuple[float, float]:
+    """Seconds that a process's main thread has run, and that it waited for a core."""
+    ran, waited, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
+    return int(ran) * 1e-9, int(waited) * 1e-9
+
+
+def not_ours() -> tuple[float, float]:
+    """The time, and CPU seconds that all cores have worked for others than us and what we have waited for."""
+    busy = sum(core_busy(core) for core in range(os.cpu_count() or 1))
+    return time.monotonic(), busy - sum(os.times()[:4])
+
+
+async def one_run(url: str, path: Path, options: list[str], *, screen: bool, apart: bool) -> tuple[float, float, float]:
+    """Probe once; returns the shares of `Account`, and of a core that others used."""
+    before = not_ours()
     command = [sys.executable, "-m", "tui.cli", "probe", url, "--out", str(path), *options]
     controller, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
@@ -52,15 +110,17 @@ async def one_run(url: str, path: Path, options: list[str], *, screen: bool) -> 
     os.close(terminal)
     loop = asyncio.get_running_loop()
     loop.add_reader(controller, drained, controller, loop)
+    account = Account(child.pid, apart=apart)
+    while child.returncode is None and not ended(path):
+        await asyncio.sleep(LOOK_S)
+        account.look()
     if screen:
-        while child.returncode is None and not ended(path):  # noqa: ASYNC110 (another process writes the file)
-            await asyncio.sleep(0.5)
         os.write(controller, b"q")
     await child.wait()
     loop.remove_reader(controller)
     os.close(controller)
-    judged = [event.result for event in runs.read(path) if isinstance(event, RepeatJudged)]
-    return [result.lateness_s.p99 for result in judged if result.lateness_s.p99 is not None]
+    wall, others = (then - now for now, then in zip(before, not_ours(), strict=True))
+    return *account.shares(), others / wall
 
 
 def drained(controller: int, loop: asyncio.AbstractEventLoop) -> None:
@@ -73,27 +133,43 @@ def drained(controller: int, loop: asyncio.AbstractEventLoop) -> None:
 
 def ended(path: Path) -> bool:
     """Whether the run has written its last event; only the end of the file is read, to take no CPU from what is measured."""
-    return path.exists() and b'"type":"run_ended"' in path.read_bytes()[-4096:]
+    if not path.exists():
+        return False
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 4096))
+        return b'"type":"run_ended"' in file.read()
+
+
+def requests(path: Path, repeats: slice) -> tuple[list[float], list[float]]:
+    """Lateness and TTFT error of each finished request of some of a run's repeats."""
+    events = list(runs.read(path))
+    orders = [event.order.order for event in events if isinstance(event, RepeatStarted)][repeats]
+    late, error = [], []
+    for event in events:
+        if isinstance(event, RequestEnded) and event.order in orders and event.ending == "ok":
+            assert event.t_sent is not None
+            assert event.t_first is not None
+            assert event.fingerprint is not None
+            received, first = (int(word) * 1e-9 for word in event.fingerprint.split())
+            late.append(event.t_sent - event.t_sched)
+            error.append(event.t_first - event.t_sent - (first - received))
+    return late, error
 
 
 async def main(rounds: int, long: bool) -> None:
-    seen: dict[bool, list[float]] = {True: [], False: []}
-    with tempfile.TemporaryDirectory() as folder:
-        fast = Path(folder) / "fast.json"
-        fast.write_bytes(msgspec.json.encode(FAST))
-        replica = await process.start(str(fast) if long else "demo")
-        try:
-            for turn in range(rounds):
-                for screen in (True, False):
-                    path = Path(folder) / f"{turn}-{screen}.jsonl"
-                    late = await one_run(replica.url, path, LONG if long else SHORT, screen=screen)
-                    seen[screen] += late[-1:] if long else late
-                    how = "screen  " if screen else "headless"
-                    print(f"{how}  p99 " + "  ".join(f"{1000 * x:.2f} ms" for x in late), flush=True)
-        finally:
-            await replica.stop()
-    on, off = median(seen[True]), median(seen[False])
-    print(f"median of the p99 that count: screen {1000 * on:.2f} ms, headless {1000 * off:.2f} ms, ratio {on / off:.2f}")
+    seen: dict[str, list[list[float]]] = {"screen": [], "headless": [], "screen, apart": [], "headless, apart": []}
+    print(f"{'':24}" + " ".join(HEADINGS))
+    with tempfile.TemporaryDirectory() as folder, serving(pinned=False) as url:
+        for turn in range(rounds):
+            for how, figures in seen.items():
+                path = Path(folder) / f"{turn}-{how}.jsonl"
+                shares = await one_run(url, path, LONG if long else SHORT, screen="screen" in how, apart="apart" in how)
+                late, error = requests(path, slice(-1, None) if long else slice(None))
+                figures.append(Seen(late, error, *shares).figures())
+                path.unlink()
+                print(row(how, figures[-1]), flush=True)
+    for how, figures in seen.items():
+        print(row(f"median {how}", [median(column) for column in zip(*figures, strict=True)]))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-/* A streaming server that is not the bottleneck, for tests/benchmarks/transport.py, and that keeps its own truth.
+/* A streaming server that is not the bottleneck, for tests/benchmarks/transport.py and peers.py, and that keeps its own truth.
  *
  *     cc -O2 -o server server.c && ./server        (prints its port; ends with its stdin)
  *
- * One thread, epoll. POST anything with these headers: x-id (number), x-tokens, x-ttft-us, x-itl-us, x-burst (1: all streams get
- * their chunks in the same moments, as an engine's step sends them). Each token is one HTTP chunk of one event in one send(), and
- * holds the time of that send in nanoseconds of CLOCK_MONOTONIC as "t". GET /log returns, and forgets, "id received first last"
- * of every answer; GET /cpu the server's CPU time in seconds.
+ * One thread, epoll. POST .../completions with these headers: x-id (number), x-tokens, x-ttft-us, x-itl-us, x-burst (1: all streams
+ * get their chunks in the same moments, as an engine's step sends them); GET /set?tokens=..&ttft-us=..&itl-us=.. changes what holds
+ * without them, for programs that send no headers. Each token is one HTTP chunk of one event in one send(), and holds the time of
+ * that send in nanoseconds of CLOCK_MONOTONIC as "t"; the usage at the end has "received first" as its system_fingerprint, which
+ * our client keeps. GET /log returns, and forgets, "id received first last" of every answer, in the order of their ends; GET /cpu
+ * the server's CPU time in seconds; GET /sent how many tokens it has sent; GET /health and /v1/models what clients ask first.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -37,6 +39,7 @@ static Conn **heap;
 static int heaped, heap_cap, epoll_fd;
 static char *log_text;
 static size_t logged, log_cap;
+static i64 sent_chunks, usual_tokens = 2, usual_ttft_us = 5000, usual_itl_us = 10000;
 
 static i64 now_ns(void) {
     struct timespec t;
@@ -125,6 +128,7 @@ static void token(Conn *c) {
     char event[600], out[1600];
     i64 t = now_ns();
     int last = --c->left == 0;
+    sent_chunks++;
     int n = sprintf(event,
         "data: {\"id\":\"cmpl-%032llx\",\"object\":\"text_completion\",\"created\":1790000000,\"model\":\"bench\",\"choices\":[{\"index\":0,"
         "\"text\":\" token\",\"logprobs\":null,\"finish_reason\":%s,\"stop_reason\":null,\"token_ids\":null}],\"usage\":null,\"t\":\"%019lld\"}\n\n",
@@ -140,8 +144,10 @@ static void token(Conn *c) {
     }
     drop(c);
     note(c, t);
-    n = sprintf(event, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":16,\"total_tokens\":%lld,\"completion_tokens\":%lld}}\n\n",
-        (long long)c->tokens + 16, (long long)c->tokens);
+    n = sprintf(event,
+        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":16,\"total_tokens\":%lld,\"completion_tokens\":%lld},"
+        "\"system_fingerprint\":\"%lld %lld\"}\n\n",
+        (long long)c->tokens + 16, (long long)c->tokens, (long long)c->received, (long long)c->first);
     m += chunk(out + m, event, n);
     m += chunk(out + m, "data: [DONE]\n\n", 14);
     memcpy(out + m, "0\r\n\r\n", 5);
@@ -153,32 +159,51 @@ static i64 number(const char *head, const char *name, i64 otherwise) {
     return at ? strtoll(at + strlen(name), 0, 10) : otherwise;
 }
 
-static int plain(Conn *c, const char *body, size_t n) {
-    char head[128];
-    int m = sprintf(head, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n\r\n", n);
+static int reply(Conn *c, const char *status, const char *type, const char *body, size_t n) {
+    char head[160];
+    int m = sprintf(head, "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n\r\n", status, type, n);
     return say(c, head, m) || say(c, body, n);
 }
 
-static int answer(Conn *c) { /* the request's head is a string in c->in; -1: the connection is gone */
-    static const char head[] = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n";
+static int plain(Conn *c, const char *body, size_t n) { return reply(c, "200 OK", "text/plain", body, n); }
+
+static int tell(Conn *c) { /* answers a GET; -1: the connection is gone */
+    static const char models[] = "{\"object\":\"list\",\"data\":[{\"id\":\"bench\",\"object\":\"model\",\"owned_by\":\"bench\",\"root\":\"bench\"}]}";
     if (!strncmp(c->in, "GET /log", 8)) {
         size_t n = logged;
         logged = 0;
         return plain(c, log_text ? log_text : "", n);
     }
-    if (!strncmp(c->in, "GET ", 4)) {
-        char text[64];
+    char text[64];
+    if (!strncmp(c->in, "GET /sent", 9)) return plain(c, text, sprintf(text, "%lld", (long long)sent_chunks));
+    if (!strncmp(c->in, "GET /cpu", 8)) {
         struct rusage r;
         getrusage(RUSAGE_SELF, &r);
         double s = r.ru_utime.tv_sec + r.ru_stime.tv_sec + (r.ru_utime.tv_usec + r.ru_stime.tv_usec) / 1e6;
         return plain(c, text, sprintf(text, "%f", s));
     }
+    if (!strncmp(c->in, "GET /set?", 9)) {
+        usual_tokens = number(c->in, "tokens=", usual_tokens);
+        usual_ttft_us = number(c->in, "ttft-us=", usual_ttft_us);
+        usual_itl_us = number(c->in, "itl-us=", usual_itl_us);
+        return plain(c, "set\n", 4);
+    }
+    if (!strncmp(c->in, "GET /health", 11)) return plain(c, "", 0);
+    if (!strncmp(c->in, "GET /v1/models", 14)) return reply(c, "200 OK", "application/json", models, sizeof models - 1);
+    return reply(c, "404 Not Found", "text/plain", "", 0);
+}
+
+static int answer(Conn *c) { /* the request's head is a string in c->in; -1: the connection is gone */
+    static const char head[] = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n";
+    if (!strncmp(c->in, "GET ", 4)) return tell(c);
+    const char *path = strstr(c->in, "/completions ");
+    if (!path || path > strstr(c->in, "\r\n")) return reply(c, "404 Not Found", "text/plain", "", 0);
     c->received = now_ns(), c->first = 0;
     c->id = number(c->in, "\r\nx-id:", 0);
-    c->left = c->tokens = number(c->in, "\r\nx-tokens:", 2);
-    c->itl = 1000 * number(c->in, "\r\nx-itl-us:", 10000);
+    c->left = c->tokens = number(c->in, "\r\nx-tokens:", usual_tokens);
+    c->itl = 1000 * number(c->in, "\r\nx-itl-us:", usual_itl_us);
     c->burst = number(c->in, "\r\nx-burst:", 0);
-    c->next = c->received + 1000 * number(c->in, "\r\nx-ttft-us:", 5000);
+    c->next = c->received + 1000 * number(c->in, "\r\nx-ttft-us:", usual_ttft_us);
     if (c->burst) c->next = c->next / c->itl * c->itl;
     if (say(c, head, sizeof head - 1)) return -1;
     push(c);
