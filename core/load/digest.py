@@ -18,8 +18,8 @@ BATCH_S = 4e-3
 each by itself. No time depends on it, since all are stamped; what is shown live is that much older."""
 
 SLICE_S = 0.1e-3
-"""A turn takes in no longer than this, so that what comes meanwhile waits no longer. At 50,000 chunks/s the p99 of a stamp follows it:
-1.0 ms late with 0.5 ms, 0.25 with 0.1, for the same CPU."""
+"""A turn takes in no longer than this, so that what comes meanwhile waits no longer. At 50,000 chunks/s the p99 of a stamp follows
+it: 1.0 ms late with 0.5 ms, 0.25 with 0.1, for the same CPU."""
 
 MAX_BEHIND = 8192
 """Pieces that may wait. Beyond that they are read without regard to slices: a core that is full would else take in without end what

@@ -8,7 +8,7 @@ venv each, and X/bin/guidellm is the path. A program that is not there is named 
 
 Each program runs as its users run it, whole, all its processes on one core (--unpinned: guidellm and aiperf on all cores, which
 they then share with the server), against server.c on another, which logs when it received each request and sent each token: the
-truth. Ours runs a second time with the process that it reports to on the server's core, where a run has the screen if it can.
+truth. Ours runs a second time with the process that it reports to on the server's core: "child alone".
 
 All get 64 requests to warm up, which count nowhere, then as many as the rate asks for, on no limit of concurrency. Arrivals are
 Poisson and scaled to take the time that they should, as `vllm bench serve` does by itself; for aiperf and guidellm they are evenly
@@ -38,7 +38,7 @@ from tests.benchmarks.peer_programs import BASE, OFFLINE, TTFT_US, WARMUP, Load,
 from tests.benchmarks.transport import CLIENT_CORE, SERVER_CORE, core_busy, get, serving
 from tests.real_vllm import install
 
-RATES = (100, 200, 400, 800, 1500, 2000, 3000, 4000, 5000)
+RATES = (100, 200, 400, 800, 1500, 2000, 3000, 4000, 5000, 6000)
 QUICK_RATES = (100, 400, 1500, 3000, 5000)
 ANSWERS_PER_S = (32, 200)
 """Of 200 tokens 10 ms apart: 6,400 and 40,000 chunks/s."""
