@@ -7,7 +7,8 @@ from core import fleet
 from core.judge.bracket import rate_number, rate_text
 from core.judge.diagnosis import diagnosis_lines
 from core.judge.wording import count, duration, estimate, limits, mode_words
-from core.report import answer_of, evidence_of, floor_words, notes
+from core.rate_tables import floor_words, latencies, passing_step
+from core.report import answer_of, evidence_of, notes
 from core.results import Answer, FailCount, Outcome, StepResult
 from core.run.view import RunView
 
@@ -33,6 +34,7 @@ def to_markdown(view: RunView, path: str) -> str:
         [f"### kneescope: {_words(answer.message or _HOW[answer.outcome])}"],
         _simulated(view),
         _table(["", "rate", "evidence"], _answer_rows(view, answer)),
+        [_words(line)] if (line := latencies(passing_step(view.steps, answer.knee))) else [],
         _required(view, answer),
         [_words(line)] if (line := estimate(answer.knee.estimate)) else [],
         _section("Why", _why(view, answer)),

@@ -3,16 +3,16 @@
 import json
 import math
 import textwrap
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from core import fleet
 from core.config import FleetAsk, Lengths, Method, ProbeConfig
-from core.judge.bracket import Bracket, rate_number, rate_text
+from core.judge.bracket import Bracket, rate_text
 from core.judge.diagnosis import diagnosis_lines
-from core.judge.wording import at_most, beside, duration, estimate, limits, mode_words
+from core.judge.wording import estimate, limits, mode_words
+from core.rate_tables import floor_words, latencies, lateness, list_table, passing_step, steps_table, worst_blocks
 from core.results import Answer, FailCount, RepeatResult, StepResult
 from core.run.guard import others_rps
 from core.run.state import step_line
@@ -183,15 +183,16 @@ def to_text(view: RunView, run_log: str | None) -> str:
         _headline(view, answer),
         _required_line(view, answer),
         _zones(view, answer),
+        _wrapped(latencies(passing_step(view.steps, answer.knee)), "  ", "    "),
         _wrapped(estimate(answer.knee.estimate)),
         _why(answer),
-        _list_table(view),
+        list_table(view),
         _asked(view),
         _fleet_table(view, answer),
         _gates(view),
-        _steps_table(view),
-        _worst_blocks(view),
-        _client(view),
+        steps_table(view, WIDTH),
+        worst_blocks(view),
+        _wrapped(lateness(view)),
         _notes(view),
         [f"Run file: {run_log}"] if run_log else [],
     ]
@@ -264,38 +265,8 @@ def _passed(view: RunView, answer: Answer) -> str:
     if knee.pass_rps is None:
         return "no rate was seen to hold"
     n = knee.pass_repeats
-    floors = [floor_words(step, view) for step in view.steps if step.rate_rps == knee.pass_rps and step.verdict == "pass"]
-    return f"{rate_text(knee.pass_rps)}, {n} of {n} repeats passed" + (f", floor {floors[-1]}" if floors else "")
-
-
-def _list_table(view: RunView) -> list[str]:
-    """Rates that were judged because they were asked for, side by side."""
-    steps = [step for step in view.steps if step.phase == "list"]
-    if not steps:
-        return []
-    rows = ["Rates asked for:", "    requests/s  verdict   passed  floor          TTFT p95  TPOT p95  E2E p95   served/s"]
-    for step in steps:
-        judged = [repeat for repeat in step.repeats if repeat.verdict in ("pass", "fail")]
-        passed = f"{sum(repeat.verdict == 'pass' for repeat in judged)}/{len(judged)}"
-        worst = [_largest(values) for values in zip(*((r.ttft_s.p95, r.tpot_s.p95, r.e2e_s.p95) for r in judged), strict=True)]
-        p95 = "".join(f"{'-' if value is None else duration(value):<10}" for value in worst or [None] * 3)
-        served = f"{min(repeat.served_rps for repeat in judged):.3g}" if judged else "-"
-        rows.append(f"  {rate_number(step.rate_rps):>12}  {step.verdict:<10}{passed:<8}{floor_words(step, view):<15}{p95}{served}")
-    return rows
-
-
-def _worst_blocks(view: RunView) -> list[str]:
-    """Bad moments inside repeats that their attainment averages away."""
-    target = view.config.slo.target if view.config else 1.0
-    rows = [
-        f"  {rate_text(step.rate_rps)}, repeat {repeat.index + 1}: {beside(block.attainment, target)} "
-        f"from {duration(block.from_s)} to {duration(block.to_s)} of the window"
-        for step in view.steps
-        for repeat in step.repeats
-        if repeat.verdict in ("pass", "fail") and (block := repeat.worst_block) is not None and block.attainment < target
-    ]
-    head = "Worst stretch inside a repeat (no independent sample: neighbouring requests share their fate):"
-    return [head, *rows] if rows else []
+    step = passing_step(view.steps, knee)
+    return f"{rate_text(knee.pass_rps)}, {n} of {n} repeats passed" + (f", floor {floor_words(step, view)}" if step else "")
 
 
 def _failed(count: FailCount | None) -> str:
@@ -335,40 +306,6 @@ def _gates(view: RunView) -> list[str]:
     return fleet.gate_lines(fleet.gates(ask, fleet.unit_of(ask, view.server), view.server, evidence_of(view)), WIDTH)
 
 
-def _steps_table(view: RunView) -> list[str]:
-    if not view.steps:
-        return []
-    lines = ["Steps:"]
-    for step in view.steps:
-        head = f"  {rate_text(step.rate_rps):>17}  {step.phase:<8}{step.verdict:<10}{floor_words(step, view):<17}"
-        lines += textwrap.wrap(head + step.reason, WIDTH, subsequent_indent=" " * len(head), drop_whitespace=True) or [head]
-    return lines
-
-
-def floor_words(step: StepResult, view: RunView) -> str:
-    """A step's floor as far as it is certain: of a step that was cut short only one end is known."""
-    if step.floor is None:
-        return "-"
-    low, high = step.floor
-    target = view.config.slo.target if view.config else 1.0
-    if low == high:
-        return beside(low, target)
-    if step.verdict in ("fail", "mixed"):
-        return at_most(high, target) if high < 1 else "-"  # it was not by missed limits that it failed
-    if step.verdict == "pass":
-        return f"at least {beside(low, target, rounded=math.floor)}"
-    return f"{beside(low, target, rounded=math.floor)} to {beside(high, target, rounded=math.ceil)}"
-
-
-def _client(view: RunView) -> list[str]:
-    lates = [repeat.lateness_s for step in view.steps for repeat in step.repeats]
-    p99 = _largest(late.p99 for late in lates)
-    worst = _largest(late.max for late in lates)
-    if p99 is None or worst is None:
-        return []
-    return _wrapped(f"Client: sends were late by {duration(p99)} (p99, in the worst repeat), {duration(worst)} at most.")
-
-
 def notes(view: RunView) -> list[str]:
     """What to know beside the answer, each once: about the knee, from the checks, from the repeats, from the run's own lines."""
     answer = answer_of(view)
@@ -388,10 +325,6 @@ def _notes(view: RunView) -> list[str]:
     own = f"{fleet.SPEED}: "  # stands with what limits one replica
     lines = [line for note in notes(view) if not note.startswith(own) for line in _wrapped(note, "  - ", "    ")]
     return ["Notes:", *lines] if lines else []
-
-
-def _largest(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
 
 
 def _wrapped(text: str, first: str = "", rest: str = "  ") -> list[str]:

@@ -155,7 +155,8 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
     """One judged repeat; the fields are those of the result file (README.md, "Result").
 
     `attainment_interval` is (good/planned, 1 - misses/planned): one number when every ending was decided. `others_rps`: requests
-    of others a second, as far as the server's counters tell.
+    of others a second, as far as the server's counters tell. `errors_said`: the sentence that most errors share, in the server's
+    words.
     """
 
     index: int
@@ -172,6 +173,7 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
     errors: int
     error_rate: float
     endings: dict[str, int]
+    errors_said: str | None = None
     lateness_s: Percentiles
     queue: QueueVerdict | None
     offered_rps: float

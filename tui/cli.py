@@ -263,7 +263,7 @@ def fleet(**options: Any) -> int:
 
 
 def main() -> None:
-    """The `kneescope` command; exits, never returns."""
+    """The `kneescope` command once everything is imported; exits, never returns."""
     plug_closed_streams()
     try:
         cli.main()

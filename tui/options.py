@@ -26,6 +26,7 @@ from core.config import (
     parse_fraction,
 )
 from core.errors import UserError
+from core.judge.modes import usual_time
 from tui import symbols
 from tui.access_options import ACCESS, access_options
 from tui.clicking import Option, Reads
@@ -87,12 +88,12 @@ def _method_options() -> list[Option]:
         Option(
             METHOD,
             "--mode",
-            "How thorough. quick: 1 repeat of 40 s at each rate, about 2 to 3 min, a first look; standard: 3 of 90 s, about"
-            " 15 min; acceptance: 10 of 60 s, about 60 min, to sign [default: quick]. Windows grow where a server is slow or"
-            " a target strict; the expected time is said before the load.",
+            f"How thorough. quick: 1 repeat of 40 s at each rate, {usual_time('quick')}, a first look; standard: 3 of 90 s,"
+            f" {usual_time('standard')}; acceptance: 10 of 60 s, {usual_time('acceptance')}, to sign [default: quick]. Windows grow"
+            " where a server is slow or a target strict; the expected time is said before the load.",
             type=click.Choice(["quick", "standard", "acceptance"]),
         ),
-        Option(METHOD, "--careful", "Quick mode with 2 repeats of 30 s, about 3 to 4 min.", is_flag=True),
+        Option(METHOD, "--careful", f"Quick mode with 2 repeats of 30 s, {usual_time('careful')}.", is_flag=True),
         Option(METHOD, "--repeats", "Repeats of each rate, every one of which must pass [default: the mode's].", type=_COUNT),
         Option(METHOD, "--measure", "Shortest window of one repeat, such as 90s or 30m [default: the mode's].", type=_DURATION),
         Option(METHOD, "--budget", "Time after which a search starts no new rate [default: the mode's].", type=_DURATION),

@@ -147,17 +147,20 @@ class Bracket:
         return None if self.passed_rps is not None else min(self._passed(_LOOKING), default=None)
 
     @property
-    def broken(self) -> str | None:
-        """How many requests ended in errors at the lowest failing rate, and in which, when most of those that ended did."""
+    def broken(self) -> tuple[str, str] | None:
+        """How many requests ended in errors at the lowest failing rate, when most of those that ended did; and in which, in the
+        server's words where it said any."""
         endings: Counter[str] = Counter()
+        said = None
         for step in self._at(self.failed_rps):
             for repeat in step.repeats:
                 endings.update({name: n for name, n in repeat.endings.items() if name != "aborted"})
+                said = said or repeat.errors_said
         ended = sum(endings.values())
         errors = ended - endings.pop("ok", 0)
         if 2 * errors <= ended or self.failed_rps is None:
             return None
-        return f"{errors} of {count(ended, 'request')} ended in errors ({classes(endings)})"
+        return f"{errors} of {count(ended, 'request')} ended in errors", said or classes(endings)
 
     @property
     def required_met(self) -> bool | None:
@@ -251,20 +254,24 @@ def conclude(
     knee: Knee,
     *,
     unconfirmed_rps: float | None = None,
-    broken: str | None = None,
+    broken: tuple[str, str] | None = None,
     skipped: str | None = None,
 ) -> Answer:
     """The answer of a search that came to its end by itself: bracket, at_least, below, or interrupted where the user ended steps
     below the lowest failing rate.
 
     `unconfirmed_rps`: the lowest rate that passed a short step of the search, where none was confirmed. `broken`: how requests
-    end at the lowest rate. Where most are errors nothing was learned about what the server can take: that is no answer.
+    end at the lowest failing rate, where most are errors. Without a rate that held nothing was learned about what the server can
+    take: that is no answer; with one it is said beside the bracket.
     `skipped`: which steps the user ended.
     """
     if outcome == "below" and broken is not None and knee.first_fail_rps is not None:
-        message = f"No answer: already at {rate_text(knee.first_fail_rps)} {broken}. See to the server and run again."
+        counted, words = broken
+        message = f"No answer: already at {rate_text(knee.first_fail_rps)} {counted} ({words}). See to the server and run again."
         return Answer(outcome="void", message=message, knee=knee)
     message = _message(outcome, knee, unconfirmed_rps, "tried" if skipped is None else "judged")
+    if outcome == "bracket" and broken is not None and knee.first_fail_rps is not None:
+        message += f"; at {rate_text(knee.first_fail_rps)} requests end in errors ({broken[1]})"
     return Answer(outcome=outcome, message=message if skipped is None else f"{message}; {skipped}", knee=knee)
 
 

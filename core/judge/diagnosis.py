@@ -131,6 +131,9 @@ def _sentence(case: Case, verdict: Verdict, setting: str | None) -> str:
         maybe = f"{NAMES[verdict.also]} perhaps, " if verdict.also else ""
         return f"What binds at {at} is not certain ({maybe}{doubts})"
     change = f": people change {setting} for it" if setting else ""
+    if verdict.cause == "failures":
+        said = case.failing.errors_said
+        return f"At {at} most of what missed ended in errors{f' ({said})' if said else ''}, which is no limit of latency"
     if verdict.also is not None:
         but = f" ({doubts})" if doubts else ""
         return f"At {at} two causes fit, {name} first and {NAMES[verdict.also]}{but}{change}"
@@ -139,7 +142,7 @@ def _sentence(case: Case, verdict: Verdict, setting: str | None) -> str:
 
 
 def _bind(cause: Cause) -> str:
-    return {"slots": "binds, not memory", "failures": "bind"}.get(cause, "binds")
+    return "binds, not memory" if cause == "slots" else "binds"
 
 
 # --- what people change for it ---------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from statistics import fmean
 from core.config import Slo
 from core.judge.readings import Readings
 from core.judge.slo import e2e_s, tpot_s, ttft_s
+from core.judge.wording import classes, count
 from core.records import LoadDone, LoadTick, MachineSample, RequestRecord, ServerSample
 from core.results import Gauges, MachineUse, MeanLengths, Missed, Stages
 
@@ -28,6 +29,22 @@ def missed(records: Iterable[RequestRecord], slo: Slo) -> Missed:
         e2e += slo.e2e_s is not None and late_last > slo.e2e_s
         tpot += slo.tpot_s is not None and slow > slo.tpot_s
     return Missed(ttft=ttft, tpot=tpot, e2e=e2e, failed=failed)
+
+
+def errors_said(records: Iterable[RequestRecord]) -> str | None:
+    """The sentence that most errors share, without its full stop; None where none says anything."""
+    said = Counter(r.error.rstrip(".") for r in records if r.ending not in ("ok", "aborted") and r.error)
+    return said.most_common(1)[0][0] if said else None
+
+
+def errors_first(records: Sequence[RequestRecord], slo: Slo) -> str | None:
+    """How many of these requests ended in errors, and in which, where those are at least half of what missed; else None."""
+    by_limit = missed(records, slo)
+    if not by_limit.failed or by_limit.failed < max(by_limit.ttft, by_limit.tpot, by_limit.e2e):
+        return None
+    ended = sum(r.ending != "aborted" for r in records)
+    what = errors_said(records) or classes(Counter(r.ending for r in records if r.ending not in ("ok", "aborted")))
+    return f"{by_limit.failed} of {count(ended, 'request')} ended in errors ({what})"
 
 
 def _past(r: RequestRecord) -> tuple[float, float, float]:

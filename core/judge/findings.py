@@ -71,8 +71,9 @@ def workload(case: Case) -> DiagnosisStep:
     """Was it the work that was asked for? Lengths, stop reasons, prefix hits, failures."""
     r, seen = case.failing, case.failing.lengths
     errors = {name: n for name, n in r.endings.items() if name not in ("ok", "aborted")}
+    failed = f"errors: {classes(errors)}{f' ({r.errors_said})' if r.errors_said else ''}" if errors else "no errors"
     hits = "prefix hits not known" if r.prefix_hit_frac is None else f"{100 * r.prefix_hit_frac:.2g} % prefix hits"
-    words = [hits, _lengths_text(r), f"errors: {classes(errors)}" if errors else "no errors"]
+    words = [failed, hits, _lengths_text(r)] if case.mostly_failed else [hits, _lengths_text(r), failed]
     finding: Finding = "clear"
     if prefix_warm(case) or lengths_off(case) or case.mostly_failed:
         finding = "bound"

@@ -4,6 +4,7 @@ The constants come from searches of simulated replicas with known knees (continu
 """
 
 import math
+from typing import Literal
 
 import msgspec
 
@@ -89,13 +90,27 @@ MODES: dict[Mode, ModeRules] = {
         confirms_expected=2.9,
     ),
 }
-"""Over five simulated replicas with known knees, on average (p95): quick 157 s (224 s), standard 794 s (1003 s), acceptance 2201 s
-(3272 s). The passing rate was above the true knee in 14, 2 and 0 % of the searches, and the knee between the passing rate and
-the upper end in 79, 91 and 95 %. On 20 random replicas that nothing was tuned on, standard and acceptance held it in 77 and
-87 %, with 4 and 0 % above it (tests/benchmarks/knee_search.py, 300 to 60 searches each)."""
+"""The passing rate was above the true knee in 14, 2 and 0 % of the searches of five simulated replicas with known knees, and the
+knee between the passing rate and the upper end in 79, 91 and 95 %. On 20 random replicas that nothing was tuned on, standard and
+acceptance held it in 77 and 87 %, with 4 and 0 % above it (tests/benchmarks/knee_search.py, 300 to 60 searches each)."""
 
 CAREFUL = Stage(repeats=2, measure_s=30.0, grid=1.42)
-"""Quick with two shorter repeats: 215 s (343 s), above the true knee in 6 %, the knee inside in 83 %."""
+"""Quick with two shorter repeats: above the true knee in 6 %, the knee inside in 83 %."""
+
+Named = Literal["quick", "careful", "standard", "acceptance"]
+_TOOK_S: dict[Named, tuple[float, float]] = {
+    "quick": (157.0, 224.0),
+    "careful": (215.0, 343.0),
+    "standard": (794.0, 1003.0),
+    "acceptance": (2201.0, 3272.0),
+}
+"""Seconds of a search of those replicas: mean and 95th percentile."""
+
+
+def usual_time(mode: Named) -> str:
+    """What a mode is expected to take, for help and README: "2 to 4 min"."""
+    mean_s, p95_s = _TOOK_S[mode]
+    return f"{math.floor(mean_s / 60)} to {math.ceil(p95_s / 60)} min"
 
 
 def rules_of(method: Method) -> ModeRules:

@@ -73,7 +73,7 @@ class Search:
         """The three judged single requests of preflight; to be called first. All three missing means infeasible."""
         reason, idle_s = why_infeasible(records, self._config.slo), idle_e2e_s(records)
         if reason is not None or idle_s is None:
-            self._answer = Answer(outcome="infeasible", message=f"infeasible at any rate: {reason}")
+            self._answer = Answer(outcome="infeasible", message=reason or "")
             return
         method = self._config.method
         self._pace.idle(idle_s)

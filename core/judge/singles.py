@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from core.config import Slo
+from core.judge.evidence import errors_said
 from core.judge.slo import e2e_s, good, tpot_s, ttft_s
 from core.records import RequestRecord
 from core.results import Idle
@@ -29,14 +30,18 @@ def idle(records: Sequence[RequestRecord]) -> Idle:
 
 
 def why_infeasible(records: Sequence[RequestRecord], slo: Slo) -> str | None:
-    """Why no rate can be right, in a few words, or None: with nothing else to do, the server missed with every one of them."""
+    """Why no rate can be right, in one sentence, or None: with nothing else to do, the server missed with every one of them."""
     if any(good(r, slo) for r in records):
         return None
     succeeded = [r for r in records if r.ending == "ok"]
     if not succeeded:
-        cause = (records[0].error or records[0].ending) if records else "none was sent"
-        return f"none of {len(records)} single requests succeeded ({cause})"
-    return f"even single requests miss the limits, {len(records)} of {len(records)} ({_excess(succeeded[0], slo)})"
+        if not records:
+            return "infeasible at any rate: no single request was sent"
+        cause = errors_said(records) or records[0].ending
+        what = "the server answers errors to" if any(r.ending == "http" for r in records) else "the server breaks off"
+        return f"{what} all {len(records)} single requests ({cause}), so no rate can be right"
+    missed = f"{len(records)} of {len(records)} ({_excess(succeeded[0], slo)})"
+    return f"infeasible at any rate: even single requests miss the limits, {missed}"
 
 
 def _excess(record: RequestRecord, slo: Slo) -> str:

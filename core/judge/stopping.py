@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from core.judge.evidence import errors_said
 from core.judge.lengthening import extension_s, window_queue
 from core.judge.slo import allowed_misses, needed_good, too_many_errors
 from core.judge.tally import Tally
@@ -145,8 +146,16 @@ def within_reach(bounds: Bounds, target: float) -> str:
 
 
 def error_text(tally: Tally, planned: int, max_error_rate: float) -> str:
-    """How many of the planned requests ended in errors, and in which, against the share that may."""
+    """How many of the planned requests ended in errors, and in which, against the share that may; where nothing else came, warm-up
+    included, that first. With the server's words."""
     errors = {name: n for name, n in tally.measured_endings.items() if name not in ("ok", "aborted")}
     n = sum(errors.values())
     shares = f"{100 * n / planned:.3g} %, at most {plain(max_error_rate)}"
-    return f"{n} of {count(planned, 'request')} ended in errors ({shares}): {classes(errors)}"
+    said, ended = errors_said(tally.measured_records), [r.ending for r in tally.records if r.ending != "aborted"]
+    if len(ended) > 1 and "ok" not in ended:
+        what = f"every request failed: {said or classes(errors)}"
+        return (
+            f"{what} ({len(ended)} of {len(ended)} that ended, {n} of {planned} in the window; at most {plain(max_error_rate)} may)"
+        )
+    words = f" ({said})" if said else ""
+    return f"{n} of {count(planned, 'request')} ended in errors ({shares}): {classes(errors)}{words}"

@@ -8,6 +8,7 @@ import numpy as np
 from core.judge import caveats, evidence, validity
 from core.judge.blocks import worst_block
 from core.judge.buckets import buckets
+from core.judge.evidence import errors_first
 from core.judge.lengthening import window_queue
 from core.judge.readings import Readings
 from core.judge.slo import allowed_misses, needed_good, too_many_errors
@@ -21,6 +22,7 @@ from core.results import Bounds, JudgeRules, Missed, QueueVerdict, RepeatResult,
 __all__ = ["Decision", "decide_ramp", "decide_step", "judge_repeat"]
 
 _WHOLE_WINDOW = ("pass", "complete", "drained")
+UNDECIDED = "stopped before it was decided"
 SHOWN_S = 2.0
 """Four readings at two a second: fewer show nothing of how a server stood."""
 _REFUSED = ("http", "connection", "client")
@@ -170,24 +172,32 @@ def _others_rps(e: _Evidence) -> float | None:
 def _verdict(e: _Evidence, void: Sequence[str]) -> tuple[RepeatVerdict, str]:
     """Void before fail before pass."""
     if e.decision is None:
-        return "unjudged", "stopped before it was decided"
+        return "unjudged", UNDECIDED
     if void:
         return "void", "; ".join(void)
     if _is_ramp(e.tally):
         return "unjudged", f"a ramp only says where to look; {e.decision.reason}"
     slo, planned = e.rules.slo, e.bounds.planned
-    if e.bounds.bad > allowed_misses(planned, slo.target) and not e.closed:
-        return "fail", out_of_reach(e.bounds, slo.target)  # with what came in since the decision
-    if e.decision.kind in ("fail", "overload"):
-        return "fail", e.decision.reason
+    errors, lost = errors_first(e.tally.measured_records, slo), e.bounds.bad > allowed_misses(planned, slo.target)
+    if lost and not e.closed:
+        return "fail", _after(errors, out_of_reach(e.bounds, slo.target))  # with what came in since the decision
+    if e.decision.kind == "overload":
+        return "fail", _after(errors_first(e.tally.records, slo), e.decision.reason)
+    if e.decision.kind == "fail":
+        return "fail", _after(errors if lost else None, e.decision.reason)
     attained = _attained(e, e.decision)
     if e.bounds.good < needed_good(planned, slo.target):
-        return "fail", attained
+        return "fail", _after(errors, attained)
     if too_many_errors(e.tally.measured_errors, planned, slo.max_error_rate):
         return "fail", error_text(e.tally, planned, slo.max_error_rate)
     if e.queue == "rising":
         return "fail", f"queue rising: requests waited longer and longer, although {attained}"
     return "pass", attained
+
+
+def _after(errors: str | None, reason: str) -> str:
+    """The reason of a fail; where it was errors, they are named first."""
+    return reason if errors is None else f"{errors}; {reason}"
 
 
 def _attained(e: _Evidence, decision: Decision) -> str:
@@ -203,7 +213,8 @@ def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[str | None]:
     yield caveats.lateness(e.tally.lateness_s, slo.ttft_s)
     if validity.stalled(e.loop_lags_s, slo.ttft_s) is None:
         yield caveats.loop_lag(e.loop_lag_max_s or 0.0, slo.ttft_s)
-    yield caveats.unread(len(e.readings.samples), e.server.metrics_url)
+    if e.decision is not None:  # without a verdict nothing rests on what would have gone unseen
+        yield caveats.unread(len(e.readings.samples), e.server.metrics_url)
     yield caveats.several_processes(e.readings.breaks)
     yield caveats.what_failed(e.tally.records)
     yield caveats.resent(e.tally.records)
@@ -255,6 +266,7 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: str, warnings: Sequenc
         errors=tally.measured_errors,
         error_rate=tally.measured_errors / bounds.planned if bounds.planned else 0.0,
         endings=dict(tally.measured_endings),
+        errors_said=evidence.errors_said(tally.measured_records),
         lateness_s=tally.lateness_s,
         queue=e.queue,
         offered_rps=rates.offered_rps,

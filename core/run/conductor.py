@@ -61,7 +61,7 @@ class Load(Protocol):
 @dataclass(slots=True)
 class OrderRun:
     """One order and what became of it. `records` are those of single requests; `lost` says why the server cannot be judged at
-    all any more; `ended`: it is to be cut off undecided."""
+    all any more; `ended`: it is to be cut off undecided; `stands`: its decision is final, whatever ends the run now."""
 
     order: RepeatOrder
     liveness: Liveness
@@ -73,6 +73,7 @@ class OrderRun:
     decided_at: float | None = None
     lost: str | None = None
     ended: bool = False
+    stands: bool = False
     aborted_at: float | None = None
     arrivals_stopped: bool = False
     wound_down_at: float | None = None
@@ -221,9 +222,9 @@ class Conductor:
             self.current.wound_down_at = self._clock()
 
     def end(self) -> None:
-        """Let what runs now be cut off at once, undecided; what its own verdict has cut off already keeps that."""
+        """Let what runs now be cut off at once, undecided; what has its own verdict already keeps that."""
         run = self.current
-        if run is not None and run.aborted_at is None:
+        if run is not None and not run.stands:
             run.ended, run.decision, run.decided_at = True, None, None
 
     async def cut(self) -> None:
@@ -249,6 +250,7 @@ class Conductor:
             run.decision = decide(now) or (_UNDECIDED if in_vain else None)
             run.decided_at = now if run.decision else None
         if run.decision is not None and run.decision.kind in ("pass", "complete"):
+            run.stands = True
             await self._abort(run)
             return
         run.lost = await self._lost(run, now)
@@ -257,6 +259,7 @@ class Conductor:
             await self._generator.stop_arrivals(run.order.order)
             self._load("draining")
         if run.lost or (run.decided_at is not None and self._believed(run, run.decided_at, now)):
+            run.stands = run.lost is None
             await self._abort(run)
         elif run.decided_at is not None and not run.arrivals_stopped:
             # A miss is the server's only if the server still works: before it is believed, one sign of life is awaited.

@@ -21,8 +21,24 @@ class Stopped(Exception):
     """Somebody asked for the end of the run."""
 
 
+def close_open(error: BaseException, search: Search, steps: Steps) -> None:
+    """Close the step that ran when `error` ended the run. A verdict that it had by then counts like any other.
+
+    The figures of a repeat that was cut off are kept, but not of one that an error of our own may have spoilt.
+    """
+    stopped = isinstance(error, (Stopped, asyncio.CancelledError))
+    ours = not stopped and not isinstance(error, (SafetyStop, NoAnswer, UserError))
+    closed = steps.break_off("stopped" if stopped else "broken off", count_repeat=not ours)
+    if closed is None or closed.verdict not in ("pass", "fail", "mixed"):
+        return
+    if closed.phase == "ramp":
+        search.observe_ramp(None, closed.rate_rps if closed.verdict == "fail" else None)
+    elif closed.phase != "hold":
+        search.observe_step(closed, None)
+
+
 def answer_after(error: BaseException, search: Search, steps: Steps | None) -> Answer:
-    """The answer of a run that `error` ended; `steps` None: before any load.
+    """The answer of a run that `error` ended, once its last step is closed; `steps` None: before any load.
 
     A held rate that was stopped or has reached a limit of the run has done what it was to do. Of a search that was stopped only
     what was finished is known; anything else that ends one leaves no valid answer.

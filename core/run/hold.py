@@ -7,7 +7,8 @@ import msgspec
 import numpy as np
 
 from core.config import Slo, Workload
-from core.judge.stopping import REPORT_DELAY_S
+from core.judge.slo import allowed_misses
+from core.judge.stopping import REPORT_DELAY_S, out_of_reach
 from core.judge.tally import Tally
 from core.judge.verdict import Decision, judge_repeat
 from core.judge.wording import count, duration
@@ -23,7 +24,7 @@ from core.records import (
     ServerInfo,
     ServerSample,
 )
-from core.results import JudgeRules, RepeatResult
+from core.results import Bounds, JudgeRules, RepeatResult
 from core.run.conductor import OrderRun
 
 Message = RequestSent | RequestFirst | RequestEnded
@@ -59,6 +60,8 @@ class HeldOrder:
         self._ends_s = list(accumulate(segment.duration_s for segment in order.segments))
         self._heard: list[Message] = []
         self._next = 0
+        self._failed_at: float | None = None
+        self._fails = False
 
     def hear(self, message: ChildMessage) -> None:
         """Take in a message of the child about this order."""
@@ -77,6 +80,7 @@ class HeldOrder:
         at = self._measured[self._next]
         end = self._order.start_at + self._ends_s[at]
         bounds = tally.bounds(now - REPORT_DELAY_S, at)
+        self._watch(run, bounds, now)
         left = bounds.planned - bounds.good - bounds.bad
         cut_short = run.wound_down_at is not None and bounds.sent < bounds.planned
         if now - REPORT_DELAY_S < end or cut_short or (left and now < end + self._drain_s):
@@ -87,8 +91,17 @@ class HeldOrder:
             decision = Decision(kind="drained", reason=reason)
         return self._result(run, decision, now)
 
+    def _watch(self, run: OrderRun, bounds: Bounds, now: float) -> None:
+        """Note when the segment can no longer pass, and believe it once the server has given a sign of life since. A connection
+        that has just broken is none."""
+        if self._failed_at is None and bounds.bad > allowed_misses(bounds.planned, self._rules.slo.target):
+            self._failed_at = now
+        alive = self._failed_at is not None and run.liveness.alive_since(self._failed_at)
+        self._fails |= alive and not run.liveness.cut_off(1)
+
     def cut(self, run: OrderRun, now: float) -> list[RepeatResult]:
-        """Results of the segments that had begun and were cut off before they were decided: unjudged, with their figures."""
+        """Results of the segments that had begun and were cut off, with their figures. A fail that was certain by then is one, as
+        it would be of a repeat; all others are unjudged, unless nothing of them was left to come."""
         results: list[RepeatResult] = []
         until = now if run.wound_down_at is None else run.wound_down_at
         while not self.over and until > self._begin(self._measured[self._next]):
@@ -108,9 +121,21 @@ class HeldOrder:
         ticks = [tick for tick in run.ticks if begin <= tick.t <= now]
         del run.ticks[: len(run.ticks) - len(ticks)]
         tally = self._account(at, begin - self._order.start_at, self._rules.slo)
+        if decision is None and run.lost is None:
+            decision = self._certain(tally, now)
         result = judge_repeat(tally, decision, now, self._rules, samples, ticks, None, self._server, self._machine())
         self._next += 1
+        self._failed_at, self._fails = None, False
         return msgspec.structs.replace(result, duration_s=max(0.0, now - begin))
+
+    def _certain(self, tally: Tally, now: float) -> Decision | None:
+        """What is certain of a segment that was cut off; None while what did not come could have changed it."""
+        bounds = tally.bounds(now - REPORT_DELAY_S)
+        if now >= tally.layout.window[1] and bounds.good + bounds.bad == bounds.planned:
+            return Decision(kind="complete", reason="every request is decided")
+        if self._fails:
+            return Decision(kind="fail", reason=out_of_reach(bounds, self._rules.slo.target))
+        return None
 
     def _account(self, at: int, before_s: float, slo: Slo) -> Tally:
         """A tally of the segment with what was in flight when it began before it and the next segment after it."""

@@ -23,7 +23,7 @@ from core.results import Answer, Idle
 from core.run.between import Between
 from core.run.client import client_info, health, http_client
 from core.run.conductor import Conductor, Load
-from core.run.ending import Stopped, answer_after, complete, so_far
+from core.run.ending import Stopped, answer_after, close_open, complete, so_far
 from core.run.events import CheckDone, Event, LoadStateChanged, Note, RunEnded, RunStarted, ServerKnown
 from core.run.guard import Others, SafetyStop, watch
 from core.run.log import RunLog
@@ -112,12 +112,12 @@ class Session:
         try:
             answer = await self._supervised(self._probe)
         except (Stopped, SafetyStop, NoAnswer, UserError) as error:
-            answer = answer_after(error, self._search, self._steps)
+            answer = self._answer_after(error)
         except (asyncio.CancelledError, Exception) as error:
             self._access.scrub_error(error)
-            failure, answer = error, answer_after(error, self._search, self._steps)
+            failure, answer = error, self._answer_after(error)
         try:
-            return self._end(answer, count_repeat=not isinstance(failure, Exception))
+            return self._end(answer)
         finally:
             if failure is not None:
                 raise failure
@@ -327,13 +327,18 @@ class Session:
             self._broken.exception()  # seen, even if the run ended by itself in the same moment
         self._broken = self._loop = None
 
-    def _end(self, answer: Answer, *, count_repeat: bool) -> Answer:
+    def _answer_after(self, error: BaseException) -> Answer:
+        try:
+            if self._steps is not None:
+                close_open(error, self._search, self._steps)
+        except UserError as unwritten:
+            self.state.apply(Note(t=self._clock(), level="error", text=str(unwritten)))
+        return answer_after(error, self._search, self._steps)
+
+    def _end(self, answer: Answer) -> Answer:
         """The last events, and the answer with its diagnosis. The file may be the very thing that failed; the state has them
         in any case."""
         try:
-            if self._steps is not None:
-                reason = "stopped" if answer.outcome == "interrupted" else "broken off"
-                self._steps.break_off(reason, count_repeat=count_repeat)
             answer = complete(answer, self._config, self.state.view(self._clock()), self._idle, self._note)
             if answer.outcome in ("interrupted", "held"):
                 self._emit(LoadStateChanged(t=self._clock(), state="stopped"))

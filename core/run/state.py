@@ -163,7 +163,7 @@ class State:
             case StepJudged(result=result):
                 self._steps.append(result)
                 self._step, self._live = None, None
-                self._say(event.t, "warn" if result.verdict in ("void", "unjudged") else "info", step_line(result))
+                self._say(event.t, _level(result), step_line(result))
 
     def _begin(self, order: RepeatOrder) -> LiveRepeat | None:
         config = self._known.config
@@ -228,6 +228,13 @@ class State:
         if self._step is None or self._step.left_s is None or self._ended_at is not None:
             return None
         return max(self._step.left_s - (now - self._step.t), 0.0)
+
+
+def _level(result: StepResult) -> Literal["info", "warn"]:
+    """A held rate that was left before anything was judged is as it was wanted: no warning, unless what there was is void."""
+    if result.verdict == "unjudged" and result.phase == "hold":
+        return "warn" if any(repeat.verdict == "void" for repeat in result.repeats) else "info"
+    return "warn" if result.verdict in ("void", "unjudged") else "info"
 
 
 def step_line(result: StepResult) -> str:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 import msgspec
 
@@ -11,6 +11,7 @@ from core.judge import modes
 from core.judge.actions import Hold, Ramp, Step
 from core.judge.backlog import runaway, segment_at
 from core.judge.bracket import rate_text
+from core.judge.evidence import errors_first
 from core.judge.rechecks import spread_note
 from core.judge.slo import allowed_misses
 from core.judge.stopping import REPORT_DELAY_S, out_of_reach
@@ -27,10 +28,12 @@ from core.run.readings import Readings
 from core.run.state import State
 from core.run.verdicts import (
     Interval,
+    cut_off,
     failed_segment,
     floor_of,
     held_rates,
     held_text,
+    held_verdict,
     ramp_reason,
     rechecked,
     step_over,
@@ -88,6 +91,8 @@ class Steps:
         self._strict = config.method.mode == "acceptance"
         self._rules = self._rules_for()
         self._results: list[RepeatResult] = []
+        self._stop: Literal["first_fail", "majority"] = "first_fail"
+        self._recheck = False
         self._held_rate: HeldRate | None = None
         self._held_order: HeldOrder | None = None
         self._held: list[StepResult] = []
@@ -96,6 +101,7 @@ class Steps:
         """Judge one rate, unless `end_step` ends that. Raises NoAnswer when a repeat is void twice or the server is lost."""
         rules = self._rules_for(curtail_pass=action.curtail_pass, strict=self._strict)
         started = self._start(action.phase, action.rate_rps, action.repeats, left_s, rules)
+        self._stop = action.stop
         segments = action.segments
         try:
             for index in range(action.repeats):
@@ -106,7 +112,9 @@ class Steps:
                 if step_over(self._results, action.stop, action.repeats):
                     break
         except _StepEnded:
-            return self._close(started.rate_rps, "unjudged", ENDED)
+            if not step_over(self._results, action.stop, action.repeats):
+                return self._close(started.rate_rps, "unjudged", ENDED)
+            self._ended = False  # its last repeat had its verdict before it was cut off
         return self._close(started.rate_rps, *step_verdict(self._results))
 
     @property
@@ -130,21 +138,27 @@ class Steps:
         rules = self._rules_for()
         started = self._start("ramp", action.segments[0].rate_rps, 1, left_s, rules)
         _, run = await self._repeat(started, 0, action.segments)
+        closed, passed_rps = self._close_ramp(started, run)
+        return passed_rps, closed.rate_rps if closed.verdict == "fail" else None
+
+    def _close_ramp(self, started: StepStarted, run: OrderRun) -> tuple[StepResult, float | None]:
+        """The ramp as a step, and the rate of its last segment that held."""
         reason = run.decision.reason if run.decision else ""
-        failed = failed_segment(run)
-        before = [segment.rate_rps for segment in action.segments[:failed] if segment.role == "measured"]
+        failed, segments = failed_segment(run), run.order.segments
+        before = [segment.rate_rps for segment in segments[:failed] if segment.role == "measured"]
         passed_rps = before[-1] if before else None
         tally, target = self._account(run), self._config.slo.target
         held = held_rates(tally, target, self._clock(), failed)
         if failed is None:
-            self._close(passed_rps or started.rate_rps, "pass", ramp_reason(held, reason))
-            return passed_rps, None
-        failed_rps = action.segments[failed].rate_rps
+            return self._close(passed_rps or started.rate_rps, "pass", ramp_reason(held, reason)), passed_rps
+        failed_rps = segments[failed].rate_rps
         bounds = tally.bounds((run.decided_at or self._clock()) - REPORT_DELAY_S, failed)
         if bounds.bad > allowed_misses(bounds.planned, target):
-            reason = f"at {rate_text(failed_rps)} {out_of_reach(bounds, target)}"  # with what came in since the decision
-        self._close(failed_rps, "fail", ramp_reason(held, reason), bounds.end if bounds.bad else None)
-        return passed_rps, failed_rps
+            low, high = tally.layout.slices[failed]
+            errors = errors_first([r for r in tally.records if low <= r.index < high], self._config.slo)
+            words = out_of_reach(bounds, target)  # with what came in since the decision
+            reason = f"at {rate_text(failed_rps)} {words if errors is None else f'{errors}; {words}'}"
+        return self._close(failed_rps, "fail", ramp_reason(held, reason), bounds.end if bounds.bad else None), passed_rps
 
     async def hold(self, action: Hold) -> NoReturn:
         """Keep the rate until cancelled, and start a step of its own for each rate that `change_rate` asks for.
@@ -159,7 +173,7 @@ class Steps:
             while rate.next_rps == rate.now_rps:
                 await self._hold_order(started, segments)
             e2e_s = next((r.e2e_s.mean for r in reversed(self._results) if r.e2e_s.mean is not None), e2e_s)
-            self._held.append(self._close(rate.now_rps, *step_verdict(self._results)))
+            self._held.append(self._close(rate.now_rps, *held_verdict(self._results)))
             rate.now_rps = rate.next_rps
             measure_s = modes.rules_of(self._config.method).final.measure_s
             segments = modes.hold_segments(measure_s, self._config.slo, self._config.safety, rate.now_rps, e2e_s)
@@ -183,30 +197,40 @@ class Steps:
         """What became of the rates that were held, in one sentence; None when none was."""
         if self._held_rate is None:
             return None
-        now = [(self._open.rate_rps, self._results)] if self._open is not None else []
-        return held_text([*((step.rate_rps, step.repeats) for step in self._held), *now])
+        held = [(step.rate_rps, step.repeats) for step in self._held]
+        return held_text(held or [(self._held_rate.now_rps, self._results)])
 
-    def break_off(self, reason: str, *, count_repeat: bool = True) -> None:
-        """Close the step that runs now, if any, as unjudged (a held rate: as its finished segments say); no load may run any
-        more. Repeats that are finished are kept.
+    def break_off(self, reason: str, *, count_repeat: bool = True) -> StepResult | None:
+        """Close the step that runs now, if any, and return it; no load may run any more. Repeats that are finished are kept.
 
-        `count_repeat`: keep the figures of the repeat that was cut off, too.
+        It is unjudged, unless its verdict was certain by then (of a held rate: as its segments say). `count_repeat`: keep the
+        figures of the repeat that was cut off, too.
         """
         started, run = self._open, self._conductor.current
         if started is None:
-            return
+            return None
         if started.phase == "hold":
             if self._held_order is not None and run is not None and count_repeat:
                 for result in self._held_order.cut(run, self._clock()):
                     self._keep(started, result)
-            self._close(started.rate_rps, *step_verdict(self._results))
+            self._held.append(self._close(started.rate_rps, *held_verdict(self._results)))
+            return self._held[-1]
+        if count_repeat and run is not None and run.order.step == started.step:
+            self._judge_cut(started, run)
+            if started.phase == "ramp" and run.stands and self._results[-1].verdict != "void":
+                return self._close_ramp(started, run)[0]
+        if started.phase != "ramp" and step_over(self._results, self._stop, started.repeats):
+            return self._close(started.rate_rps, *step_verdict(self._results))
+        cut = cut_off(self._results)
+        return self._close(started.rate_rps, "unjudged", f"{reason}: {cut}" if cut else reason)
+
+    def _judge_cut(self, started: StepStarted, run: OrderRun) -> None:
+        """Judge what ran when the run ended, unless it was judged before; a decision counts if it stood by then."""
+        if run.order.order in {result.order for result in self._results}:
             return
-        judged = {result.order for result in self._results}
-        if count_repeat and run is not None and run.order.step == started.step and run.order.order not in judged:
-            if run.aborted_at is None or run.decided_at is None or run.decided_at > run.aborted_at:
-                run.decision = None  # it was the end of the run that cut it off, not its own verdict
-            self._judge(started, run)
-        self._close(started.rate_rps, "unjudged", reason)
+        if not run.stands:
+            run.decision = None
+        self._judge(started, run, recheck=self._recheck)
 
     def _rules_for(self, *, curtail_pass: bool = True, strict: bool = False) -> JudgeRules:
         with_others = self._config.safety.with_others
@@ -226,14 +250,14 @@ class Steps:
 
         `recheck`: of a full step, a pass whose warm-up was too short for its own latencies comes back as unjudged.
         """
-        result = None
+        result, self._recheck = None, recheck and started.phase != "ramp"
         for attempt in (1, 2):
             await self._between.prepare()
             if self._ended:
                 raise _StepEnded
             run = await self._load(started, index, segments)
             await self._readings.settle()
-            result = self._judge(started, run, recheck=recheck and started.phase != "ramp")
+            result = self._judge(started, run, recheck=self._recheck)
             self._sync()
             if run.lost is not None:
                 self._close(started.rate_rps, "void", result.reason)
@@ -296,6 +320,8 @@ class Steps:
     async def _hold_order(self, started: StepStarted, segments: tuple[Segment, ...]) -> None:
         """One order of a held rate to its end: the last segment, or another rate being asked for."""
         await self._conductor.plan(segments)
+        if self._held_rate is not None and self._held_rate.next_rps != started.rate_rps:
+            return  # changed meanwhile, when there was nothing yet to be wound down
         order, drain_s = self._order(started, len(self._results), segments), self._config.method.drain_s
         held = HeldOrder(order, self._config.workload, self._rules, drain_s, self._readings.since, self._server, self._machine)
         self._held_order = held

@@ -1,5 +1,6 @@
 """What the repeats of one rate amount to. Pure."""
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -10,6 +11,7 @@ from core.judge.rechecks import too_short_warmup
 from core.judge.slo import allowed_misses, floor
 from core.judge.stopping import RAMP_FORGIVES
 from core.judge.tally import Tally
+from core.judge.verdict import UNDECIDED
 from core.judge.wording import count, duration, plain
 from core.results import RepeatResult, StepVerdict
 from core.run.conductor import OrderRun
@@ -32,8 +34,10 @@ def rechecked(result: RepeatResult) -> RepeatResult:
 
 
 def step_over(results: Sequence[RepeatResult], stop: Literal["first_fail", "majority"], repeats: int) -> bool:
-    """Whether no further repeat is needed: after the first failing one, or as soon as most of `repeats` agree."""
+    """Whether no further repeat is needed: all are judged, one has failed where that decides, or most of `repeats` agree."""
     passed, failed = (sum(result.verdict == verdict for result in results) for verdict in ("pass", "fail"))
+    if passed + failed >= repeats:
+        return True
     return failed > 0 if stop == "first_fail" else 2 * max(passed, failed) > repeats
 
 
@@ -51,6 +55,25 @@ def step_verdict(results: Sequence[RepeatResult]) -> tuple[StepVerdict, str]:
     reason = failed[0].reason if len(valid) == 1 else f"{len(failed)} of {len(valid)} repeats failed: {failed[0].reason}"
     clear = valid[0] is failed[0] or (len(failed) >= 2 and 2 * len(failed) >= len(valid))
     return "fail" if clear else "mixed", reason
+
+
+def held_verdict(results: Sequence[RepeatResult]) -> tuple[StepVerdict, str]:
+    """The same of the segments of a held rate, with what there is of the one that was cut off at its end."""
+    verdict, reason = step_verdict(results)
+    if not results:
+        return verdict, "no segment was judged, it was left in its warm-up"
+    if verdict == "unjudged":
+        reason = "no segment was judged"
+    cut = cut_off(results)
+    return verdict, f"{reason}; the last segment was cut off: {cut}" if cut else reason
+
+
+def cut_off(results: Sequence[RepeatResult]) -> str | None:
+    """How far the last repeat came, if it was cut off undecided; None where it was not, or nothing of its window was sent."""
+    if not results or (last := results[-1]).reason != UNDECIDED or not last.sent:
+        return None
+    open_ = last.sent - last.good - last.misses
+    return f"{last.sent} sent, {last.good} good, {last.misses} missed" + (f", {open_} open" if open_ else "")
 
 
 def failed_segment(run: OrderRun) -> int | None:
@@ -78,14 +101,19 @@ def ramp_reason(held_rps: Sequence[float], reason: str) -> str:
 
 
 def held_text(rates: Sequence[tuple[float, Sequence[RepeatResult]]]) -> str:
-    """What became of the rates that were held, in the order in which they were."""
-    return "held " + ", then ".join(f"{rate_text(rate_rps)} ({_segments(results)})" for rate_rps, results in rates)
+    """What became of the rates that were held, in the order in which they were. One that was changed again in its warm-up is
+    left out."""
+    told = [rate for rate in rates[:-1] if rate[1]] + list(rates[-1:])
+    return "held " + ", then ".join(f"{rate_text(rate_rps)} ({_segments(results)})" for rate_rps, results in told)
 
 
 def _segments(results: Sequence[RepeatResult]) -> str:
     judged = [result for result in results if result.verdict in ("pass", "fail")]
-    lowest = floor_of(judged)
+    lowest, cut = floor_of(judged), cut_off(results)
     if lowest is None:
-        return "no segment was judged"
+        return "no segment was judged" + (f", one was cut off: {cut}" if cut else "")
     passed = sum(result.verdict == "pass" for result in judged)
-    return f"{passed} of {count(len(judged), 'segment')} passed, the lowest attainment {plain(round(lowest[0], 3))}"
+    low, high = lowest
+    share = plain(round(low, 3)) if low == high else f"at most {plain(math.ceil(1000 * high) / 1000)}"
+    text = f"{passed} of {count(len(judged), 'segment')} passed, the lowest attainment {share}"
+    return text + (f"; the next was cut off: {cut}" if cut else "")

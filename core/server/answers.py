@@ -130,6 +130,9 @@ def slo_check(first: RequestRecord, judged: Sequence[RequestRecord], slo: Slo) -
     warm = _first_was_slow(first, judged)
     if not missed:
         return check_of("slo", "pass", f"{len(judged)} single requests meet their limits: {measured}{warm}.")
+    if failed is not None and all(record.ending != "ok" for record in judged):
+        text = f"The server answers none of {len(judged)} single requests well: {_failure(failed)}."
+        return check_of("slo", "refuse", text)
     named = [f"{name} over {seconds(limit)}" for name, limit in limits.items() if limit and any(name in names for names in misses)]
     over = named + ([_failure(failed)] if failed else [])
     why = f"{' and '.join(over)} ({measured}){warm}"

@@ -7,9 +7,9 @@ state, the account of its segments, the conductor's record of the order. Nothing
 that sends.
 """
 
+import argparse
 import gc
 import os
-import sys
 from collections.abc import Iterator
 
 from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
@@ -122,8 +122,11 @@ def rss_mb() -> float:
 
 
 def main() -> None:
-    requests = int(sys.argv[2]) if len(sys.argv) > 2 else REQUESTS
-    run = LongRun(hold=sys.argv[1:2] != ["repeat"])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=["hold", "repeat"], nargs="?", default="hold")
+    parser.add_argument("requests", type=int, nargs="?", default=REQUESTS)
+    given = parser.parse_args()
+    requests, run = given.requests, LongRun(hold=given.kind == "hold")
     messages = told(run.order, run.workload, requests)
     heard, looks = 0, []
     for message in messages:

@@ -6,8 +6,8 @@ python -m tests.benchmarks.screen_refresh [LOOKS]
 is not in it.
 """
 
+import argparse
 import asyncio
-import sys
 import time
 
 from msgspec.structs import replace
@@ -55,4 +55,6 @@ async def main(looks: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 100))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("looks", type=int, nargs="?", default=100)
+    asyncio.run(main(parser.parse_args().looks))

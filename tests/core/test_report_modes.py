@@ -5,6 +5,7 @@ import pytest
 
 from core import report
 from core.config import Method, ProbeConfig, Target
+from core.markdown import to_markdown
 from core.results import Answer, Bucket, FailCount, Knee, Percentiles, StepResult, WorstBlock
 from tests.core.test_report import ANSWER, STEPS, VIEW, step, strict, view
 
@@ -83,6 +84,56 @@ def test_a_required_rate_is_told_in_text_and_result(met: bool | None, words: str
     assert f"Required rate 10.0 requests/s: {words}.\n" in report.to_text(required, None)
     assert report.result(required, None)["required"] == {"rate_rps": 10.0, "met": met}
     assert report.result(VIEW, None)["required"] is None
+
+
+def latency(p50: float, p95: float, p99: float, n: int = 400) -> Percentiles:
+    return Percentiles(p50=p50, p95=p95, p99=p99, n=n)
+
+
+def holding(*repeats: dict[str, Percentiles]) -> tuple[StepResult, ...]:
+    """The step that holds in the sample run, with these latencies in its repeats."""
+    one = step(2, ANSWER.knee.pass_rps or 0.0, "search", "pass", (0.96, 0.96))
+    return (*STEPS[:1], msgspec.structs.replace(one, repeats=tuple(msgspec.structs.replace(one.repeats[0], **r) for r in repeats)))
+
+
+def test_the_latencies_of_the_rate_that_holds_stand_beside_it() -> None:
+    first = {"ttft_s": latency(0.1, 0.3, 0.5), "tpot_s": latency(0.02, 0.03, 0.04), "e2e_s": latency(1.0, 2.0, 3.0)}
+    line = "p50 / p95 / p99 at 11.3 requests/s: TTFT 100 ms / 300 ms / 500 ms, TPOT 20 ms / 30 ms / 40 ms, E2E 1 s / 2 s / 3 s"
+    one = view(steps=holding(first))
+    assert line in " ".join(report.to_text(one, None).split())
+    assert f"\n{line}\n" in to_markdown(one, "")
+
+    second = {"ttft_s": latency(0.2, 0.25, 0.4, n=19), "tpot_s": Percentiles(), "e2e_s": latency(1.5, 1.6, 3.5, n=99)}
+    several = (
+        "TTFT 200 ms / 300 ms / 500 ms, TPOT 20 ms / 30 ms / 40 ms, E2E 1.5 s / 2 s / 3.5 s*; "
+        "each the highest of 2 repeats; * of too few answers"
+    )
+    two = view(steps=holding(first, second))
+    assert several in " ".join(report.to_text(two, None).split())
+    assert several.replace("*", "\\*") in to_markdown(two, "")
+
+
+def test_without_a_rate_that_holds_or_without_answers_there_are_no_latencies() -> None:
+    none = msgspec.structs.replace(ANSWER, knee=msgspec.structs.replace(ANSWER.knee, pass_rps=None))
+    known = {"ttft_s": latency(0.1, 0.3, 0.5)}
+    for each in (view(answer=none, steps=holding(known)), view(steps=holding({}))):
+        assert "p50 / p95" not in report.to_text(each, None)
+        assert "p50 / p95" not in to_markdown(each, "")
+
+
+def test_held_rates_are_a_table_with_what_was_measured_of_a_segment_that_was_cut_off() -> None:
+    late = Percentiles(p95=0.25, n=40)
+    held = (
+        step(1, 4.0, "hold", "pass", (0.99, 0.99), ttft_s=latency(0.1, 0.2, 0.3), served_rps=3.98),
+        step(2, 4.4, "hold", "unjudged", None, ttft_s=late, served_rps=4.3),
+    )
+    lines = report.to_text(view(steps=held), None).splitlines()
+    at = lines.index("Rates held:")
+
+    assert [line.split() for line in lines[at + 2 : at + 4]] == [
+        ["4.00", "pass", "1/1", "99.0", "%", "200", "ms", "-", "-", "3.98"],
+        ["4.40", "unjudged", "0/0", "-", "250", "ms", "-", "-", "4.3"],
+    ]
 
 
 def test_a_list_is_a_table() -> None:

@@ -160,6 +160,46 @@ def test_what_a_server_sheds_is_a_limit_of_load(path: Path, status: int) -> None
     assert ran.answer.knee.first_fail_rps == 4.0
 
 
+def test_a_server_that_only_answers_errors_after_a_rate_that_held_is_said_to(path: Path) -> None:
+    words = "HTTP 503 Reason: No healthy upstream"
+
+    async def gone(session: Session, server: FaultServer) -> None:
+        while not any(step.verdict == "pass" for step in session.state.view(0.0).steps):  # noqa: ASYNC110 (virtual time)
+            await asyncio.sleep(0.1)
+        server.fault = lambda server, request: whole(b'{"error":{"message":"No healthy upstream"}}', 503, JSON)
+
+    ran = probe(path, FaultServer, config(rates_rps=(3.0, 4.0), measure_s=8.0), meddle=gone)
+    assert ran.steps[-1].verdict == "fail"
+    assert ran.steps[-1].reason.startswith(f"every request failed: {words} (")
+    assert ran.answer.outcome == "bracket"
+    assert ran.answer.message.endswith(f"; at 4.00 requests/s requests end in errors ({words})")
+    assert ran.answer.diagnosis is not None
+    assert ran.answer.diagnosis.cause == "failures"
+    assert words in ran.answer.diagnosis.sentence
+
+
+def test_errors_of_a_ramp_are_the_reason_why_it_ended(path: Path) -> None:
+    full = whole(b"no", 503)
+    ran = probe(path, in_load(lambda server, request, number: full if number > 30 else None))
+    assert ran.steps[0].phase == "ramp"
+    assert "requests ended in errors (HTTP 503 Reason: no); at most" in ran.steps[0].reason
+    assert "(HTTP 503 Reason: no). See to the server" in ran.answer.message
+
+
+def test_single_requests_that_all_end_in_errors_miss_no_limit(path: Path) -> None:
+    def fault(server: FaultServer, request: Received) -> Answer | None:
+        return whole(b'{"error":"CUDA out of memory"}', 500, JSON) if server.counts["/v1/completions"] > 2 else None
+
+    ran = probe(path, lambda: FaultServer(fault))
+    assert ran.answer.outcome == "infeasible"
+    assert ran.answer.message.startswith("the server answers errors to all 3 single requests (HTTP 500 Reason: CUDA out of memory)")
+    (check,) = (check for check in ran.view.checks if check.check == "slo")
+    assert check.status == "refuse"
+    assert "TTFT" not in check.message
+    assert "answers none of 3 single requests well" in check.message
+    assert "HTTP 500 Reason: CUDA out of memory" in check.message
+
+
 def test_answers_that_break_in_every_way_are_each_counted_by_its_class(path: Path) -> None:
     broken = {
         "http": whole(b"no", 500),

@@ -1,12 +1,14 @@
 """What the options of probe and demo turn into, and how each refuses nonsense: one sentence, exit code 2, nothing sent."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from click.testing import CliRunner
 
 from core.config import FleetAsk, Lengths, Method, Safety, Slo
 from core.hardware import Hardware
+from core.judge.modes import Named, usual_time
 from tui import live
 from tui.cli import cli
 
@@ -336,7 +338,7 @@ def test_help_shows_the_table_under_headings() -> None:
     assert probe_help.exit_code == 0
     for heading in ("Server:", "Limits:", "Workload:", "Search:", "Fleet:", "Output:"):
         assert heading in probe_help.stdout
-    for told in ("2 to 3 min", "15 min", "60 min", "3 of 90 s", "10 of 60 s"):
+    for told in (*map(usual_time, get_args(Named)), "3 of 90 s", "10 of 60 s"):
         assert told in " ".join(probe_help.stdout.split())
     assert "--profile FILE" in probe_help.stdout
     options = {line.split()[0] for line in probe_help.stdout.splitlines() if line.startswith("  --")}

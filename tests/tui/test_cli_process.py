@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -334,3 +335,39 @@ def read_until(descriptor: int, words: bytes) -> bytes:
     while words not in text:
         text += os.read(descriptor, 65536)
     return text
+
+
+INTERRUPTED_BY_IMPORT = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == moment:
+            os.kill(os.getpid(), signal.SIGINT)
+
+moment = sys.argv.pop(1)
+sys.meta_path.insert(0, Interrupt())
+from tui.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["tui.cli", "click", "core.errors", "tui.options", "tui.live"])
+def test_an_interrupt_while_it_is_still_being_imported_is_quiet(env: dict[str, str], module: str) -> None:
+    command = [sys.executable, "-c", INTERRUPTED_BY_IMPORT, module, "probe", "http://127.0.0.1:9"]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_an_interrupt_that_the_caller_ignores_stays_ignored(env: dict[str, str]) -> None:
+    command = [sys.executable, "-c", INTERRUPTED_BY_IMPORT, "click", "--version"]
+    ignoring = "import signal, os, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    done = subprocess.run(
+        [sys.executable, "-c", ignoring, *command], cwd=ROOT, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert (done.returncode, done.stdout[:10], done.stderr) == (0, "kneescope ", "")
+
+
+def test_the_installed_command_is_the_one_that_is_quiet() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["project"]["scripts"] == {"kneescope": "tui.__main__:main"}

@@ -33,6 +33,7 @@ class Request:
     output: int = 21
     asked: int = 21
     ending: Ending = "ok"
+    error: str | None = None
     gaps: GapSummary = field(default_factory=GapSummary)
     prompt: int | None = 512
     asked_input: int = 512
@@ -63,6 +64,7 @@ class Request:
                     asked_input=self.asked_input,
                     asked_output=self.asked,
                     ending=self.ending,
+                    error=self.error,
                     finish_reason="length" if self.ending == "ok" else None,
                     gaps=self.gaps,
                     usage=self.usage,

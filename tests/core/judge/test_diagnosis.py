@@ -227,6 +227,14 @@ def test_errors_come_first() -> None:
     found = explained(repeat(missed=Missed(ttft=5, failed=20), endings={"ok": 175, "http": 20}, errors=20))
     assert (found.cause, found.setting) == ("failures", None)
     assert "errors: http 20" in " ".join(diagnosis_lines(found))
+    assert found.sentence == "At 12.4 requests/s most of what missed ended in errors, which is no limit of latency"
+
+
+def test_errors_are_told_in_the_servers_words() -> None:
+    said = {"errors_said": "HTTP 503: Overloaded"}
+    found = explained(repeat(missed=Missed(ttft=5, failed=20), endings={"ok": 175, "http": 20}, errors=20, **said))
+    assert "ended in errors (HTTP 503: Overloaded)" in found.sentence
+    assert diagnosis_lines(found)[0].startswith("WHY   the prompts: errors: http 20 (HTTP 503: Overloaded), ")
 
 
 def test_a_slow_answer_is_where_it_grew() -> None:

@@ -98,6 +98,43 @@ def test_errors_above_their_limit_fail_though_the_attainment_passes() -> None:
     assert (result.errors, result.error_rate, result.endings) == (3, 0.03, {"ok": 97, "http": 3})
 
 
+OVERLOADED = replace(REFUSED, error="HTTP 503: Overloaded.")
+
+
+def test_where_most_that_missed_were_errors_the_reason_names_them_first() -> None:
+    slow = replace(GOOD, first=0.9)
+    some = judge(step(*[GOOD] * 90, *[slow] * 3, *[OVERLOADED] * 7).played())
+    assert some.reason == "7 of 100 requests ended in errors (HTTP 503: Overloaded); attainment 90.0 % of 100, target 95 %"
+    assert some.errors_said == "HTTP 503: Overloaded"
+    few = judge(step(*[GOOD] * 90, *[slow] * 7, *[OVERLOADED] * 3).played())
+    assert few.reason == "attainment 90.0 % of 100, target 95 %"
+    assert few.errors_said == "HTTP 503: Overloaded"
+    assert judge(step(*[GOOD] * 100).played()).errors_said is None
+
+
+def test_errors_above_their_limit_are_told_in_the_servers_words_and_whether_anything_else_came() -> None:
+    result = judge(step(*[GOOD] * 97, *[OVERLOADED] * 3).played())
+    assert result.reason == "3 of 100 requests ended in errors (3 %, at most 1 %): http 3 (HTTP 503: Overloaded)"
+    play = step(*[OVERLOADED] * 100, measure_s=10.0, warm=[OVERLOADED] * 5, warm_s=2.0)
+    tally = play.played(until=2.25)
+    decision = decide_step(tally, START + 2.25, rules(), 120.0)
+    assert decision is not None
+    reason = judge(tally, decision).reason
+    assert reason.startswith("every request failed: HTTP 503: Overloaded (")
+    assert "of 100 in the window; at most 1 % may)" in reason
+
+
+def test_errors_in_the_warm_up_are_named_before_the_overload() -> None:
+    play = step(*[OVERLOADED] * 100, measure_s=10.0, warm=[OVERLOADED] * 40, warm_s=4.0)
+    tally = play.played(until=3.0)
+    decision = decide_step(tally, START + 3.0, rules(), 120.0)
+    assert decision is not None
+    assert decision.kind == "overload"
+    result = judge(tally, decision)
+    assert result.verdict == "fail"
+    assert result.reason.startswith("30 of 30 requests ended in errors (HTTP 503: Overloaded); overloaded already in the warm-up")
+
+
 def test_every_request_failing_is_a_fail_without_latencies() -> None:
     result = judge(step(*[REFUSED] * 20).played())
     assert (result.verdict, result.attainment) == ("fail", 0.0)

@@ -34,7 +34,7 @@ from core.run.events import (
 from core.run.hold import HeldOrder
 from core.run.liveness import Liveness
 from core.run.state import State
-from core.run.verdicts import floor_of, rechecked, step_verdict
+from core.run.verdicts import floor_of, held_verdict, rechecked, step_verdict
 
 ROOT = Path(__file__).resolve().parents[3]
 RUNS = sorted([*(ROOT / "tests/data/runs").glob("*.jsonl"), ROOT / "screenshots/demo.jsonl"])
@@ -167,7 +167,7 @@ class Rejudge:
         if self._repeat is not None and self._repeat.held is not None:
             self._results = [*self._repeat.segments, *self._repeat.held.cut(self._repeat.run, self._now)]
             self._repeat = None
-        verdict, reason = step_verdict(self._results)
+        verdict, reason = (held_verdict if logged.phase == "hold" else step_verdict)(self._results)
         if logged.phase == "ramp" and self._decision is not None:  # its repeat is unjudged by rule
             verdict = "fail" if self._decision.kind == "fail" else "pass"
             reason = self._decision.reason

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from core.config import ProbeConfig, Safety, Slo
-from core.records import LoadTick, RepeatOrder, ServerSample
+from core.records import LoadDone, LoadTick, RepeatOrder, ServerSample
 from core.results import Answer, StepResult
-from core.run.events import Note, RepeatJudged, StepJudged
+from core.run.events import Note, RepeatJudged, RunStarted, StepJudged
 from core.run.guard import Others, on_top
 from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_view, on_bench, to_the_end
 from tests.core.run.events import sample
@@ -61,6 +61,39 @@ def test_a_search_that_is_out_of_time_has_no_answer(path: Path) -> None:
     assert "No answer, stopped: --max-duration 60 s is over" in answer.message
     assert events_of(path, StepJudged)[0].result.phase == "ramp"
     assert_ended_clean(bench, path)
+
+
+@pytest.mark.parametrize("rate_rps", [4.0, 40.0])
+def test_a_verdict_of_the_moment_in_which_the_time_is_over_stands(path: Path, tmp_path: Path, rate_rps: float) -> None:
+    """After the load has ended and before the step is closed: the log has the repeat's verdict, and so have step and knee."""
+    other = tmp_path / "other.jsonl"
+    on_bench(other, to_the_end, probe=probe(Safety(), rates_rps=(rate_rps, 5.0)))
+    start = next(event.t for event in events_of(other, RunStarted))
+    done = next(event.t for event in events_of(other, LoadDone) if event.order == events_of(other, RepeatJudged)[0].result.order)
+    closed = events_of(other, StepJudged)[0].t
+    assert done + 0.2 < closed
+    _, answer = on_bench(path, to_the_end, probe=probe(Safety(max_duration_s=done + 0.1 - start), rates_rps=(rate_rps, 5.0)))
+
+    (repeat,) = (event.result for event in events_of(path, RepeatJudged))
+    (step,) = (event.result for event in events_of(path, StepJudged))
+    assert repeat.verdict == step.verdict == ("pass" if rate_rps == 4.0 else "fail")
+    assert step.reason == repeat.reason
+    assert step.floor == repeat.attainment_interval
+    assert answer.outcome == "void"
+    assert rate_rps in (answer.knee.pass_rps, answer.knee.first_fail_rps)
+
+
+def test_a_ramp_that_had_failed_when_the_time_was_over_has_failed(path: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.jsonl"
+    on_bench(other, to_the_end, probe=probe(Safety()))
+    start = next(event.t for event in events_of(other, RunStarted))
+    ramp = events_of(other, StepJudged)[0]
+    done = max(event.t for event in events_of(other, LoadDone) if event.t < ramp.t)
+    _, answer = on_bench(path, to_the_end, probe=probe(Safety(max_duration_s=done + 0.1 - start)))
+
+    (step,) = (event.result for event in events_of(path, StepJudged))
+    assert (step.phase, step.verdict, step.rate_rps) == ("ramp", "fail", ramp.result.rate_rps)
+    assert answer.knee.first_fail_rps == ramp.result.rate_rps
 
 
 def test_limits_that_are_not_reached_change_nothing(path: Path, tmp_path: Path) -> None:

@@ -3,20 +3,22 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from itertools import accumulate
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from core.config import Safety
-from core.judge.slo import good
+from core.judge.slo import allowed_misses, good
 from core.load.arrivals import draw
 from core.records import LoadDone, RepeatOrder, RequestEnded, RequestSent
+from core.report import notes, to_text
 from core.results import Answer, StepResult
 from core.run import log as runs
 from core.run.events import LoadStateChanged, Note, RepeatJudged, RepeatStarted, RunEnded, StepJudged, StepStarted
 from core.run.hold import HeldRate
-from core.run.state import State
+from core.run.state import State, step_line
 from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_view, on_bench, stopped_at
 from tests.core.run.fakes import CAPACITY_RPS, config
 
@@ -94,6 +96,113 @@ def test_each_segment_is_judged_and_a_stop_ends_it_as_held(path: Path) -> None:
     assert final_view(path) == bench.session.state.view(1e9)
 
 
+def test_what_was_measured_of_the_segment_that_a_stop_cuts_is_kept_and_told(path: Path) -> None:
+    _, answer = on_bench(path, stopped_at(1030.0), probe=config(hold_rps=RATE_RPS, measure_s=30.0))
+
+    (held,) = steps(path)
+    (cut,) = held.repeats
+    (order,) = held_orders(path)
+    first = [segment.role for segment in order.segments].index("measured")
+    planned, good_ = by_hand(path, order)[first]
+    aborted = sum(record.ending == "aborted" for record in events_of(path, RequestEnded))
+    assert (cut.verdict, cut.curtailed, cut.planned, cut.good, cut.misses) == ("unjudged", True, planned, good_, 0)
+    assert 0 < cut.good == cut.sent - aborted
+    assert cut.ttft_s.n == cut.good
+    told = f"cut off: {cut.sent} sent, {cut.good} good, 0 missed, {aborted} open"
+    assert held.verdict == "unjudged"
+    assert told in held.reason
+    assert told in answer.message
+    assert told in to_text(final_view(path), None).replace("\n  ", " ")
+
+
+def test_a_fail_that_was_certain_when_its_segment_was_cut_off_is_a_fail(path: Path) -> None:
+    _, answer = on_bench(path, stopped_at(1040.0), probe=config(hold_rps=1.3 * CAPACITY_RPS, measure_s=60.0))
+
+    (held,) = steps(path)
+    (cut,) = held.repeats
+    assert cut.misses > allowed_misses(cut.planned, 0.95)
+    assert (cut.verdict, cut.curtailed, held.verdict) == ("fail", True, "fail")
+    assert cut.sent < cut.planned
+    assert cut.attainment is None
+    assert held.floor == cut.attainment_interval
+    assert "0 of 1 segment passed, the lowest attainment at most" in answer.message
+
+
+def test_the_misses_of_a_server_that_froze_before_the_stop_are_no_verdict(path: Path) -> None:
+    def freezes(bench: Bench) -> None:
+        bench.server.frozen_at = 1030.0
+
+    _, answer = on_bench(path, stopped_at(1038.0), probe=config(hold_rps=RATE_RPS, measure_s=30.0), set_up=freezes)
+
+    (cut,) = steps(path)[0].repeats
+    assert cut.misses > allowed_misses(cut.planned, 0.95)
+    assert cut.verdict == "unjudged"
+    assert answer.outcome == "held"
+
+
+@pytest.mark.parametrize("stopped", [1032.5, 1200.0])
+def test_the_misses_of_a_server_that_is_gone_are_no_verdict(path: Path, stopped: float) -> None:
+    def goes(bench: Bench) -> None:
+        bench.server.refuses_from, bench.server.cuts, bench.server.healthy = 1030.0, True, False
+
+    _, answer = on_bench(path, stopped_at(stopped), probe=config(hold_rps=RATE_RPS, measure_s=30.0), set_up=goes)
+
+    (cut,) = steps(path)[0].repeats
+    assert cut.misses > allowed_misses(cut.planned, 0.95)
+    assert cut.verdict == "unjudged"
+    assert (answer.outcome, steps(path)[0].verdict) in (("held", "unjudged"), ("void", "void"))
+
+
+def test_a_segment_of_which_nothing_is_left_to_come_is_judged_at_the_stop(path: Path) -> None:
+    """Its last answer may have come before its end; that no report is under way any more is known without waiting."""
+    probe = config(hold_rps=1.2, measure_s=84.0)
+    on_bench(path, stopped_at(1240.0), probe=probe)
+    (order,) = held_orders(path)
+    plan, ended = draw(order, probe.workload), [record for record in events_of(path, RequestEnded) if record.order == order.order]
+    lasts: dict[int, float] = defaultdict(float)
+    for record in ended:
+        lasts[int(plan.segment[record.index])] = max(lasts[int(plan.segment[record.index])], record.t_end)
+    ends = [order.start_at + end for end in accumulate(segment.duration_s for segment in order.segments)]
+    first = [segment.role for segment in order.segments].index("measured")
+    at_ = next(i for i in range(first, len(lasts)) if lasts[i] < ends[i])
+    other = path.with_name("other.jsonl")
+    on_bench(other, stopped_at(ends[at_] + 0.1), probe=probe)
+
+    last = steps(other)[0].repeats[at_ - first]
+    assert (last.verdict, last.sent, last.curtailed) == ("pass", last.planned, False)
+    assert events_of(other, RunEnded)[0].t < ends[at_] + 0.25
+
+
+def test_a_rate_that_is_changed_before_its_first_segment_gives_no_warning(path: Path) -> None:
+    def press(factor: float) -> Callable[[Bench], object]:
+        return lambda bench: bench.session.change_rate(factor)
+
+    presses = [(1008.0, press(1.1)), (1008.3, press(1.1)), (1009.5, press(1.1)), (1012.7, press(1 / 1.1))]
+    _, answer = on_bench(path, at(*presses, (1080.0, stop)), probe=config(hold_rps=RATE_RPS, measure_s=30.0))
+
+    view = final_view(path)
+    assert len(steps(path)) >= 3
+    assert [line.text for line in view.lines if line.level != "info"] == []
+    assert notes(view) == []
+    assert "left in its warm-up" in steps(path)[0].reason
+    assert answer.message.count("requests/s (") == sum(bool(step.repeats) for step in steps(path))
+
+
+def test_a_press_while_an_order_is_being_prepared_is_not_lost(path: Path) -> None:
+    def slow(bench: Bench) -> None:
+        bench.generator.plan_takes_s = 2.0
+
+    _, answer = on_bench(
+        path,
+        at((1006.5, lambda bench: bench.session.change_rate(1.25)), (1080.0, stop)),
+        probe=config(hold_rps=RATE_RPS, measure_s=30.0),
+        set_up=slow,
+    )
+
+    assert {segment.rate_rps for order in held_orders(path) for segment in order.segments if segment.role == "measured"} == {5.0}
+    assert answer.message.startswith("held 5.00 requests/s (2 of 2 segments passed")
+
+
 def test_nothing_is_aborted_before_the_stop(path: Path) -> None:
     """Also where every segment fails."""
     bench, answer = on_bench(path, stopped_at(1160.0), probe=config(hold_rps=1.3 * CAPACITY_RPS, measure_s=30.0))
@@ -153,6 +262,7 @@ def test_a_late_client_voids_a_segment_and_the_rate_is_held_on(path: Path) -> No
     assert [repeat.verdict for repeat in steps(path)[0].repeats][:2] == ["void", "void"]
     assert steps(path)[0].verdict == "unjudged"
     assert "no segment was judged" in answer.message
+    assert [line.level for line in final_view(path).lines if line.text == step_line(steps(path)[0])] == ["warn"]
 
 
 def test_a_changed_rate_is_a_new_step_once_what_is_open_has_ended(path: Path) -> None:
@@ -251,3 +361,15 @@ def test_a_stop_before_the_rate_is_held_is_an_interruption(path: Path) -> None:
     _, answer = on_bench(path, stopped_at(1001.0), probe=config(hold_rps=RATE_RPS))
 
     assert answer.outcome == "interrupted"
+
+
+def test_a_segment_that_had_hardly_begun_warns_of_nothing(path: Path) -> None:
+    """Fewer than two readings of the server are no sign that it could not be read."""
+    on_bench(path, stopped_at(1160.0), probe=config(hold_rps=RATE_RPS, measure_s=30.0))
+    (order,) = held_orders(path)
+    begin = order.start_at + sum(segment.duration_s for segment in order.segments if segment.role == "warmup") + 30.0
+    other = path.with_name("other.jsonl")
+    on_bench(other, stopped_at(begin + 0.2), probe=config(hold_rps=RATE_RPS, measure_s=30.0))
+
+    assert len(steps(other)[0].repeats) == 2
+    assert notes(final_view(other)) == []

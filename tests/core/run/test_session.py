@@ -116,7 +116,10 @@ def test_stop_in_the_middle_of_a_step_keeps_what_is_finished(path: Path) -> None
     assert answer.outcome == "interrupted"
     assert answer.knee.first_fail_rps is not None, "the ramp had ended before"
     assert [result.verdict for result in (event.result for event in events_of(path, StepJudged))] == ["fail", "unjudged"]
-    assert events_of(path, StepJudged)[-1].result.reason == "stopped"
+    last = events_of(path, StepJudged)[-1].result
+    cut = last.repeats[-1]
+    open_ = cut.sent - cut.good - cut.misses
+    assert last.reason == f"stopped: {cut.sent} sent, {cut.good} good, {cut.misses} missed, {open_} open"
     assert events_of(path, RepeatJudged)[-1].result.verdict == "unjudged"
     assert events_of(path, RepeatJudged)[-1].result.sent > 0
     assert events_of(path, LoadStateChanged)[-1].state == "stopped"

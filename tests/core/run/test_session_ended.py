@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from core.records import LoadDone
 from core.results import Answer, StepResult
 from core.run.between import Between
 from core.run.events import RepeatStarted, StepJudged, StepStarted
 from core.run.view import StepView
-from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_view, on_bench, scripted
+from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_view, on_bench, scripted, to_the_end
 from tests.core.run.fakes import config
 from tests.core.run.test_session_steps import step
 from tests.core.run.virtual import now
@@ -144,6 +145,24 @@ def test_a_held_rate_cannot_be_ended(path: Path) -> None:
 
     assert said == [False]
     assert answer.outcome == "held"
+
+
+def test_a_verdict_of_the_moment_before_stands(path: Path) -> None:
+    other = path.with_name("other.jsonl")
+    on_bench(other, to_the_end, set_up=scripted(step(40.0, 1)))
+    done = max(event.t for event in events_of(other, LoadDone))
+    said: list[bool] = []
+
+    async def work(bench: Bench) -> Answer:
+        asyncio.get_running_loop().call_at(done + 0.1, lambda: said.append(bench.session.end_step()))
+        return await bench.session.run()
+
+    on_bench(path, work, set_up=scripted(step(40.0, 1)))
+
+    (ended,) = steps_of(path)
+    assert said == [True]
+    assert [repeat.verdict for repeat in ended.repeats] == ["fail"]
+    assert (ended.verdict, ended.reason) == ("fail", ended.repeats[0].reason)
 
 
 def test_a_list_of_which_the_only_rate_was_ended_has_no_answer(path: Path) -> None:

@@ -2,16 +2,26 @@
 
 from typing import Literal, get_args
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.judge.verdict import Decision
+from core.judge.verdict import UNDECIDED, Decision
 from core.records import Segment
 from core.results import RepeatResult, RepeatVerdict
 from core.run.conductor import OrderRun
 from core.run.liveness import Liveness
-from core.run.verdicts import failed_segment, floor_of, held_rates, held_text, ramp_reason, step_over, step_verdict
+from core.run.verdicts import (
+    failed_segment,
+    floor_of,
+    held_rates,
+    held_text,
+    held_verdict,
+    ramp_reason,
+    step_over,
+    step_verdict,
+)
 from tests.core.judge import play
 from tests.core.run.events import order
 from tests.core.run.test_state import repeat_result
@@ -55,6 +65,8 @@ def test_the_verdict_of_a_step(verdicts: list[str], step: str) -> None:
         (["fail", "pass"], "majority", False),
         (["fail", "void", "fail"], "majority", True),
         (["pass", "unjudged", "pass"], "majority", True),
+        (["pass", "pass", "unjudged"], "first_fail", False),
+        (["pass", "void", "pass", "pass"], "first_fail", True),
         (["fail", "pass", "fail"], "majority", True),
     ],
 )
@@ -66,7 +78,33 @@ def test_what_became_of_held_rates() -> None:
     text = held_text([(4.0, results("pass", "fail", "void")), (5.0, results("void"))])
 
     assert text == (
-        "held 4.00 requests/s (1 of 2 segments passed, the lowest attainment 50 %), then 5.00 requests/s (no segment was judged)"
+        "held 4.00 requests/s (1 of 2 segments passed, the lowest attainment at most 60 %), "
+        "then 5.00 requests/s (no segment was judged)"
+    )
+
+
+def cut(sent: int) -> RepeatResult:
+    undecided = repeat_result((0.5, 1.0), "unjudged")
+    return msgspec.structs.replace(undecided, reason=UNDECIDED, sent=sent, good=sent - 3, misses=1)
+
+
+def test_a_segment_that_was_cut_off_is_told_with_what_came_of_it() -> None:
+    assert held_text([(4.0, [*results("pass"), cut(20)])]) == (
+        "held 4.00 requests/s (1 of 1 segment passed, the lowest attainment 97 %; "
+        "the next was cut off: 20 sent, 17 good, 1 missed, 2 open)"
+    )
+    assert held_text([(4.0, [cut(20)])]) == (
+        "held 4.00 requests/s (no segment was judged, one was cut off: 20 sent, 17 good, 1 missed, 2 open)"
+    )
+    verdict, reason = held_verdict([*results("pass", "pass"), cut(20)])
+    assert (verdict, reason) == ("pass", "all 2 repeats passed; the last segment was cut off: 20 sent, 17 good, 1 missed, 2 open")
+    assert held_verdict([cut(20)])[1] == "no segment was judged; the last segment was cut off: 20 sent, 17 good, 1 missed, 2 open"
+    assert held_verdict([])[1] == "no segment was judged, it was left in its warm-up"
+
+
+def test_rates_that_were_changed_again_in_their_warm_up_are_not_told() -> None:
+    assert held_text([(4.0, []), (4.4, results("pass")), (4.8, []), (5.3, [])]) == (
+        "held 4.40 requests/s (1 of 1 segment passed, the lowest attainment 97 %), then 5.30 requests/s (no segment was judged)"
     )
 
 
