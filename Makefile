@@ -2,10 +2,11 @@
 # make test     sets up and passes the tests; `make help` lists the rest
 PYTHON ?= python3
 VENV ?= .venv
+PEERS ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test check test-vllm real-vllm screenshots install clean
+.PHONY: help demo bench test check test-vllm real-vllm screenshots install clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | sort
@@ -29,6 +30,11 @@ real-vllm: $(VENV)/.dev ## set up the real vLLM for the CPU in the user's cache 
 
 test-vllm: $(VENV)/.dev ## probe the real vLLM (skipped, and said, where it cannot be installed)
 	$(BIN)/python -m pytest -m vllm tests/real_vllm
+
+bench: $(VENV)/.dev ## the load generator beside other clients, and with the screen on and off (an hour, on a quiet machine; PEERS="--aiperf PATH")
+	$(BIN)/python -m tests.benchmarks.transport 3
+	$(BIN)/python -m tests.benchmarks.screen_lateness 3
+	$(BIN)/python -m tests.benchmarks.peers $(PEERS)
 
 screenshots: $(VENV)/.dev ## draw the pictures in screenshots/ again, from the recorded run
 	PYTHONPATH=. $(BIN)/python screenshots/render.py screenshots/demo.jsonl screenshots
