@@ -56,8 +56,8 @@ class Connection(asyncio.Protocol):
         self._reset(method)
         self._answer = answer
         self._t_sent = time.monotonic()
-        answer.sent(self, self._t_sent)
         self._transport.write(data)
+        answer.sent(self, self._t_sent)
 
     def abort(self) -> None:
         """Close at once, whatever is on its way."""
