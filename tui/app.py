@@ -29,7 +29,7 @@ from tui.screens.help import HelpScreen
 from tui.screens.knee import KneeScreen
 from tui.screens.ramp import RampScreen
 from tui.screens.run_screen import RunScreen
-from tui.style import THEME_16, clean, set_up_themes
+from tui.style import THEME_16, VERDICTS, clean, set_up_themes
 from tui.widgets.fleet_panel import FleetPanel
 
 POLL_S = 0.25
@@ -266,20 +266,23 @@ class KneescopeApp(App[Answer | None]):
         """Put the summary of the run on the clipboard."""
         view = with_fleet(self._source.view(), self.fleet_ask)
         self.copy_to_clipboard(to_markdown(while_going(view) if self.running else view, self._path))
-        self.notify(
-            "The summary is copied, if the terminal lets programs do that; kneescope report RUN --format md prints it.",
-            markup=False,
-        )
+        self._say("Copied if the terminal allows; kneescope report RUN --format md prints it")
 
     def action_picture(self) -> None:
         """Save this screen as a picture."""
         name = f"kneescope-{self._shown}-{datetime.now():%Y%m%d-%H%M%S-%f}.svg"
         try:
-            path = self.save_screenshot(name, str(Path.cwd()))
+            self.save_screenshot(name, str(Path.cwd()))
         except OSError as error:
-            self.notify(f"No picture can be written into the current folder: {error.strerror}.", severity="error", markup=False)
+            self._say(f"No picture can be written into the current folder: {error.strerror}.", wrong=True)
         else:
-            self.notify(f"This screen is saved as {path}.", markup=False)
+            self._say(f"Saved in the current folder: {name}")
+
+    def _say(self, text: str, *, wrong: bool = False) -> None:
+        """In one line over the keys for a few seconds; it takes the place of what was said before."""
+        self.clear_notifications()
+        glyph = VERDICTS["fail" if wrong else "pass"].glyph
+        self.notify(f"{glyph} {text}", severity="error" if wrong else "information", markup=False)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: every command that means something now, and the themes."""

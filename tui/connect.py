@@ -4,13 +4,14 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import ClassVar
 
 from msgspec.structs import replace
 from rich.segment import Segments
 from rich.traceback import Traceback
 from textual.app import App, SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.driver import Driver
 from textual.screen import Screen
 from textual.timer import Timer
@@ -20,17 +21,18 @@ from core.config import ProbeConfig
 from core.errors import UserError
 from core.judge.wording import count
 from core.server.checks import others_now
-from tui import asking, discovery, profiles
+from tui import asking, discovery, keys, profiles
 from tui.checkup import Checkup, Makes
 from tui.live import checking
 from tui.outlook import outlook
-from tui.screens import connect as screen
 from tui.screens.confirm import Confirm
 from tui.screens.connect import ConnectScreen, Shown
+from tui.screens.connect_help import ConnectHelp
 from tui.screens.save_profile import SaveProfile
 from tui.settings import FIELDS, MORE, Asked, Wrong, fields_of, placeholders, read, sketch
 from tui.signals import NO_ANSWER
-from tui.style import CHECKS, THEME_16, Mark, set_up_themes
+from tui.standing import standing
+from tui.style import CHECKS, THEME_16, set_up_themes
 from tui.widgets.form import Form
 from tui.words import Texts
 
@@ -52,13 +54,7 @@ class ConnectApp(App[Asked]):
     CSS_PATH = "connect.tcss"
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+r", "check", "Check", priority=True),
-        Binding("ctrl+s", "start", "Start", priority=True),
-        Binding("ctrl+o", "save", "Save profile", priority=True),
-        Binding("escape", "leave", "Leave"),
-        Binding("ctrl+c", "leave", show=False, priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.connect_bindings()]
 
     def __init__(
         self,
@@ -148,7 +144,7 @@ class ConnectApp(App[Asked]):
         self._left.update(FIELDS)
         self._read()
         if self._asked is None:
-            self._to_first_problem()
+            self._to_first_problem("Nothing is checked")
         else:
             self._list_models(self._asked, self._asked.access)
             self._check(self._asked)
@@ -172,7 +168,7 @@ class ConnectApp(App[Asked]):
         self._read()
         asked = self._asked
         if asked is None:
-            self._to_first_problem()
+            self._to_first_problem("Nothing is saved")
         elif not isinstance(self.screen, SaveProfile):
             save = lambda path, may_replace: profiles.save(path, asked.url, asked.words, replace=may_replace)  # noqa: E731
             self.push_screen(SaveProfile(save), self._tell)
@@ -187,9 +183,23 @@ class ConnectApp(App[Asked]):
         else:
             self._stop()
 
+    def action_interrupt(self) -> None:
+        """Ctrl-C: as escape, whatever is open."""
+        self.action_leave()
+
+    def action_explain(self) -> None:
+        """The keys, what is sent when, and the fields."""
+        self.push_screen(ConnectHelp())
+
+    def action_read(self) -> None:
+        """The checks in whole sentences."""
+        self._ask.read_checks()
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While a question is open nothing else begins."""
-        return action not in ("check", "start", "save") or not isinstance(self.screen, Confirm)
+        """While a question or the help is open nothing else begins."""
+        if action in ("explain", "read"):
+            return self.screen is self._ask
+        return action not in ("check", "start", "save") or not isinstance(self.screen, Confirm | ConnectHelp)
 
     async def action_quit(self) -> None:
         """Textual's own ways to quit mean the same as escape."""
@@ -197,8 +207,10 @@ class ConnectApp(App[Asked]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: no picture of this screen, in whose fields a secret may stand."""
+        for key in keys.CONNECT:
+            if key.action != "interrupt" and self.check_action(key.action, ()):
+                yield SystemCommand(key.short, key.help, partial(self.run_action, key.action))
         yield SystemCommand("Theme", "other colours", self.action_change_theme)
-        yield SystemCommand("Leave", "stop the checks, the second time leave", self.action_leave)
 
     def close(self) -> None:
         """Leave as soon as nothing is in flight any more. Fit for signal handlers in this loop."""
@@ -304,13 +316,18 @@ class ConnectApp(App[Asked]):
             self._looking.stop()
         self.exit(asked)
 
-    def _to_first_problem(self) -> None:
+    def _to_first_problem(self, what: str) -> None:
+        """Go to the field that is wrong, and say which and why: it may be the one that has the focus already."""
         name = next((name for name in FIELDS if name in self._problems), MORE)
         self._ask.form.control(name).focus()
+        why = self._problems.get(name) or next(iter(self._problems.values()), "")
+        label = FIELDS[name].label if name in self._problems else "the settings"
+        self._tell(f"{what}, because of {label}: {why.removeprefix(f'{label}: ')}")
 
     def _tell(self, text: str | None) -> None:
         if text:
-            self.notify(text, timeout=5, markup=False)
+            self.clear_notifications()
+            self.notify(text, timeout=8, markup=False)
 
     # --- what is shown ---
 
@@ -323,7 +340,7 @@ class ConnectApp(App[Asked]):
         asked, checkup, stale = self._asked, self._checkup, self._stale
         problems = {name: why for name, why in self._problems.items() if name in self._left or not name}
         singles = checkup.singles if checkup is not None and not stale else ()
-        mark, following = _state(asked, checkup, stale=stale, wrong=bool(problems))
+        mark, following = standing(checkup, stale=stale, wrong=bool(problems))
         note = checkup.failure if checkup is not None and checkup.failure else self._note if checkup is None else None
         return Shown(
             mark=mark,
@@ -332,6 +349,7 @@ class ConnectApp(App[Asked]):
             placeholders=placeholders(self._sketch, self._environ),
             checks=checkup.view() if checkup is not None else None,
             note=note,
+            sent=self._listed is not None,
             stale=stale,
             age_s=checkup.age_s // 1 if checkup is not None and checkup.age_s is not None else None,
             outlook=outlook(self._sketch, singles) if self._sketch else None,
@@ -352,26 +370,6 @@ def _models_note(n: int) -> str | None:
     if n == 0:
         return "✘ The server lists no model."
     return None if n == 1 else f"▲ The server has {n} models: choose one."
-
-
-def _state(asked: Asked | None, checkup: Checkup | None, *, stale: bool, wrong: bool) -> tuple[Mark, str]:
-    """How it stands, and what Start needs or does."""
-    if wrong:
-        return screen.WRONG, "correct what is marked ✘"
-    if checkup is None:
-        return screen.NOT_CHECKED, "ctrl+r checks first: about five single requests, no load"
-    if checkup.stage == "checking":
-        return screen.CHECKING, "when the checks are through; esc stops them"
-    if stale:
-        return screen.CHANGED, "ctrl+r checks the new settings first"
-    if checkup.asks:
-        return screen.ASKS, "ctrl+s: asks whether to load it on top of them"
-    if checkup.stage == "refused":
-        return screen.REFUSED, "not while a check refuses: change what it says first"
-    if checkup.stage == "ready":
-        warned = any(check.status == "warn" for check in checkup.view().checks)
-        return screen.WARNED if warned else screen.READY, "ctrl+s: the checks are repeated, then load begins"
-    return (screen.STOPPED if checkup.stage == "stopped" else screen.BROKEN), "ctrl+r checks again, esc leaves"
 
 
 def ask(environ: Mapping[str, str]) -> Asked | None:

@@ -79,11 +79,11 @@ class StderrDriver(LinuxDriver):
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
-        self._stand_ins = symbols.table(symbols.in_use())
+        self._symbols = symbols.in_use()
 
     def write(self, data: str) -> None:
         """Hand the text on, in the symbols that were asked for."""
-        super().write(data.translate(self._stand_ins) if self._stand_ins else data)
+        super().write(symbols.written(data, self._symbols))
 
     def _get_terminal_size(self) -> tuple[int, int]:
         try:

@@ -11,6 +11,21 @@ class Explained(NamedTuple):
     rows: tuple[tuple[str, str], ...]
 
 
+TOP_LINE = Explained(
+    "top line",
+    "is it the client that is slow?",
+    (
+        ("client CPU", "share of one core, the most that one of its processes used so far in this repeat; ▲ from 90 % on"),
+        (
+            "lag",
+            "the longest that its loop stood still, and stamped that much late what came; ▲ over a fifth of the TTFT limit",
+        ),
+        ("late p99", "one send in a hundred left so much after it was due, or more; latencies are counted from when each was due"),
+        ("✘ … → void", "over its limit: the repeat will not count, because the client was measured and not the server"),
+    ),
+)
+"""What is said of the client on every screen of a run."""
+
 PANELS: dict[str, Explained] = {
     "floor": Explained(
         "1 attainment floor",
@@ -29,8 +44,10 @@ PANELS: dict[str, Explained] = {
         (
             ("rps", "requests offered per second, at random moments (Poisson), whether or not the server keeps up"),
             ("repeats", "✔ passed, ✘ failed, ⊘ void (does not count), … running, · not judged; ramp: only a hint of where to look"),
-            ("floor", "the worst repeat's share; ≤ or ≥ where it was decided before its end"),
+            ("floor", "the worst repeat's share; a bound of it where it was decided before its end"),
             ("verdict", "PASS: every repeat met the target. MIXED: some did. VOID: the evidence does not count"),
+            ("CPU lag late", "the client's own, worst of the repeats, where there is room (2 gives it): see top line"),
+            ("ramp", "each rate that the ramp tried has a row, where there is room; UNJUDGED: begun, but the ramp ended before"),
         ),
     ),
     "ttft": Explained(
@@ -118,8 +135,26 @@ PANELS: dict[str, Explained] = {
             ("worst stretch", "the window's stretch with the lowest share; neighbouring requests share their fate"),
             ("tokens", "the same by length of prompt and answer, of the worst repeat"),
             ("inside", "share of those requests that met every limit"),
+            (
+                "client CPU …",
+                "the client's own, worst of the repeats: see top line; memory: the most that one of its processes held",
+            ),
             ("repeats", "each with its verdict, its share inside, requests/s offered, served and good, and whether its queue rose"),
             ("↑ ↓ tab", "another step"),
+        ),
+    ),
+    "knee-why": Explained(
+        "4 why (knee)",
+        "what binds, and what can be done?",
+        (
+            (
+                "WHY",
+                "what binds at the lowest rate that fails, and what people change for it; or only why that rate failed",
+            ),
+            ("SEEN", "what it was seen by, held against the highest rate that held"),
+            ("OPEN", "what could not be looked at"),
+            ("NOT", "what was looked at and is not the reason: the client and the prompts first"),
+            ("·", "what to know beside the answer"),
         ),
     ),
     "fleet": Explained(

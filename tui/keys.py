@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from textual.binding import Binding
 
 MOST_IN_FOOTER = 7
-"""With the palette's; more than that nobody reads, and 80 columns hold no more."""
+"""With the palette's; more than that nobody reads. A recording has one more, for there are two ways through it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ KEYS: tuple[Key, ...] = (
         "speed(-1)",
         "Speed",
         "half the speed of a recorded run",
-        6,
+        3,
         page="half and double the speed of a recorded run",
     ),
     Key(("right_square_bracket",), "]", "speed(1)", "Faster", "double the speed of a recorded run"),
@@ -93,6 +93,16 @@ KEYS: tuple[Key, ...] = (
     Key(("s",), "s", "picture", "Picture", "save this screen as a picture, an SVG in the current folder"),
     Key(("question_mark",), "?", "explain", "Explain", "explain this panel and all keys", 2),
 )
+CONNECT: tuple[Key, ...] = (
+    Key(("ctrl+r",), "ctrl+r", "check", "Check", "check the server: about five single requests, no load", 0, anywhere=True),
+    Key(("ctrl+s",), "ctrl+s", "start", "Start", "start the load, once the checks are through; before: check", 0, anywhere=True),
+    Key(("ctrl+o",), "ctrl+o", "save", "Save profile", "save the settings as a profile", 0, anywhere=True),
+    Key(("f1", "question_mark"), "f1, ?", "explain", "Explain", "this page; in a field only f1, for there ? is a character", 0),
+    Key(("pagedown",), "pgdn", "read", "Read checks", "every check in whole sentences; tab goes back to the fields"),
+    Key(("escape",), "esc", "leave", "Leave", "stop the checks; without checks: leave", 0),
+    Key(("ctrl+c",), "ctrl+c", "interrupt", "Interrupt", "as esc, whatever is open", anywhere=True),
+)
+"""The keys of the screen before a run."""
 _TEXTUALS = (
     ("esc", "close what is open, or all panels again"),
     ("ctrl+p", "every command that means something now, and the themes"),
@@ -109,14 +119,33 @@ def bindings() -> Iterator[Binding]:
             yield Binding(name, key.action, key.short, show=False, key_display=key.shown_as, priority=key.anywhere)
 
 
-def in_footer(active: Iterable[str]) -> list[Key]:
-    """Of the actions that mean something now the most important ones, and of those the most important first."""
+def connect_bindings() -> Iterator[Binding]:
+    """Those of the screen before a run; its footer is textual's own, which shows those that have a rank."""
+    for key in CONNECT:
+        for at, name in enumerate(key.names):
+            yield Binding(name, key.action, key.short, show=key.rank is not None and at == 0, priority=key.anywhere)
+
+
+def connect_help() -> list[tuple[str, str]]:
+    """Those keys and what they do."""
+    return [(key.shown_as, key.help) for key in CONNECT] + [
+        ("tab", "to the next field; with shift to the one before"),
+        _TEXTUALS[1],
+    ]
+
+
+def in_footer(active: Iterable[str], width: int) -> list[Key]:
+    """Of the actions that mean something now the most important ones that so many cells hold whole, the most important first."""
     able = set(active)
     panels = sum(key.action.startswith("panel(") and key.action in able for key in KEYS)
     if "play" in able:  # in a recording the other screens and the way through it matter more
         able -= {"panel(1)"}
     ranked = sorted((key.rank, at) for at, key in enumerate(KEYS) if key.rank is not None and key.action in able)
-    return [_counted(KEYS[at], panels) for _, at in ranked[: MOST_IN_FOOTER - 1]]
+    most = MOST_IN_FOOTER - 1 + ("play" in able)
+    chosen = [_counted(KEYS[at], panels) for _, at in ranked[:most]]
+    while sum(len(key.shown_as) + len(key.short) + 2 for key in chosen) - 1 > width:  # the last one's blank may be cut
+        chosen.pop()
+    return chosen
 
 
 def in_help(panels: int) -> list[tuple[str, str]]:

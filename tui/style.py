@@ -17,6 +17,7 @@ from core.judge import wording
 from core.judge.wording import limit as limit
 from core.records import CheckStatus, LoadState
 from core.results import Outcome
+from tui import no_colour
 
 Role = Literal["plain", "strong", "muted", "holds", "breaks"]
 
@@ -215,6 +216,7 @@ def set_up_themes(app: App[Any]) -> None:
     for theme in (THEME, THEME_BLUE, THEME_16):
         app.register_theme(theme)
     app.theme = THEME.name
-    if app.no_color:  # textual 8.2.8 then paints its ANSI themes black on black
+    if app.no_color:  # of its ANSI themes textual does not know how bright they are
+        no_colour.use(app)
         for name in [theme.name for theme in app.available_themes.values() if theme.ansi]:
             app.unregister_theme(name)

@@ -3,6 +3,7 @@
 Ours are all one cell wide, and so are their stand-ins, so nothing moves.
 """
 
+from functools import lru_cache
 from typing import Literal
 
 Symbols = Literal["braille", "block", "ascii"]
@@ -46,6 +47,9 @@ _ASCII = {
 }
 
 
+_ASCII_PAIRS = {"≤ ": "<=", "≥ ": ">="}
+"""One sign alone would say less than was meant; a blank stands behind ours, and gives its cell."""
+
 _in_use: Symbols = "braille"
 
 
@@ -60,6 +64,15 @@ def in_use() -> Symbols:
     return _in_use
 
 
+def written(text: str, symbols: Symbols) -> str:
+    """The text in these symbols, as wide as it was."""
+    for ours, theirs in _ASCII_PAIRS.items() if symbols == "ascii" else ():
+        text = text.replace(ours, theirs)
+    stand_ins = table(symbols)
+    return text.translate(stand_ins) if stand_ins else text
+
+
+@lru_cache
 def table(symbols: Symbols) -> dict[int, str]:
     """For `str.translate`: empty where all characters may stay."""
     if symbols == "braille":

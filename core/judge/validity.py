@@ -79,12 +79,18 @@ def stalled(lags_s: Sequence[float], ttft_limit_s: float | None) -> str | None:
     """
     limit_s = lateness_limit_s(ttft_limit_s)
     over = [lag for lag in lags_s if lag > limit_s]
-    if len(over) < 2 or len(over) <= STALLED_SHARE * len(lags_s):
+    if not stalls_too_often(lags_s, ttft_limit_s):
         return None
     return (
         f"{CLIENT}: it stood still for more than {duration(limit_s)} in {len(over)} of "
         f"{len(lags_s)} reports ({duration(max(over))} at worst); give the client more CPU"
     )
+
+
+def stalls_too_often(lags_s: Sequence[float], ttft_limit_s: float | None) -> bool:
+    """Whether so many of the client's reports tell of a stall longer than sends may be late that nothing counts."""
+    over = sum(lag > lateness_limit_s(ttft_limit_s) for lag in lags_s)
+    return over >= 2 and over > STALLED_SHARE * len(lags_s)
 
 
 def too_few(planned: int, target: float) -> str | None:

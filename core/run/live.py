@@ -3,11 +3,13 @@
 import bisect
 import math
 
-from core.judge.stopping import REPORT_DELAY_S, drain_left_s
+from core.judge.slo import allowed_misses
+from core.judge.stopping import RAMP_FORGIVES, REPORT_DELAY_S, drain_left_s
 from core.judge.tally import Tally
-from core.records import RepeatOrder, RequestEnded, RequestFirst, RequestSent
+from core.judge.validity import stalls_too_often
+from core.records import LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent
 from core.results import Bounds
-from core.run.view import Part, RepeatView
+from core.run.view import Part, RampSegment, RepeatView
 
 
 class LiveRepeat:
@@ -28,6 +30,8 @@ class LiveRepeat:
         self._due: dict[int, float] = {}
         self._with_first: set[int] = set()
         self._late_p99_s: tuple[int, float | None] = (0, None)
+        self._ticks: list[LoadTick] = []
+        self._ramp: tuple[RampSegment, ...] | None = None
 
     def sent(self, event: RequestSent) -> None:
         self.tally.sent(event)
@@ -49,9 +53,17 @@ class LiveRepeat:
         self._with_first.discard(event.index)
         return had_first
 
+    def tick(self, event: LoadTick) -> None:
+        """What the client says of itself; of a held rate what it said of earlier segments is forgotten."""
+        if self._held:
+            from_t = self.order.start_at + self._seen_s(self._held_at(event.t))[0]
+            self._ticks = [tick for tick in self._ticks if tick.t >= from_t]
+        if self.decided is None:
+            self._ticks.append(event)
+
     def decide(self, t: float, reason: str) -> None:
         """The repeat is judged; from now on its account is that of this moment."""
-        self._decided_bounds = self.bounds(t)
+        self._decided_bounds, self._ramp = self.bounds(t), self.ramp(t)
         self.decided, self._decided_at = reason, t
 
     def bounds(self, now: float) -> Bounds:
@@ -59,6 +71,20 @@ class LiveRepeat:
         if self._held:
             return self.tally.bounds(now - REPORT_DELAY_S, self.tally.measured[self._held_at(now)])
         return self._decided_bounds or self.tally.bounds(now - REPORT_DELAY_S)
+
+    def ramp(self, now: float) -> tuple[RampSegment, ...]:
+        """Of a ramp its rates that were begun, as they stand or stood when it was judged; nothing of any other order."""
+        if self.order.phase != "ramp" or self._ramp is not None:
+            return self._ramp or ()
+        told, begin = [], self.order.start_at
+        for at, segment in enumerate(self.tally.layout.segments):
+            if begin >= now:
+                break
+            bounds = self.tally.bounds(now - REPORT_DELAY_S, at)
+            may_miss = max(RAMP_FORGIVES, allowed_misses(bounds.planned, self.tally.slo.target))
+            told.append(RampSegment(rate_rps=segment.rate_rps, bounds=bounds, held=bounds.planned - bounds.good <= may_miss))
+            begin += segment.duration_s
+        return tuple(told)
 
     def rate_rps(self, now: float) -> float:
         """The rate of the segment that is being sent at `now`."""
@@ -74,6 +100,7 @@ class LiveRepeat:
         now = min(now, self._decided_at)
         elapsed_s, at = max(now - self.order.start_at, 0.0), self._held_at(now)
         from_s, begin_s, end_s = self._seen_s(at)
+        lags_s = [tick.loop_lag_max_s for tick in self._ticks]
         return RepeatView(
             index=self.order.repeat + at,
             bounds=self.bounds(now),
@@ -87,6 +114,9 @@ class LiveRepeat:
             lateness_p99_s=self._lateness_p99_s(),
             decided=self.decided,
             drain_left_s=None if self._held or self.decided else drain_left_s(self.tally, now, self._drain_s),
+            client_cpu_frac=max((tick.cpu_frac for tick in self._ticks), default=None),
+            loop_lag_max_s=max(lags_s, default=None),
+            stalled=stalls_too_often(lags_s, self.tally.slo.ttft_s),
         )
 
     def _held_at(self, now: float) -> int:

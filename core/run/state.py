@@ -10,7 +10,7 @@ from core.judge.bracket import rate_text
 from core.judge.slo import tpot_s
 from core.judge.tally import Tally, closing_s
 from core.load.arrivals import draw
-from core.records import LoadReady, LoadState, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerSample
+from core.records import LoadReady, LoadState, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerSample
 from core.results import RepeatResult, StepResult
 from core.run.events import (
     CheckDone,
@@ -30,7 +30,7 @@ from core.run.events import (
 )
 from core.run.live import LiveRepeat
 from core.run.series import Series
-from core.run.view import Line, RunView, StepView
+from core.run.view import Line, RampSegment, RunView, StepView
 
 LINES_KEPT = 200
 
@@ -47,6 +47,7 @@ class State:
         self._finished: list[RepeatResult] = []
         self._live: LiveRepeat | None = None
         self._steps: list[StepResult] = []
+        self._ramp: tuple[RampSegment, ...] = ()
         self._lines: deque[Line] = deque(maxlen=LINES_KEPT)
         self._sample: ServerSample | None = None
         self._closing_s = 0.0
@@ -89,6 +90,7 @@ class State:
             bin_s=self._series.bin_s,
             current=self._step_view(now),
             steps=tuple(self._steps),
+            ramp=(live.ramp(now) if live is not None else ()) or self._ramp,
             series=self._series.points(now, live.bounds(now) if live and not live.decided else None),
             sample=self._sample,
             sample_age_s=max(now - self._sample.t, 0.0) if self._sample else None,
@@ -162,6 +164,7 @@ class State:
                     self._finished.append(result)
             case StepJudged(result=result):
                 self._steps.append(result)
+                self._ramp = (self._live.ramp(event.t) if self._live is not None else ()) or self._ramp
                 self._step, self._live = None, None
                 self._say(event.t, _level(result), step_line(result))
 
@@ -181,8 +184,11 @@ class State:
             self._learn(single_tpot_s=median(known) if known else None)
 
     def _fact(self, event: Event) -> None:
-        """What needs no reckoning; ticks and the end of an order matter to the judge alone."""
+        """What needs no reckoning; the end of an order matters to the judge alone."""
         match event:
+            case LoadTick(order=order):
+                if self._live is not None and self._live.order.order == order:
+                    self._live.tick(event)
             case LoadReady(transport=transport):
                 client = self._known.client
                 self._learn(client=client and msgspec.structs.replace(client, transport=transport))

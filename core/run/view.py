@@ -16,6 +16,9 @@ class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
     """The repeat that runs now. `lateness_p99_s` is over all its sends so far; `decided` is the reason, once it is judged.
 
     `drain_left_s`: after the window, how long at most its undecided requests are still waited for; None while none are.
+
+    `client_cpu_frac` (of one core) and `loop_lag_max_s` are the highest that the client has reported of itself so far, None before
+    its first report; `stalled`: its loop stood still so often that the repeat would not count.
     """
 
     index: int
@@ -30,6 +33,9 @@ class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
     lateness_p99_s: float | None
     decided: str | None = None
     drain_left_s: float | None = None
+    client_cpu_frac: float | None = None
+    loop_lag_max_s: float | None = None
+    stalled: bool = False
 
 
 class StepView(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +59,15 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
         """Running attainment floor, [least lower end, least upper end] over the repeats so far; None before anything counts."""
         so_far = self.live.bounds.so_far if self.live else None
         return floor([*self.finished, *([so_far] if so_far else [])])
+
+
+class RampSegment(msgspec.Struct, frozen=True, kw_only=True):
+    """One rate of the ramp, as far as it was sent. `held`: its requests were good, but for those that a segment may miss; it is a
+    hint of where to look and no evidence, whatever it says."""
+
+    rate_rps: float
+    bounds: Bounds
+    held: bool
 
 
 class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +111,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     `now_s` is seconds since the run began; `sample_age_s` how old the newest reading of the server is (None: none yet).
     `left_s` is the expected time to the answer, None when not known. `command` is the command line that began the run, as it may be
     written down: nothing secret stands in it. `single_tpot_s`: the median TPOT of the judged single requests, each of which had
-    the server for itself.
+    the server for itself. `ramp`: the rates of the newest ramp that were begun, in their order.
     """
 
     version: int
@@ -112,6 +127,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     load: LoadState = "idle"
     current: StepView | None = None
     steps: tuple[StepResult, ...] = ()
+    ramp: tuple[RampSegment, ...] = ()
     series: tuple[SeriesPoint, ...] = ()
     sample: ServerSample | None = None
     sample_age_s: float | None = None

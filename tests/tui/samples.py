@@ -111,6 +111,9 @@ def _repeat(verdict: RepeatVerdict, interval: tuple[float, float], *, curtailed:
         tpot_s=nothing,
         e2e_s=nothing,
         itl_s=nothing,
+        loop_lag_max_s=0.0041,
+        client_cpu_frac=0.12,
+        client_memory_peak_bytes=61_400_000,
         curtailed=curtailed,
         duration_s=6.0 if curtailed else 58.0,
     )
@@ -158,6 +161,8 @@ def _live(
         no_first_token=no_first,
         errors=0,
         lateness_p99_s=0.0008,
+        client_cpu_frac=0.118,
+        loop_lag_max_s=0.0012,
         decided=decided,
     )
 

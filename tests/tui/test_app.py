@@ -277,7 +277,7 @@ async def test_a_panel_that_is_looked_at_is_explained_first(way: tuple[str, ...]
     async with shown(samples.mid_step(), (120, 36)) as (app, pilot, _):
         await press(app, pilot, *way, "question_mark")
         rows = lines_of(app)
-        assert rows[1].strip().startswith(("5 queue: does work pile up?", "7 rate", "4 TPOT"))
+        assert rows[2].strip().startswith(("5 queue: does work pile up?", "7 rate", "4 TPOT"))
         assert "what" not in rows[0]
 
 
@@ -294,7 +294,7 @@ async def test_help_wraps_under_its_words_and_follows_the_load() -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-async def test_the_footer_fits_and_has_at_most_seven_keys(width: int) -> None:
+async def test_the_footer_fits_and_has_no_more_keys_than_are_read(width: int) -> None:
     fake = FakeRun()
     hands = Hands(stop=fake.stop, end_step=lambda: None)
     async with shown(samples.mid_step(), (width, 36), run=fake.run, hands=hands) as (app, _, _):

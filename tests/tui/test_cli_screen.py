@@ -244,3 +244,29 @@ def test_what_holds_has_a_colour_on_every_terminal(start: Callable[..., Terminal
     assert re.search(green, terminal.written)
     os.write(terminal.ours, b"q")
     assert terminal.ended()[0] == 0
+
+
+@pytest.mark.parametrize("term", ["xterm", "xterm-256color"])
+def test_where_no_color_is_set_no_colour_is_sent_and_what_it_told_apart_still_is(start: Callable[..., Terminal], term: str) -> None:
+    terminal = start("bracket", term=term, environ={"NO_COLOR": "1", "COLORTERM": "truecolor"})
+    terminal.shown(b"HOLDS")
+    os.write(terminal.ours, b"f")
+    terminal.shown(b"fewer replicas")
+    os.write(terminal.ours, b"q")
+    assert terminal.ended()[0] == 0
+    assert sent_styles(terminal) == {0, 1, 2, 7}
+
+
+def test_nor_before_a_run(start: Callable[..., Terminal], tmp_path: Path) -> None:
+    terminal = start("bracket", words=(), environ={"NO_COLOR": "1", "XDG_CONFIG_HOME": str(tmp_path), "COLORTERM": "truecolor"})
+    terminal.shown(b"NOT CHECKED")
+    terminal.shown(b"^o")
+    os.write(terminal.ours, b"\x03")
+    terminal.ended()
+    assert sent_styles(terminal) <= {0, 1, 2, 7}
+
+
+def sent_styles(terminal: Terminal) -> set[int]:
+    """Every number that was sent to set how text looks: 1 bold, 2 dim, 7 reversed; colours are 30 to 49 and 90 to 107."""
+    found: list[bytes] = re.findall(rb"\x1b\[([0-9;:]*)m", terminal.written)
+    return {int(number) for numbers in found for number in re.split(rb"[;:]", numbers) if number}

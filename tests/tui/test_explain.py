@@ -36,7 +36,7 @@ async def test_a_digit_and_a_question_mark_explain_that_panel(name: Name, digit:
         assert told.name.startswith(digit)
         text = words(text_of(app))
         assert f"{told.name}: {told.question}" in text
-        for what, meaning in told.rows:
+        for what, meaning in (*told.rows, *explain.TOP_LINE.rows):
             assert words(f"{what} {meaning}") in text
 
 
@@ -53,7 +53,7 @@ async def test_on_the_fleet_screen_the_fleet_is_explained_and_its_curve_when_it_
         assert explain.PANELS["fleet-curve"].question in text_of(app)
 
 
-@pytest.mark.parametrize(("name", "digits"), [("ramp", "1-7"), ("knee", "1-3"), ("fleet", "")])
+@pytest.mark.parametrize(("name", "digits"), [("ramp", "1-7"), ("knee", "1-4"), ("fleet", "")])
 async def test_digits_are_offered_as_far_as_there_are_panels(name: Name, digits: str) -> None:
     async with shown(samples.finished(50.0), (160, 80), on=name) as (app, pilot, _):
         footer = text_of(app).splitlines()[-1]

@@ -1,11 +1,12 @@
 """One table of keys: what the footer, the help and the palette say is what the keys do."""
 
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
 from tests.tui import samples
-from tests.tui.screen import settle, shown
+from tests.tui.screen import Held, lines_of, settle, shown
 from tui import keys
 from tui.app import Hands, KneescopeApp
 
@@ -19,10 +20,37 @@ def notices(app: KneescopeApp) -> str:
 
 
 def test_the_footer_takes_the_most_important_of_what_means_something() -> None:
-    every = keys.in_footer(key.action for key in keys.KEYS)
-    assert len(every) == keys.MOST_IN_FOOTER - 1
+    every = keys.in_footer((key.action for key in keys.KEYS), 200)
+    assert len(every) == keys.MOST_IN_FOOTER
+    assert len(keys.in_footer((key.action for key in keys.KEYS if key.action != "play"), 200)) == keys.MOST_IN_FOOTER - 1
     assert [key.action for key in every[:2]] == ["stop_load", "leave"]
-    assert [key.action for key in keys.in_footer(["copy", "leave", "picture"])] == ["leave", "copy"]
+    assert [key.action for key in keys.in_footer(["copy", "leave", "picture"], 200)] == ["leave", "copy"]
+    assert [key.action for key in keys.in_footer(["copy", "leave", "picture"], 12)] == ["leave"]
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+async def test_no_key_is_cut_in_the_footer_also_when_the_width_changes(recorded: bool) -> None:
+    hands, player = Hands(end_step=lambda: None), samples.StandingStill() if recorded else None
+    async with shown(samples.mid_step(), (120, 36), run=None if recorded else samples.never, hands=hands, player=player) as (
+        app,
+        pilot,
+        _,
+    ):
+        for width in (120, 60, 80, 99, 100, 160):
+            await pilot.resize_terminal(width, 36)
+            for _ in range(4):  # a new layout, then other keys in it
+                await settle(app, pilot)
+            footer = lines_of(app)[-1]
+            told = keys.in_footer([binding.action for _, binding, on, _ in app.screen.active_bindings.values() if on], width)
+            kept = [f"{key.shown_as} {key.short}" for key in told if f"{key.shown_as} {key.short}" in footer]
+            assert footer.replace("▏", " ").split() == " ".join([*kept, *(["^p All"] if width >= 100 else [])]).split(), width
+
+
+async def test_a_recording_offers_all_ways_through_it() -> None:
+    for width in (80, 120):
+        async with shown(samples.mid_step(), (width, 36), player=samples.StandingStill()) as (app, _, _):
+            for key in ("q Quit", "space Play", ", . Seek", "[ ] Speed", "? Explain", "k Knee", "f Fleet"):
+                assert key in lines_of(app)[-1]
 
 
 def test_every_key_does_one_thing_at_a_time() -> None:
@@ -50,6 +78,29 @@ async def test_a_picture_is_saved_in_the_current_folder(tmp_path: Path, monkeypa
         await pilot.press("s")
         await settle(app, pilot)
     assert saved_pictures(tmp_path) == 1
+
+
+def test_pictures_are_no_part_of_the_repository() -> None:
+    patterns = Path(__file__, "../../../.gitignore").resolve().read_text().split()
+    assert any(fnmatch("kneescope-ramp-20260301-142855-000000.svg", pattern) for pattern in patterns)
+
+
+async def test_what_was_done_is_said_over_the_keys_and_over_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for size in ((80, 24), (120, 36)):
+        async with KneescopeApp(Held(samples.finished(50.0))).run_test(size=size, notifications=True) as pilot:
+            app = pilot.app
+            assert isinstance(app, KneescopeApp)
+            await settle(app, pilot)
+            before = lines_of(app)
+            for key, said in (("s", "✔ Saved in the current folder: kneescope-"), ("c", "✔ Copied if the terminal")):
+                await pilot.press(key)
+                for _ in range(3):
+                    await settle(app, pilot)
+                after = lines_of(app)
+                assert after[:-1] == before[:-1]
+                assert said in after[-1]
+                assert "…" not in after[-1]
 
 
 async def test_a_folder_that_takes_no_picture_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

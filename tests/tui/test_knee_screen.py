@@ -129,19 +129,49 @@ async def test_the_diagnosis_says_what_bound_it_what_follows_what_is_open_and_wh
     async with shown(knee_samples.diagnosed(), (200, 60), on="knee") as (app, _, _):
         rows = [row.strip() for row in lines_of(app)]
         at = next(at for at, row in enumerate(rows) if row.startswith("WHY"))
-        assert rows[at] == f"WHY   {knee_samples.DIAGNOSIS.steps[2].text}; {knee_samples.DIAGNOSIS.steps[3].text}"
-        assert rows[at + 1] == f"-> {knee_samples.DIAGNOSIS.sentence}"
-        assert rows[at + 2] == knee_samples.DIAGNOSIS.advice
+        assert rows[at] == f"WHY   {knee_samples.DIAGNOSIS.sentence}"
+        assert rows[at + 1] == knee_samples.DIAGNOSIS.advice
+        assert rows[at + 2] == f"SEEN  {knee_samples.DIAGNOSIS.steps[2].text}; {knee_samples.DIAGNOSIS.steps[3].text}"
         assert rows[at + 3] == "OPEN  the GPU: no exporter was named"
         assert rows[at + 4] == "NOT   the client: sends late by 0.9 ms (p99) · memory: KV peak 41 %"
         assert "13.6 rps: 2 of 2 repeats failed" not in text_of(app)
 
 
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 28)])
-async def test_where_the_reasons_have_no_room_what_follows_comes_first(size: tuple[int, int]) -> None:
-    text = await rendered(knee_samples.diagnosed(), size, "knee")
-    assert "WHY   -> At 12.4 requests/s the number" in text
-    assert re.search(r"… \d+ more: c copies all", text)
+async def test_where_the_reasons_have_no_room_the_conclusion_is_there_and_a_digit_shows_the_rest(size: tuple[int, int]) -> None:
+    async with shown(knee_samples.diagnosed(), size, on="knee") as (app, pilot, _):
+        assert "WHY   At 12.4 requests/s the number" in text_of(app)
+        assert re.search(r"… \d+ more: press 4", text_of(app))
+        await pilot.press("4")
+        await settle(app, pilot)
+        assert "4 why it breaks there" in text_of(app)
+        assert "SEEN  6.0 requests wait" in text_of(app)
+        assert ("PASS by one request" in text_of(app)) == (size != (60, 16))
+        await pilot.press("4")
+        await settle(app, pilot)
+        assert "1 attainment" in text_of(app)
+
+
+async def test_at_a_usual_size_no_reason_is_cut() -> None:
+    text = await rendered(knee_samples.diagnosed(), (120, 36), "knee")
+    for words in ("WHY   At 12.4", "SEEN  6.0", "OPEN  the GPU", "NOT   the client", "A curve fitted", "PASS by one request"):
+        assert words in text
+    assert "press 4" not in text
+    assert "1 attainment" in text
+
+
+@pytest.mark.parametrize("size", [(120, 36), (200, 60)])
+async def test_of_the_chosen_step_it_is_said_how_the_client_did(size: tuple[int, int]) -> None:
+    text = squeezed(await rendered(knee_samples.finished(), size, "knee"))
+    assert "client CPU 12 % lag 4.10 ms late p99 0.800 ms" in text
+
+
+async def test_each_repeat_has_the_client_beside_it() -> None:
+    late = replace(knee_samples.STEPS[4].repeats[1], client_cpu_frac=0.951, loop_lag_max_s=0.31)
+    step = replace(knee_samples.STEPS[4], repeats=(knee_samples.STEPS[4].repeats[0], late))
+    rows = [str(row) for row in knee_step.blocks(step, samples.CONFIG.slo, 116)[-1]]
+    assert rows[0].split()[-3:] == ["CPU", "lag", "late"]
+    assert rows[2].split()[-6:] == ["96", "%", "310", "ms", "0.8", "ms"]
 
 
 @pytest.mark.parametrize(("low", "high", "said"), [(11.4, 13.1, True), (8.0, 16.0, False)])
@@ -152,11 +182,6 @@ async def test_the_fitted_interval_is_said_as_what_it_is_and_only_where_it_says_
     async with shown(knee_samples.diagnosed(low, high), (200, 60), on="knee") as (app, _, _):
         assert (words in text_of(app)) == said
         assert ("A curve fitted" in text_of(app)) == said
-
-
-async def test_what_does_not_fit_is_counted_and_where_it_is_said() -> None:
-    text = await rendered(knee_samples.finished(), (80, 24), "knee")
-    assert re.search(r"… \d more: c copies all", text)
 
 
 async def test_during_a_run_it_shows_what_is_known_so_far() -> None:
@@ -195,6 +220,6 @@ async def test_every_moment_can_be_drawn_at_every_size(size: tuple[int, int]) ->
 @pytest.mark.parametrize("width", [46, 56, 62, 76, 120])
 @pytest.mark.parametrize("step", knee_samples.STEPS, ids=lambda step: f"{step.step}")
 def test_no_row_of_the_numbers_is_wider_than_the_panel(step: StepResult, width: int) -> None:
-    percentiles, _, _, lengths, each = knee_step.blocks(step, samples.CONFIG.slo, width)
+    percentiles, _, _, _, lengths, each = knee_step.blocks(step, samples.CONFIG.slo, width)
     for row in (*percentiles, *lengths, *each):
         assert row.cell_length <= width

@@ -16,7 +16,6 @@ from tests.tui.screen import lines_of, rendered, settle, shown, text_of
 from tui import plots
 from tui.widgets import answer
 from tui.widgets.floor import trace
-from tui.widgets.status import late_piece
 
 SIZES = [(60, 16), (80, 24), (80, 50), (100, 30), (120, 36), (160, 50), (200, 60)]
 ALL = samples.ALL | mode_samples.ALL
@@ -294,22 +293,6 @@ async def test_a_target_of_all_requests_has_an_axis() -> None:
     text = await rendered(strict, (120, 36))
     assert "target 100 %" in text
     assert "0 %" in text
-
-
-@pytest.mark.parametrize(
-    ("p99_s", "text", "role"), [(0.039, "late p99 39.0 ms", "plain"), (0.0551, "▲ late p99 55.1 ms, limit 160 ms", "strong")]
-)
-def test_lateness_is_told_and_then_warned_of(p99_s: float, text: str, role: str) -> None:
-    piece = late_piece(p99_s, 0.8)
-    assert (piece.text, piece.role) == (text, role)
-
-
-@pytest.mark.parametrize("ttft_limit_s", [0.8, None])
-def test_lateness_that_makes_a_repeat_void_is_an_alarm(ttft_limit_s: float | None) -> None:
-    piece = late_piece(0.514, ttft_limit_s)
-    assert piece.text == f"✘ late p99 514 ms, limit {160 if ttft_limit_s else 100} ms → void"
-    assert (piece.role, piece.rank) == ("breaks", 0)
-    assert late_piece(None, ttft_limit_s).role == "plain"
 
 
 def with_bounds(bounds: Bounds) -> RunView:

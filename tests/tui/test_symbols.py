@@ -3,7 +3,7 @@
 import pytest
 from rich.cells import cell_len
 
-from tests.tui import samples
+from tests.tui import knee_samples, samples
 from tests.tui.screen import rendered
 from tui import symbols
 
@@ -21,8 +21,25 @@ def test_every_stand_in_is_as_wide_as_what_it_stands_for(choice: symbols.Symbols
 @pytest.mark.parametrize("on", ["ramp", "knee", "fleet"])
 async def test_in_ascii_nothing_else_is_left_on_any_screen(on: str) -> None:
     for view in (samples.preflight(), samples.mid_step(), samples.failing(), samples.finished(50.0)):
-        text = (await rendered(view, (120, 36), on)).translate(symbols.table("ascii"))  # type: ignore[arg-type]
+        text = symbols.written(await rendered(view, (120, 36), on), "ascii")  # type: ignore[arg-type]
         assert sorted({char for char in text if not char.isascii()}) == []
+
+
+async def test_in_ascii_a_bound_that_may_be_reached_is_not_told_as_one_that_may_not() -> None:
+    for size in ((80, 24), (120, 36), (200, 60)):
+        for view, on in ((samples.failing(), "ramp"), (samples.finished(50.0), "knee"), (knee_samples.finished(), "ramp")):
+            ours = await rendered(view, size, on)  # type: ignore[arg-type]
+            text = symbols.written(ours, "ascii")
+            assert ours.count("≤") == text.count("<=") > 0
+            assert ours.count("≥") == text.count(">=")
+            assert [len(row) for row in text.splitlines()] == [len(row) for row in ours.splitlines()]
+            assert ("TTFT <=500 ms" in text) == ("TTFT ≤ 500 ms" in ours)
+    assert symbols.written("TTFT ≤ 500 ms", "ascii") == "TTFT <=500 ms"
+
+
+def test_in_braille_nothing_is_written_otherwise() -> None:
+    assert symbols.written("≤ 5 ✔ ⣀", "braille") == "≤ 5 ✔ ⣀"
+    assert symbols.written("≤ 5 ✔ ⣀", "block") == "≤ 5 ✔ ▄"
 
 
 @pytest.mark.parametrize(("dots", "block", "sign"), [("⠀", " ", " "), ("⠉", "▀", "'"), ("⣀", "▄", "."), ("⡇", "█", ":")])

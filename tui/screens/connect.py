@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Button, Footer, Static
@@ -21,9 +21,9 @@ from tui.widgets.pieces import Piece, fit, join, mark_part, styled
 from tui.widgets.plot_view import Titled
 
 START = "Start"
+NOTHING_SENT, LIST_SENT = "Nothing has been sent.", "Nothing has been sent but a question for the list of models."
 BEFORE = (
-    "Nothing has been sent but a question for the list of models. The checks send about five single requests, one after another,"
-    " and no load. No server at hand? `kneescope demo` brings one."
+    "The checks send about five single requests, one after another, and no load. No server at hand? `kneescope demo` brings one."
 )
 _LABEL = 7
 _SEPARATOR = " · "
@@ -43,13 +43,14 @@ WRONG = Mark("✘", "TO CORRECT", "breaks")
 @dataclass(frozen=True, kw_only=True)
 class Shown:
     """All that the screen says at a moment. `checks` None: there were none; `note` stands above them, `stale`: they are not of what
-    the fields hold now. `next` says what Start needs or does."""
+    the fields hold now. `sent`: a server was asked for its models. `next` says what Start needs or does."""
 
     mark: Mark = NOT_CHECKED
     problems: Mapping[str, str] = field(default_factory=dict)
     placeholders: Mapping[str, str] = field(default_factory=dict)
     checks: RunView | None = None
     note: str | None = None
+    sent: bool = False
     stale: bool = False
     age_s: float | None = None
     outlook: Outlook | None = None
@@ -73,37 +74,63 @@ def put(static: Static, content: Content) -> None:
         static.update(content)
 
 
-class ChecksPanel(Titled):
-    """The checks as they come in, or what is wrong with the fields, or what will happen."""
+class ChecksPanel(VerticalScroll, Titled, can_focus=True):
+    """The checks as they come in, or what is wrong with the fields, or what will happen; whole when somebody goes there."""
 
     _shown = Shown()
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._text = Static()
+
+    def compose(self) -> ComposeResult:
+        yield self._text
 
     def show(self, shown: Shown) -> None:
         """Take what is to be said."""
         self._shown = shown
         self.set_class(shown.stale, "-stale")
-        self.set_title(_title(shown))
-        self.refresh()
+        self._tell()
 
-    def render(self) -> Content:
-        """As much as fits: what is wrong first."""
-        shown, width = self._shown, self.size.width
+    def on_resize(self) -> None:
+        """Another width breaks the lines elsewhere."""
+        self._tell()
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        """To be read: in whole sentences; left again: at a glance, from the top."""
+        super().watch_has_focus(has_focus)
+        self._tell()
+        if not has_focus:
+            self.scroll_home(animate=False)
+
+    def _tell(self) -> None:
+        """At a glance what fits, with a word for how to read the rest."""
+        width, height = self.size.width, self.size.height
+        glance, whole = self._content(width, height), self._content(width, 0)
+        cut = not whole.is_same(glance)
+        put(self._text, whole if self.has_focus else glance)
+        more = len(whole.split("\n")) > height
+        self.set_title(_title(self._shown, "↑ ↓ more" if self.has_focus and more else "pgdn: in full" if cut else ""))
+
+    def _content(self, width: int, height: int) -> Content:
+        """What is wrong first; of the checks as much as fits so many rows, 0: all of it."""
+        shown = self._shown
         lines = [_sentence(CHECKS["refuse"], f"{_label(name)}{text}", width) for name, text in shown.problems.items()]
         if shown.note is not None:
             lines.append(_sentence(None, shown.note, width))
         if shown.checks is not None:
             above = "\n".join(line.plain for line in lines).count("\n") + 1 if lines else 0
-            lines.append(checks.content(shown.checks, width, max(1, self.size.height - above)))
+            lines.append(checks.content(shown.checks, width, max(1, height - above) if height else 0))
         elif not shown.problems:
-            lines.append(_sentence(None, BEFORE, width))
+            lines.append(_sentence(None, f"{LIST_SENT if shown.sent else NOTHING_SENT} {BEFORE}", width))
         return Content("\n").join(lines)
 
 
-def _title(shown: Shown) -> tuple[Piece, ...]:
+def _title(shown: Shown, more: str) -> tuple[Piece, ...]:
     pieces = [Piece("checks before load", "strong")]
     if shown.checks is not None:
         found = shown.checks.checks
-        pieces.append(Piece(f"{len(found)} done", "plain", 1))
+        pieces.append(Piece(f"{len(found)} done", "plain", 3))
         for status in ("warn", "refuse"):
             mark, n = CHECKS[status], sum(check.status == status for check in found)
             if n:
@@ -111,7 +138,9 @@ def _title(shown: Shown) -> tuple[Piece, ...]:
     if shown.stale:
         pieces.append(Piece("of earlier settings", "strong", 0))
     elif shown.age_s is not None and shown.age_s >= 1:
-        pieces.append(Piece(f"{clock(shown.age_s)} ago", "muted", 3))
+        pieces.append(Piece(f"{clock(shown.age_s)} ago", "muted", 4))
+    if more:
+        pieces.append(Piece(more, "muted", 1))
     return tuple(pieces)
 
 
@@ -211,6 +240,10 @@ class ConnectScreen(Screen[None]):
             Content(f"{shown.mark}\n{self.size.width}x{self.size.height} is too small,\n60x16 is the least.\nesc leaves"),
         )
         self._say_hint()
+
+    def read_checks(self) -> None:
+        """The checks in whole sentences."""
+        self._checks.focus()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Another field, another hint."""

@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tui.explain import PANELS, Explained
+from tui.explain import PANELS, TOP_LINE, Explained
 from tui.frame import Frame
 from tui.keys import in_help
 from tui.widgets.pieces import styled
@@ -50,17 +50,23 @@ class HelpScreen(ModalScreen[None]):
 
 
 def page(panel: Explained | None, panels: int, width: int) -> Content:
-    """The panel in full, then the keys; without one the keys, then each panel in a line."""
-    key_rows = _rows("Keys", in_help(panels), width)
+    """The panel in full, then the keys and the top line; without one the keys, the top line, then each panel in a line."""
+    key_rows = rows("Keys", in_help(panels), width)
+    top = _explained(TOP_LINE, width)
     if panel is not None:
-        return Content("\n").join([*_rows(f"{panel.name}: {panel.question}", panel.rows, width), Content(), *key_rows])
+        return Content("\n").join([*_explained(panel, width), Content(), *key_rows, Content(), *top])
     questions = [(each.name, each.question) for each in PANELS.values()]
     hint = Content.assemble(styled("Maximise a panel or go to it with tab, then ? explains each number in it.", "muted"))
-    return Content("\n").join([*key_rows, Content(), *_rows("Panels", questions, width), hint])
+    return Content("\n").join([*key_rows, Content(), *top, Content(), *rows("Panels", questions, width), hint])
 
 
-def _rows(title: str, rows: Iterable[tuple[str, str]], width: int) -> list[Content]:
-    lines, told = [Content.assemble(styled(title, "muted"))], list(rows)
+def _explained(panel: Explained, width: int) -> list[Content]:
+    return rows(f"{panel.name}: {panel.question}", panel.rows, width)
+
+
+def rows(title: str, told: Iterable[tuple[str, str]], width: int) -> list[Content]:
+    """A heading, and below it what stands there and what it is, in two columns."""
+    lines, told = [Content.assemble(styled(title, "muted"))], list(told)
     indent = max(_INDENT, *(len(name) for name, _ in told)) + 1
     for name, text in told:
         first, *rest = textwrap.wrap(text, max(20, width - indent))

@@ -15,16 +15,18 @@ from tui.screens.run_screen import RunScreen
 from tui.widgets import curve, knee_words
 from tui.widgets.curve import CurvePanel
 from tui.widgets.knee_step import StepPanel
+from tui.widgets.why_panel import WhyPanel
 
 _MARGIN = 2
-_WORDS_SHARE = 5
-"""One row in so many is for the reasons: the curve must stay the largest thing on the screen."""
+_FOOT = 2
+_BELOW_CURVE, _MIDDLE, _WIDE = 9, 28, 160
+"""Rows of the panels below the curve; from so many rows of the screen on they are there, from so many columns on beside it."""
 
 
 class KneeScreen(RunScreen):
-    """The answer, drawn: attainment against rate, goodput, the reason, the percentiles of the chosen step."""
+    """The answer, drawn: attainment against rate, goodput, the percentiles of the chosen step, the reason."""
 
-    PANELS: ClassVar[tuple[str, ...]] = ("knee-curve", "knee-served", "knee-step")
+    PANELS: ClassVar[tuple[str, ...]] = ("knee-curve", "knee-served", "knee-step", "knee-why")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,shift+tab", "choose(-1)", "Higher rate", show=False),
         Binding("down,tab", "choose(1)", "Lower rate", show=False),
@@ -33,7 +35,7 @@ class KneeScreen(RunScreen):
     def __init__(self) -> None:
         super().__init__()
         self._chosen: int | None = None
-        self._head, self._why = Static(id="knee-head"), Static(id="knee-why")
+        self._head, self._why = Static(id="knee-head"), WhyPanel(id="knee-why", classes="panel")
         self._curve = CurvePanel(id="knee-curve", classes="panel")
         self._served = CurvePanel(id="knee-served", classes="panel")
         self._step = StepPanel(id="knee-step", classes="panel")
@@ -47,11 +49,18 @@ class KneeScreen(RunScreen):
     def draw(self, frame: Frame) -> None:
         """Show the view."""
         view, width = frame.view, self.size.width - _MARGIN
-        self._head.update(knee_words.headlines(view, width))
-        self._why.update(knee_words.below(view, width, max(2, self.size.height // _WORDS_SHARE)))
+        head = knee_words.headlines(view, width)
+        self._head.update(head)
+        self._why.show(view, width, self._rows_for_words(len(head.split("\n"))))
         self._curve.show_face(curve.attainment(view, "1 attainment"), curve.LEGEND)
         self._served.show_face(curve.served(view, "2 goodput"), curve.SERVED_LEGEND)
         self._step.show(view, self._choice(view))
+
+    def _rows_for_words(self, head: int) -> int:
+        """Half of what the lines at both ends and the panels below the curve leave: no less is for the curve."""
+        panels = _BELOW_CURVE if self.size.height >= _MIDDLE and self.size.width < _WIDE else 0
+        top = self.query_one("#top").size.height
+        return max(2, (self.size.height - top - head - _FOOT - panels) // 2)
 
     def action_choose(self, steps: int) -> None:
         """The step with the next higher or lower rate, round and round."""

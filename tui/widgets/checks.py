@@ -33,9 +33,9 @@ def content(view: RunView, width: int, height: int) -> Content:
     full = _rows(view.checks, width)
     if len(full) <= height or height <= 0:
         return Content("\n").join(full)
-    short = _rows(view.checks, width, brief=True)
-    if len(short) <= height:
-        return Content("\n").join(short)
+    passed_at = frozenset(at for at, check in enumerate(view.checks) if check.status == "pass")
+    if len(_rows(view.checks, width, passed_at)) <= height:
+        return Content("\n").join(_rows(view.checks, width, _most_whole(view.checks, width, height, passed_at)))
     passed = ", ".join(check.check for check in view.checks if check.status == "pass")
     lines = textwrap.wrap(f"{CHECKS['pass']}: {passed}", max(20, width))
     brief = [Content.assemble(styled(clean(line), CHECKS["pass"].role)) for line in lines]
@@ -55,16 +55,24 @@ def important(checks: tuple[Check, ...], width: int) -> list[Content]:
     return _rows(tuple(check for check in checks if check.status != "pass"), width)
 
 
-def _rows(checks: tuple[Check, ...], width: int, *, brief: bool = False) -> list[Content]:
-    """A row for each check and for each further line of its sentence; `brief`: what passed gets no further lines."""
+def _most_whole(checks: tuple[Check, ...], width: int, height: int, brief: frozenset[int]) -> frozenset[int]:
+    """Of those in one line each the ones that must stay so; the last checks, which say most, are whole first."""
+    for at in sorted(brief, reverse=True):
+        if len(_rows(checks, width, brief - {at})) <= height:
+            brief -= {at}
+    return brief
+
+
+def _rows(checks: tuple[Check, ...], width: int, brief: frozenset[int] = frozenset()) -> list[Content]:
+    """A row for each check and for each further line of its sentence; those at the places `brief` get no further lines."""
     name_width = max((len(check.check) for check in checks), default=0)
     indent = 10 + name_width + 2
     rows: list[Content] = []
-    for check in checks:
+    for at, check in enumerate(checks):
         mark = CHECKS[check.status]
         role: Role = "muted" if check.status == "pass" else "plain"
         message, room = clean(check.message), max(20, width - indent)
-        lines = [shorten(message, room)] if brief and check.status == "pass" else textwrap.wrap(message, room) or [""]
+        lines = [shorten(message, room)] if at in brief else textwrap.wrap(message, room) or [""]
         head: list[Part] = [
             styled(f"{mark.glyph} {mark.word:<8}", mark.role),
             styled(f"{clean(check.check):<{name_width}}  ", "strong"),

@@ -9,8 +9,9 @@ from core.config import Slo
 from core.results import Bucket, Percentiles, RepeatResult, StepResult
 from core.run.view import RunView
 from tui.style import DASH, VERDICTS, Role, attained, count, latency, limit, number, rate, span
+from tui.widgets import client
 from tui.widgets.ladder import floor_text
-from tui.widgets.pieces import Part, Piece, styled
+from tui.widgets.pieces import Part, Piece, fit, join, styled
 from tui.widgets.plot_view import Titled
 
 _FEW = {"p95": 20, "p99": 100}
@@ -18,10 +19,10 @@ _FEW = {"p95": 20, "p99": 100}
 _NAMES = ("p50", "p95", "p99")
 _COLUMN, _LEAST_COLUMN = 11, 9
 _LENGTH_HEADS = ("tokens in", "out", "n", "inside", "TTFT p95", "TPOT p95")
-_REPEAT_HEADS = ("repeat", "verdict", "inside", "of", "offered", "served", "good", "queue")
+_REPEAT_HEADS = ("repeat", "verdict", "inside", "of", "offered", "served", "good", "queue", *client.HEADS)
 _WORDS = ("tokens in", "out", "repeat", "verdict", "queue")
 """The columns of these tables that begin on the left; numbers end on the right."""
-_LENGTHS_GIVE_WAY, _REPEATS_GIVE_WAY = (2, 5, 4), (3, 5, 7, 6, 4)
+_LENGTHS_GIVE_WAY, _REPEATS_GIVE_WAY = (2, 5, 4), (8, 9, 10, 3, 5, 7, 6, 4)
 """Those that are left out first."""
 
 Read = Callable[[RepeatResult], Percentiles]
@@ -81,8 +82,8 @@ def blocks(step: StepResult, slo: Slo | None, width: int) -> list[list[Content]]
     if not repeats:
         return [[Content.assemble(styled("no repeat of this step counts", "muted"))]]
     table, marked = _percentiles(repeats, slo, width)
-    what = [_of_what(step, repeats, marked)]
-    return [table, what, _worst(step, repeats, slo), _lengths(repeats, slo, width), _each(step, slo, width)]
+    of, own = [_of_what(step, repeats, marked)], _client(repeats, slo, width)
+    return [table, of, own, _worst(step, repeats, slo), _lengths(repeats, slo, width), _each(step, slo, width)]
 
 
 def _percentiles(repeats: list[RepeatResult], slo: Slo | None, width: int) -> tuple[list[Content], bool]:
@@ -136,6 +137,12 @@ def _of_what(step: StepResult, repeats: list[RepeatResult], marked: bool) -> Con
     return Content.assemble(styled(text, "muted"), styled("  * too few values" if marked else "", "strong"))
 
 
+def _client(repeats: list[RepeatResult], slo: Slo | None, width: int) -> list[Content]:
+    """Whether it was the client that was slow: the worst of these repeats."""
+    pieces = client.finished(repeats, slo.ttft_s if slo else None)
+    return [join(fit(pieces, width))] if pieces else []
+
+
 def _worst(step: StepResult, repeats: list[RepeatResult], slo: Slo | None) -> list[Content]:
     """Bad moments that an attainment averages away."""
     blocks = [(repeat, repeat.worst_block) for repeat in repeats if repeat.worst_block is not None]
@@ -183,7 +190,8 @@ def _repeat(repeat: RepeatResult, target: float | None) -> tuple[str, ...]:
     """The cells of a row."""
     rates = (number(each) for each in (repeat.offered_rps, repeat.served_rps, repeat.goodput_rps))
     inside = span(*repeat.attainment_interval, target)
-    return (str(repeat.index + 1), str(VERDICTS[repeat.verdict]), inside, count(repeat.planned), *rates, repeat.queue or DASH)
+    told = (*rates, repeat.queue or DASH, *client.cells([repeat]))
+    return (str(repeat.index + 1), str(VERDICTS[repeat.verdict]), inside, count(repeat.planned), *told)
 
 
 def _table(

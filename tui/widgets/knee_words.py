@@ -33,8 +33,9 @@ def headlines(view: RunView, width: int) -> Content:
     return Content.assemble(styled(text, "muted"))
 
 
-def below(view: RunView, width: int, height: int) -> Content:
-    """Why it breaks there, then the fitted interval and what to know beside the answer; what has no room is counted."""
+def below(view: RunView, width: int, height: int, elsewhere: str) -> Content:
+    """Why it breaks there, then the fitted interval and what to know beside the answer; what has no room is counted, with the
+    word `elsewhere` for where it is to be found."""
     given = view.answer
     blocks = diagnosed(given.diagnosis, width, height) if given is not None and given.diagnosis is not None else []
     if not blocks and (why := why_lines(view, width)):
@@ -43,19 +44,18 @@ def below(view: RunView, width: int, height: int) -> Content:
         if text := wording.estimate(given.knee.estimate):
             blocks.append([Content.assemble(styled(line, "muted")) for line in textwrap.wrap(text, max(20, width))])
         blocks += answer.note_lines(view, given, width)
-    return answer.clip(blocks, height, "c copies all")
+    return answer.clip(blocks, height, elsewhere)
 
 
 def diagnosed(diagnosis: Diagnosis, width: int, height: int) -> list[list[Content]]:
-    """What was found, what follows, what is open and what it is not. Where not all of it has room what follows comes first."""
+    """The conclusion and what to do, then what it was seen by, what is open and what it is not."""
     lines = [(text[:_HEAD].strip(), clean(text[_HEAD:])) for text in diagnosis_lines(diagnosis)]
     at = next(at for at, (_, text) in enumerate(lines) if text.startswith(_THEREFORE))
     last = at + (2 if diagnosis.advice else 1)
-    blocks = [_hung(head, text, width, strong=place == at) for place, (head, text) in enumerate(lines)]
-    if sum(map(len, blocks)) <= height or not at:
-        return blocks
-    first = _hung(lines[0][0], lines[at][1], width, strong=True, rows=height - 1)
-    return [first, *blocks[at + 1 : last], *(_hung("", text, width) for _, text in lines[:at]), *blocks[last:]]
+    first = _hung("WHY", lines[at][1].removeprefix(_THEREFORE).strip(), width, strong=True, rows=height - 1)
+    advice = [_hung("", text, width) for _, text in lines[at + 1 : last]]
+    seen = [_hung("SEEN", text, width) for _, text in lines[:at]]
+    return [first, *advice, *seen, *(_hung(head, text, width) for head, text in lines[last:])]
 
 
 def why_lines(view: RunView, width: int) -> list[Content]:

@@ -1,17 +1,21 @@
 """Every rate tried so far, highest first: what held, what failed, and why."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from textual.content import Content
 
 from core.results import RepeatVerdict, StepResult
-from core.run.view import RunView, StepView
+from core.run.view import RampSegment, RunView, StepView
 from tui.style import DASH, VERDICTS, Mark, Role, attained, clean, number, shorten, span
+from tui.widgets import client
 from tui.widgets.pieces import Part, Piece, fit, join, styled
 from tui.widgets.plot_view import Titled
 
 _LEAST_REASON = 14
+_REASON_BESIDE = 24
+"""What the client says of itself has room only where so much is left for the reasons."""
+_ALARMS: dict[Role, str] = {"strong": "▲ ", "breaks": "✘ "}
 _FEW_GLYPHS, _MOST_GLYPHS = 4, 12
 """As many repeats as the longest mode has; only a held rate gathers more."""
 
@@ -29,6 +33,10 @@ class Rung(NamedTuple):
     """The repeats by number, where a glyph for each has no room."""
     ramp: bool = False
     """Judged by a short segment of the ramp, which only says where to look."""
+    client: tuple[str, ...] = ()
+    """What the client said of itself, under `client.HEADS`: the worst of the repeats."""
+    client_role: Role = "plain"
+    """How near that came to its limits."""
 
 
 class Ladder(Titled):
@@ -38,26 +46,37 @@ class Ladder(Titled):
     HELP = "rates tried: a glyph per repeat, lowest attainment, verdict"
 
     _rungs: tuple[Rung, ...] = ()
+    _hints: tuple[Rung, ...] = ()
     _now: Rung | None = None
 
     def show(self, view: RunView) -> None:
         """Take a new view."""
         now = running(view.current, view) if view.current and view.answer is None else None
-        rungs = tuple(judged(step, _target(view)) for step in view.steps)
-        if (rungs, now) != (self._rungs, self._now):
-            self._rungs, self._now = rungs, now
+        ttft_s = view.config.slo.ttft_s if view.config else None
+        rungs = tuple(
+            judged(step, _target(view))._replace(client_role=client.role_of(client.finished(step.repeats, ttft_s)))
+            for step in view.steps
+        )
+        if now is not None and view.current is not None and view.current.live is not None:
+            now = now._replace(client_role=client.role_of(client.live(view.current.live, ttft_s)))
+        known = {rung.rate_rps for rung in (*rungs, *([now] if now else []))}
+        hints = tuple(hint(segment, _target(view)) for segment in view.ramp if segment.rate_rps not in known)
+        if (rungs, hints, now) != (self._rungs, self._hints, self._now):
+            self._rungs, self._hints, self._now = rungs, hints, now
             self.refresh()
         self.set_title(self._facts())
 
     def render(self) -> Content:
         """The table or the line."""
-        rungs = sorted([*self._rungs, *([self._now] if self._now else [])], key=lambda rung: rung.rate_rps, reverse=True)
+        rungs = _highest_first([*self._rungs, *([self._now] if self._now else [])])
         width, height = self.size
         if not rungs:
             return Content.assemble(styled("no rate tried yet", "muted"))
         if height < 3:
             return _line(rungs, self._now or self._rungs[-1], width)
-        return _table(_nearest(rungs, self._now, height - 1), self._now, width)
+        spare = max(0, height - 1 - len(rungs))  # the ramp only says where to look: it pushes nothing out that was judged
+        shown = _highest_first([*_nearest(rungs, self._now, height - 1), *_highest_first(self._hints)[:spare]])
+        return _table(shown, self._now, width)
 
     def _facts(self) -> tuple[Piece, ...]:
         latest = self._now or (self._rungs[-1] if self._rungs else None)
@@ -80,7 +99,17 @@ def judged(step: StepResult, target: float | None) -> Rung:
     mark = VERDICTS[step.verdict]
     if ramp and step.verdict == "pass":
         mark = mark._replace(role="plain")
-    return Rung(step.rate_rps, number(step.rate_rps), glyphs, floor_text(step, target), mark, clean(step.reason), counted, ramp)
+    floor, told = floor_text(step, target), client.cells(step.repeats)
+    return Rung(step.rate_rps, number(step.rate_rps), glyphs, floor, mark, clean(step.reason), counted, ramp, told)
+
+
+def hint(segment: RampSegment, target: float | None) -> Rung:
+    """A rate of the ramp beside the one that ended it; whatever it says, it is evidence of nothing, so it takes no colour."""
+    mark, reason = (VERDICTS["pass"], "held in the ramp") if segment.held else (VERDICTS["unjudged"], "begun in the ramp")
+    so_far = segment.bounds.so_far
+    text = span(*so_far, target) if so_far else DASH
+    role: Role = "plain" if segment.held else "muted"
+    return Rung(segment.rate_rps, number(segment.rate_rps), "ramp", text, mark._replace(role=role), reason, "ramp", True)
 
 
 def floor_text(step: StepResult, target: float | None) -> str:
@@ -111,8 +140,9 @@ def running(step: StepView, view: RunView) -> Rung:
     floor = step.floor
     reason = clean(step.live.decided) if step.live and step.live.decided else ""
     text = span(*floor, target) if floor else DASH
-    ramp = step.phase == "ramp"
-    return Rung(step.rate_rps, number(step.rate_rps), _glyphs(states), text, VERDICTS["running"], reason, _counted(states), ramp)
+    told = client.cells_now(step.live) if step.live else ()
+    glyphs, counted, ramp = _glyphs(states), _counted(states), step.phase == "ramp"
+    return Rung(step.rate_rps, number(step.rate_rps), glyphs, text, VERDICTS["running"], reason, counted, ramp, told)
 
 
 def _glyphs(states: Sequence[str]) -> str:
@@ -127,6 +157,10 @@ def _counted(states: Sequence[str]) -> str:
     judged = [state for state in states if state != "running"]
     counts = [f"{n}{mark.glyph}" for state, mark in VERDICTS.items() if state != "unjudged" and (n := judged.count(state))]
     return "".join(counts) or VERDICTS["running"].glyph
+
+
+def _highest_first(rungs: Iterable[Rung]) -> list[Rung]:
+    return sorted(rungs, key=lambda rung: rung.rate_rps, reverse=True)
 
 
 def _nearest(rungs: Sequence[Rung], now: Rung | None, rows: int) -> Sequence[Rung]:
@@ -147,16 +181,32 @@ def _table(rungs: Sequence[Rung], now: Rung | None, width: int) -> Content:
         widths = _widths(heads, cells)
     gap = "  " if sum(widths) + 6 <= width else " "
     shown = [0, 1, 2, 3] if sum(widths) + 3 * len(gap) <= width else [0, 2, 3]
-    used = sum(widths[at] for at in shown) + len(gap) * (len(shown) - 1)
-    room = width - used - 2
-    lines = [_row([_aligned(heads[at], at, widths[at]) for at in shown], gap, "muted", "reason" if room >= _LEAST_REASON else "")]
-    for rung, row in zip(rungs, cells, strict=True):
+    room = width - sum(widths[at] for at in shown) - len(gap) * (len(shown) - 1) - 2
+    clients = _clients(rungs, room - _REASON_BESIDE - 2)
+    room -= len(clients[0])
+    reasons = room >= _LEAST_REASON
+    head = gap.join(_aligned(heads[at], at, widths[at]) for at in shown)
+    lines = [Content.assemble(styled(f"{head}{clients[0]}{'  reason' if reasons else ''}", "muted"))]
+    for rung, row, own in zip(rungs, cells, clients[1:], strict=True):
+        *texts, verdict = (_aligned(row[at], at, widths[at]) for at in shown)
         role: Role = "strong" if rung is now else "plain"
-        texts = [_aligned(row[at], at, widths[at]) for at in shown]
-        line = _row(texts[:-1], gap, role, "")
-        reason = f"  {shorten(rung.reason, room)}" if room >= _LEAST_REASON and rung.reason else ""
-        lines.append(Content.assemble(line, gap, styled(texts[-1], rung.mark.role), styled(reason, "muted")))
+        reason = f"  {shorten(rung.reason, room)}" if reasons and rung.reason else ""
+        told = [styled(gap.join(texts), role), styled(gap), styled(verdict, rung.mark.role)]
+        told += [styled(own, rung.client_role), styled(reason, "muted")]
+        lines.append(Content.assemble(*told).rstrip())
     return Content("\n").join(lines)
+
+
+def _clients(rungs: Sequence[Rung], room: int) -> list[str]:
+    """For the head and each rung what the client said of itself, or nothing where that has no room."""
+    rows: list[Sequence[str]] = [client.HEADS]
+    for rung in rungs:
+        first, *rest = rung.client or [""] * len(client.HEADS)
+        rows.append([f"{_ALARMS.get(rung.client_role, '')}{first}", *rest])
+    widths = [max(len(row[at]) for row in rows) for at in range(len(client.HEADS))]
+    if sum(widths) + len(widths) > room or not any(rung.client for rung in rungs):
+        return [""] * len(rows)
+    return ["".join(f" {text:>{width}}" for text, width in zip(row, widths, strict=True)) for row in rows]
 
 
 def _widths(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
@@ -165,10 +215,6 @@ def _widths(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
 
 def _aligned(text: str, column: int, width: int) -> str:
     return f"{text:>{width}}" if column in (0, 2) else f"{text:<{width}}"
-
-
-def _row(texts: Sequence[str], gap: str, role: Role, reason: str) -> Content:
-    return Content.assemble(styled(gap.join(texts), role), styled(f"  {reason}" if reason else "", role))
 
 
 def _line(rungs: Sequence[Rung], latest: Rung, width: int) -> Content:

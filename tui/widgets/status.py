@@ -7,12 +7,11 @@ from textual.content import Content
 from textual.widget import Widget
 
 from core.config import Slo
-from core.judge.validity import lateness_limit_s, lateness_status
-from core.results import Percentiles
 from core.run.view import RepeatView, RunView, StepView
 from tui.frame import Frame, Playback
 from tui.phrases import mode_name
-from tui.style import LEVELS, LOADS, about, clean, clock, count, latency, limit, rate, share_limit, shorten
+from tui.style import LEVELS, LOADS, about, clean, clock, count, limit, rate, share_limit, shorten
+from tui.widgets import client
 from tui.widgets.pieces import Piece, fit, flow, join, mark_part, styled
 
 _SEPARATOR = " · "
@@ -77,9 +76,10 @@ def limits_text(slo: Slo, short: bool = False) -> str:
 class StatusStrip(Widget):
     """What happens now. The state of the load stands at the right end whatever else is dropped."""
 
-    HELP = "step, rate, time, how late the client sends, is the load on?"
+    HELP = "step, rate, time, how busy and how late the client is, is the load on?"
 
     _pieces: tuple[Piece, ...] = ()
+    _client_at = 0
     _load: Piece = Piece("")
 
     def show(self, frame: Frame) -> None:
@@ -89,6 +89,7 @@ class StatusStrip(Widget):
         load = RECORDED if frame.recorded else load_piece(frame.live, frame.stopping)
         if (pieces, load) != (self._pieces, self._load):
             self._pieces, self._load = pieces, load
+            self._client_at = next((at for at, piece in enumerate(pieces) if piece in _of_client(frame)), 0)
             self.refresh()
 
     def render(self) -> Content:
@@ -97,10 +98,20 @@ class StatusStrip(Widget):
         room = width - len(self._load.text) - 3
         gap = 3 if len(_flat(flow(self._pieces, room, rows, 3))) == len(self._pieces) else 2
         lines = flow(self._pieces, room, rows, gap)
+        halves = (self._pieces[: self._client_at], self._pieces[self._client_at :])
+        if len(lines) > 1 and all(fit(half, room, gap) == half for half in halves):
+            lines = halves  # what the client says of itself stays together
         first = join(lines[0], " " * gap) if lines else Content()
         space = " " * max(1, width - first.cell_length - len(self._load.text) - 1)
         head = Content.assemble(first, space, styled(self._load.text, self._load.role))
         return Content("\n").join([head, *(join(line, " " * gap) for line in lines[1:])])
+
+
+def _of_client(frame: Frame) -> list[Piece]:
+    current, config = frame.live.current, frame.live.config
+    if current is None or current.live is None:
+        return []
+    return client.live(current.live, config.slo.ttft_s if config else None)
 
 
 def _brief(frame: Frame) -> bool:
@@ -174,20 +185,7 @@ def _step(step: StepView, ttft_limit_s: float | None) -> list[Piece]:
     pieces.append(Piece(f"in flight {count(live.in_flight)}", "plain", 3))
     if live.errors:
         pieces.append(Piece(f"✘ errors {count(live.errors)}", "breaks", 1))
-    pieces.append(late_piece(live.lateness_p99_s, ttft_limit_s))
-    return pieces
-
-
-def late_piece(p99_s: float | None, ttft_limit_s: float | None) -> Piece:
-    """How late the client sends, and when that is too late for the repeat to count; judged as the repeat will be."""
-    text = f"late p99 {latency(p99_s)}"
-    status = lateness_status(Percentiles(p99=p99_s, max=p99_s), ttft_limit_s)
-    if status == "ok":
-        return Piece(text, "plain", 2)
-    allowed = limit(float(f"{lateness_limit_s(ttft_limit_s):.3g}"))
-    if status == "void":
-        return Piece(f"✘ {text}, limit {allowed} → void", "breaks", 0)
-    return Piece(f"▲ {text}, limit {allowed}", "strong", 1)
+    return [*pieces, *client.live(live, ttft_limit_s)]
 
 
 def _part(live: RepeatView) -> str:
