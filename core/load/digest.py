@@ -13,7 +13,7 @@ from typing import Protocol
 
 from core.load.reply import Line, Reply
 
-BATCH_S = 4e-3
+BATCH_S = 16e-3
 """Taking in waits so long after the first piece: a step's pieces have all come by then, and many in a row cost a third less than
 each by itself. No time depends on it, since all are stamped; what is shown live is that much older."""
 
