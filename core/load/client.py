@@ -134,9 +134,11 @@ class LoadClient:
         except httpx.HTTPError as problem:
             return _failure(problem, "connection")
         try:
-            if isinstance(answer, Reply) and answer.is_plain_success:
-                return await self._read(answer, exchange)
-            return await _read_response(answer.as_response() if isinstance(answer, Reply) else answer, exchange)
+            if not isinstance(answer, Reply):
+                return await _read_response(answer, exchange)
+            if not answer.is_plain_success:
+                return await _read_response(answer.as_response(), exchange)
+            return await self._read(answer, exchange)
         except EventTooLong as problem:
             return "stream", str(problem)
         except httpx.HTTPError as problem:

@@ -41,10 +41,10 @@ class Reader(Protocol):
 class _Reading:
     """One answer on its way to its reader."""
 
-    __slots__ = ("_told", "done", "over", "problem", "reader", "reply")
+    __slots__ = ("_ended", "done", "over", "problem", "reader", "reply")
 
-    def __init__(self, reply: Reply, reader: Reader, told: Callable[[], None]) -> None:
-        self.reply, self.reader, self._told = reply, reader, told
+    def __init__(self, reply: Reply, reader: Reader, ended: Callable[[], None]) -> None:
+        self.reply, self.reader, self._ended = reply, reader, ended
         self.over = False
         """Nothing more is to be read of it: the reader has enough, or failed."""
         self.problem: Exception | None = None
@@ -57,15 +57,15 @@ class _Reading:
         try:
             self.over = not self.reader.read(data, t)
         except Exception as problem:
-            self.problem, self.over = problem, True
+            self.problem, self.over = problem.with_traceback(None), True  # which would hold this frame, which holds it
         if self.over:
-            self.reply.stop()
+            self.reply.stop(t)
 
     def end(self) -> None:
         """All of it is read."""
         if not self.done.done():
             self.done.set_result(None)
-            self._told()
+            self._ended()
 
 
 class Digest:
@@ -76,8 +76,11 @@ class Digest:
         self._queue: deque[tuple[Line, bytes, float]] = deque()
         """What was stamped and not taken in yet, in order."""
         self._open = 0
+        """Answers that are being read."""
         self._called = False
+        """Whether the event loop is going to call."""
         self._until = 0.0
+        """When the slice that is being taken in is over."""
 
     async def read(self, reply: Reply, reader: Reader) -> None:
         """Give a body to its reader; return at its end, when all of it is read. Raises what the reply or the reader raised."""
@@ -99,7 +102,11 @@ class Digest:
         finally:
             self._open -= 1
         if reading.problem is not None:
-            raise reading.problem
+            problem, reading.problem = reading.problem, None
+            try:
+                raise problem
+            finally:
+                del problem  # its traceback holds this frame: no cycle may stay, collection is off
         reply.raise_problem()
 
     def _ended(self) -> None:

@@ -17,8 +17,7 @@ class DirectTransport(httpx.AsyncBaseTransport):
     """HTTP/1.1 straight to the server. Make it inside the running loop. Raises only httpx's exceptions, with the cause chained.
 
     Of httpx's timeouts it keeps `connect` and `read`; nothing waits for `pool`, and `write` only hands over to the kernel.
-    The response extension `stamped` is its `core.load.reply.Reply`, for whoever wants each piece with its time of arrival;
-    load, which wants nothing else, asks for that alone.
+    `ask` gives the `core.load.reply.Reply` alone, for whoever wants each piece with its time of arrival.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None, spare: int = 0) -> None:

@@ -1,8 +1,8 @@
-"""The answer to one request while it comes: an httpx stream, or, for whoever wants the times, pieces handed over in the read.
+"""The answer to one request while it comes: an httpx stream, or, for whoever wants the times, pieces with the times of their reads.
 
-A stamp taken in a coroutine carries the wake-ups of every stream before it: with 256 streams that answer in one step, 1.3 ms at
-the median against 0.02 to 0.2 ms here, for 1.6 times the CPU per chunk. So nothing is woken for a chunk: an answer has one
-future for its head, and what comes after that goes to a plain function.
+A stamp taken in a coroutine carries the wake-ups of every stream before it: with 256 streams that answer in one step, 2.5 ms at
+the median against 0.2 here (`python -m tests.benchmarks.transport`). So nothing is woken for a chunk: an answer has one future for
+its head, and what comes after that goes to a plain function.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class Line(Protocol):
 
 
 class Reply(httpx.AsyncByteStream):
-    """`read_timeout_s`: so many seconds in which not a byte comes end it with httpx.ReadTimeout. `on_sent` is called when the
+    """`read_timeout_s`: so many seconds in which not a byte is taken in end it with httpx.ReadTimeout. `on_sent` is called when the
     request is written, with the time and `connect_s`."""
 
     def __init__(
@@ -50,14 +50,15 @@ class Reply(httpx.AsyncByteStream):
         self.http_version = b"HTTP/1.1"
         self.headers: list[tuple[bytes, bytes]] = []
         self.heard = False
-        """Whether any byte of it came."""
+        """Whether any byte of it was taken in."""
         self._on_sent, self._connect_s = on_sent, connect_s
         self._read_timeout_s = read_timeout_s
         self.t_heard = 0.0
-        """When the last byte of it came, or else its request went."""
+        """When the last byte of it came that was taken in, or else its request went."""
         self.t_end: float | None = None
         """When its end was seen, orderly or not."""
-        self._line: Line | None = None
+        self.line: Line | None = None
+        """The connection that it comes by, until its end."""
         self._has_head = self._ended = False
         self._problem: httpx.TransportError | None = None
         self.sink: Sink | None = None
@@ -83,7 +84,7 @@ class Reply(httpx.AsyncByteStream):
 
     def as_response(self) -> httpx.Response:
         """The answer as httpx hands it on; its head must be there."""
-        extensions = {"http_version": self.http_version, "reason_phrase": self.reason, "stamped": self}
+        extensions = {"http_version": self.http_version, "reason_phrase": self.reason}
         return httpx.Response(self.status, headers=self.headers, stream=self, extensions=extensions)
 
     def deliver(self, sink: Sink, on_end: Callable[[], None], later: Later) -> None:
@@ -95,8 +96,8 @@ class Reply(httpx.AsyncByteStream):
             on_end()
         else:
             self.sink, self._on_end = sink, on_end
-            if self._line is not None:
-                self._line.later = later
+            if self.line is not None:
+                self.line.later = later
 
     def raise_problem(self) -> None:
         """Raise what ended the body before its time, if anything did."""
@@ -111,11 +112,11 @@ class Reply(httpx.AsyncByteStream):
             yield self._take()[0]
         self.raise_problem()
 
-    def stop(self) -> None:
-        """Nothing more is wanted: a body that has not come to its end closes its connection."""
+    def stop(self, t: float | None = None) -> None:
+        """Nothing more is wanted, since `t` or now: a body that has not come to its end closes its connection."""
         self._pieces.clear()
-        self._end(time.monotonic(), None)
-        line, self._line = self._line, None
+        self._end(time.monotonic() if t is None else t, None)
+        line, self.line = self.line, None
         if line is not None:
             line.abort()
 
@@ -125,9 +126,9 @@ class Reply(httpx.AsyncByteStream):
 
     # --- for the connection ---
 
-    def sent(self, line: Line, t: float) -> None:
-        """The request is written at `t`; the reply will come by `line`."""
-        self._line, self.t_heard = line, t
+    def sent(self, t: float) -> None:
+        """The request was written at `t`."""
+        self.t_heard = t
         if self._on_sent is not None:
             self._on_sent(t, self._connect_s)
         if self._read_timeout_s is not None:
@@ -142,13 +143,13 @@ class Reply(httpx.AsyncByteStream):
         """A piece of the body came at `t`, and there is no sink for it."""
         self._pieces.append((data, t))
         self._unread += len(data)
-        if self._unread > MAX_UNREAD_BYTES and self._line is not None:
-            self._line.hold()
+        if self._unread > MAX_UNREAD_BYTES and self.line is not None:
+            self.line.hold()
         self._wake()
 
     def end(self, t: float, problem: httpx.TransportError | None = None) -> None:
         """The last thing that a connection says of a reply: it was over at `t`."""
-        self._line = None
+        self.line = None
         self._end(t, problem)
 
     # --- inside ---
@@ -156,8 +157,8 @@ class Reply(httpx.AsyncByteStream):
     def _take(self) -> tuple[bytes, float]:
         data, t = self._pieces.pop(0)
         self._unread -= len(data)
-        if self._line is not None and self._unread <= MAX_UNREAD_BYTES:
-            self._line.go_on()
+        if self.line is not None and self._unread <= MAX_UNREAD_BYTES:
+            self.line.go_on()
         return data, t
 
     def _end(self, t: float, problem: httpx.TransportError | None) -> None:
@@ -185,12 +186,12 @@ class Reply(httpx.AsyncByteStream):
 
     def _watch(self, limit_s: float) -> None:
         """Runs from time to time. While nothing is received by our own will, the silence is not the server's."""
-        held = self._line is not None and self._line.held
+        held = self.line is not None and self.line.held
         left_s = limit_s if held else self.t_heard + limit_s - time.monotonic()
         if left_s > 0:
             self._watcher = asyncio.get_running_loop().call_later(left_s, self._watch, limit_s)
             return
         self._end(time.monotonic(), httpx.ReadTimeout(f"Nothing came from the server for {limit_s:g} s."))
-        line, self._line = self._line, None
+        line, self.line = self.line, None
         if line is not None:
             line.abort()

@@ -35,6 +35,7 @@ class Connection(asyncio.Protocol):
         self._answer: Reply | None = None
         self._method = ""
         self._t_sent = 0.0
+        self._eof = False
         self._lost: Exception | None = None
         self._reason = b""
         self._headers: list[tuple[bytes, bytes]] = []
@@ -55,9 +56,10 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None
         self._reset(method)
         self._answer = answer
+        answer.line = self
         self._t_sent = time.monotonic()
         self._transport.write(data)
-        answer.sent(self, self._t_sent)
+        answer.sent(self._t_sent)
 
     def abort(self) -> None:
         """Close at once, whatever is on its way."""
@@ -94,10 +96,13 @@ class Connection(asyncio.Protocol):
             self.take_in(data, t)
 
     def eof_received(self) -> None:
+        self._eof = True
         self.data_received(b"")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._transport, self._lost = None, exc
+        self._transport = None
+        if not self._eof:  # else all had come before it broke
+            self._lost = exc
         self.data_received(b"")
         self._on_lost(self)
 
@@ -112,7 +117,7 @@ class Connection(asyncio.Protocol):
         if answer is None or parser is None:  # unasked: a server that says why it closes, or that breaks the rules
             self.abort()
             return
-        if t < self._t_sent and not self._in_body:  # unasked, too, and taken in only after the next request went out
+        if t < self._t_sent:  # unasked, too, and taken in only after the next request went out
             self._fail(httpx.ReadError("The server sent more than one answer to one request."), t)
             return
         answer.heard = True
@@ -121,7 +126,8 @@ class Connection(asyncio.Protocol):
         try:
             parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as found:
-            problem = found.with_traceback(None)  # which would hold this frame, which holds it
+            problem = found.with_traceback(None)  # which would hold this frame, which holds it; so would what it came from
+            problem.__context__ = problem.__cause__ = None
         parts = self._parts
         if parts:
             part = parts.pop() if len(parts) == 1 else b"".join(parts)

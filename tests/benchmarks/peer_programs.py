@@ -58,6 +58,12 @@ class Program:
     read: Callable[[Path], Report]
     environment: dict[str, str] = field(default_factory=dict)
     pinned: bool = True
+    apart: bool = False
+    """Whether it moves one of its processes to the server's core by itself."""
+
+    @property
+    def on_one_core(self) -> bool:
+        return self.pinned and not self.apart
 
     @property
     def where(self) -> str:
@@ -143,7 +149,8 @@ def ours() -> list[Program]:
             return msgspec.json.decode((folder / "report.json").read_bytes(), type=Report)
 
         environment = {"PYTHONPATH": str(HOME)}
-        return Program(name=name, path=sys.executable, arguments=arguments, read=read, environment=environment)
+        apart = how == "apart"
+        return Program(name=name, path=sys.executable, arguments=arguments, read=read, environment=environment, apart=apart)
 
     return [program("ours", "together"), program("ours, child alone", "apart")]
 

@@ -59,7 +59,8 @@ class Outcome:
     report: Report | None
     words: str
     cpu_per_chunk_s: float | None
-    foreign: float
+    foreign: float | None
+    """None where a program has several cores: then it cannot be told."""
 
     @property
     def carried(self) -> bool:
@@ -95,7 +96,7 @@ def run(program: Program, load: Load, url: str) -> Outcome:
         report=report,
         words=words,
         cpu_per_chunk_s=cpu_per_chunk_s(looks, FULL * load.rate_rps * load.tokens),
-        foreign=max(0.0, (busy - cpu_s) / (after[4] - before[4])),
+        foreign=max(0.0, (busy - cpu_s) / (after[4] - before[4])) if program.on_one_core else None,
     )
 
 
@@ -151,6 +152,10 @@ def pair(values: tuple[float, float] | None) -> str:
     return f"{'-':>18}" if values is None else f"{values[0]:10.2f}{values[1]:8.2f}"
 
 
+def share(value: float | None) -> str:
+    return f"{'-':>9}" if value is None else f"{value:9.2f}"
+
+
 def climb(program: Program, rates: tuple[int, ...], seconds: float, url: str) -> float:
     """The highest rate that it carries; 0 for none."""
     highest = 0.0
@@ -159,7 +164,7 @@ def climb(program: Program, rates: tuple[int, ...], seconds: float, url: str) ->
             got = run(program, Load(rate_rps=rate, seconds=seconds), url)
             said, lateness = (got.report.ttft_ms, got.report.lateness_ms) if got.report else (None, None)
             figures = pair(said) + pair(got.truth.ttft_ms) + pair(lateness)
-            print(f"{program.name:20}{rate:7d}{got.wire_rps:9.1f}{figures}{got.foreign:9.2f}  {got.verdict}", flush=True)
+            print(f"{program.name:20}{rate:7d}{got.wire_rps:9.1f}{figures}{share(got.foreign)}  {got.verdict}", flush=True)
             if got.carried:
                 break
         else:
@@ -190,7 +195,7 @@ def chunks(there: list[Program], load: Load, url: str) -> None:
         ttft, tpot = (got.report.ttft_ms, got.report.tpot_ms) if got.report else (None, None)
         figures = pair(ttft) + pair(got.truth.ttft_ms) + pair(tpot) + pair(got.truth.tpot_ms)
         cpu_us = "-" if got.cpu_per_chunk_s is None else f"{got.cpu_per_chunk_s * 1e6:.1f}"
-        print(f"{program.name:20}{got.wire_rps:9.1f}{figures}{got.foreign:9.2f}{cpu_us:>10}  {got.verdict}", flush=True)
+        print(f"{program.name:20}{got.wire_rps:9.1f}{figures}{share(got.foreign)}{cpu_us:>10}  {got.verdict}", flush=True)
 
 
 def options() -> argparse.Namespace:

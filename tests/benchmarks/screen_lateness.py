@@ -31,7 +31,7 @@ from statistics import median
 from core.records import RequestEnded
 from core.run import log as runs
 from core.run.events import RepeatStarted
-from tests.benchmarks.transport import at, core_busy, serving
+from tests.benchmarks.transport import at, core_busy, get, serving
 
 OPTIONS = ["--rates", "150", "--input-tokens", "16", "--output-tokens", "2", "--ttft", "2s", "--tpot", "none", "--target", "50%"]
 SHORT = [*OPTIONS, "--repeats", "2", "--measure", "15s"]
@@ -76,8 +76,8 @@ class Account:
         with contextlib.suppress(OSError, IndexError):
             sender = Path(f"/proc/{self._parent}/task/{self._parent}/children").read_text().split()[0]
             if self._apart and not self._looks:
-                os.sched_setaffinity(self._parent, {0})
-                os.sched_setaffinity(int(sender), {max(os.sched_getaffinity(0))})
+                keep_to(str(self._parent), 0)
+                keep_to(sender, max(os.sched_getaffinity(0)))
             self._looks.append((time.monotonic(), schedstat(sender)[1], schedstat(str(self._parent))[0]))
 
     def shares(self) -> tuple[float, float]:
@@ -86,20 +86,26 @@ class Account:
 
 
 def schedstat(pid: str) -> tuple[float, float]:
-    """Seconds that a process's main thread has run, and that it waited for a core."""
-    ran, waited, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
-    return int(ran) * 1e-9, int(waited) * 1e-9
+    """Seconds that a process's threads have run, and that they waited for a core."""
+    texts = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/schedstat")]
+    return sum(int(ran) for ran, _, _ in texts) * 1e-9, sum(int(waited) for _, waited, _ in texts) * 1e-9
 
 
-def not_ours() -> tuple[float, float]:
-    """The time, and CPU seconds that all cores have worked for others than us and what we have waited for."""
+def keep_to(pid: str, core: int) -> None:
+    """All threads of a process; those that write to the terminal, too."""
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {core})
+
+
+def not_ours(url: str) -> tuple[float, float]:
+    """The time, and CPU seconds that all cores have worked for others than us, the server and what we have waited for."""
     busy = sum(core_busy(core) for core in range(os.cpu_count() or 1))
-    return time.monotonic(), busy - sum(os.times()[:4])
+    return time.monotonic(), busy - sum(os.times()[:4]) - float(get(f"{url}/cpu"))
 
 
 async def one_run(url: str, path: Path, options: list[str], *, screen: bool, apart: bool) -> tuple[float, float, float]:
     """Probe once; returns the shares of `Account`, and of a core that others used."""
-    before = not_ours()
+    before = not_ours(url)
     command = [sys.executable, "-m", "tui.cli", "probe", url, "--out", str(path), *options]
     controller, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
@@ -119,7 +125,7 @@ async def one_run(url: str, path: Path, options: list[str], *, screen: bool, apa
     await child.wait()
     loop.remove_reader(controller)
     os.close(controller)
-    wall, others = (then - now for now, then in zip(before, not_ours(), strict=True))
+    wall, others = (then - now for now, then in zip(before, not_ours(url), strict=True))
     return *account.shares(), others / wall
 
 

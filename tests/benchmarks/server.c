@@ -105,7 +105,10 @@ static int say(Conn *c, const char *text, int n) { /* -1: the connection is gone
 
 static void flush_out(Conn *c) {
     ssize_t sent = send(c->fd, c->out, c->out_used, MSG_NOSIGNAL);
-    if (sent < 0) return;
+    if (sent < 0) {
+        if (errno != EAGAIN) hang_up(c); /* else epoll would say so for ever */
+        return;
+    }
     memmove(c->out, c->out + sent, c->out_used -= sent);
     if (!c->out_used) watch(c, EPOLL_CTL_MOD, EPOLLIN);
 }

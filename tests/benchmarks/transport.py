@@ -4,9 +4,9 @@ python -m tests.benchmarks.transport [ROUNDS] [--quick]       (needs cc and two 
 
 The server (server.c) is compiled and pinned to one core, the client to another. Cells are run client by client in turn, so that
 what else the machine does meets all of them; the table is the median of the rounds, and ratios are to `vllm bench serve`'s way of
-doing it. CPU is taken while no chunk is looked at, the rest afterwards. "kept up" is the share of the chunks asked for that the
-client had read while it was watched, "foreign" what others took of its core: where that is not small, only the ratios are worth
-reading.
+doing it. CPU is taken while no chunk is looked at and counted by the chunks asked for, the rest is taken afterwards. "kept up" is
+the share of the chunks asked for that the client had read while it was watched, "foreign" what others took of its core: where that
+is not small, only the ratios are worth reading. The CPU of a request is with what is done before it is due.
 """
 
 import json

@@ -12,6 +12,7 @@ from core.access import Access
 from core.config import Api, Target
 from core.load.client import Job, LoadClient
 from core.load.digest import Digest
+from core.load.direct import DirectTransport
 from core.load.fallback import AiohttpLoadTransport
 from core.load.reply import Reply
 from core.records import RequestEnded, RequestFirst, RequestSent
@@ -21,9 +22,7 @@ Message = RequestSent | RequestFirst | RequestEnded
 KEY = "sk-TESTSECRET"
 
 
-def own(tls: ssl.SSLContext | None = None) -> httpx.AsyncBaseTransport:
-    from core.load.direct import DirectTransport
-
+def own(tls: ssl.SSLContext | None = None) -> DirectTransport:
     return DirectTransport(tls)
 
 
@@ -34,9 +33,9 @@ class Afterwards(httpx.AsyncBaseTransport):
         self._own, self._digest = own(tls), Digest()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        answer = await self._own.handle_async_request(request)
-        body = _Body(self._digest, answer.extensions["stamped"])
-        return httpx.Response(answer.status_code, headers=answer.headers.raw, stream=body, extensions=answer.extensions)
+        reply = await self._own.ask(request)
+        answer, body = reply.as_response(), _Body(self._digest, reply)
+        return httpx.Response(reply.status, headers=reply.headers, stream=body, extensions=answer.extensions)
 
     async def aclose(self) -> None:
         await self._own.aclose()

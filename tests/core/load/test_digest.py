@@ -37,7 +37,7 @@ class Wire:
     def __init__(self) -> None:
         self.reply = Reply()
         self.problem: httpx.TransportError | None = None
-        self.reply.sent(self, 0.0)
+        self.reply.line = self
 
     def receive(self, data: bytes, t: float) -> None:
         """A read; no data are the end."""

@@ -101,3 +101,16 @@ def test_a_loss_is_told_after_what_came_before_it(connection: Connection, proble
     assert ends == [True]
     with pytest.raises(httpx.ReadError if problem else httpx.RemoteProtocolError):
         reply.raise_problem()
+
+
+def test_a_body_that_ended_with_its_connection_is_whole_whatever_came_after(connection: Connection) -> None:
+    queue, ends = Queue(), list[bool]()
+    reply = ask(connection)
+    connection.data_received(b"HTTP/1.1 200 OK\r\n\r\nall")
+    reply.deliver(lambda data, t: None, lambda: ends.append(True), queue.waiting.append)
+    connection.eof_received()
+    connection.connection_lost(ConnectionResetError("reset"))
+    while queue.waiting:
+        queue.take_in()
+    assert ends == [True]
+    reply.raise_problem()
