@@ -1,4 +1,4 @@
-"""The `kneescope` command from its first moment: Ctrl-C while the rest is still being imported ends it without a word."""
+"""The `kneescope` command from its first moment: Ctrl-C or SIGTERM while the rest is being imported ends it without a word."""
 
 import os
 import signal
@@ -10,14 +10,14 @@ INTERRUPTED = 130
 
 def main() -> None:
     """The console script; exits, never returns."""
-    caught = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else the caller ignores it
-    if caught:
-        signal.signal(signal.SIGINT, _leave)
+    caught = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN]
+    for number in caught:  # what the caller ignores stays ignored
+        signal.signal(number, _leave)
     from tui import cli
 
     try:
-        if caught:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in caught:
+            signal.signal(number, signal.default_int_handler)
         cli.main()
     except KeyboardInterrupt:  # before a command had begun
         os._exit(INTERRUPTED)

@@ -73,7 +73,7 @@ class Player(Source, Protocol):
 @dataclass(frozen=True, kw_only=True)
 class Hands:
     """What a user can do to a live run: `stop` ends its load at once, `rate` multiplies the rate that is held, `end_step` ends the
-    step that runs, unjudged."""
+    step that runs, with the verdict that stands by then."""
 
     stop: Callable[[], None] | None = None
     rate: Callable[[float], object] | None = None
@@ -198,7 +198,7 @@ class KneescopeApp(App[Answer | None]):
         self.look()
 
     def action_end_step(self) -> None:
-        """End the step that runs, unjudged."""
+        """End the step that runs: with the verdict that stands by then, else unjudged."""
         if self._hands.end_step is not None:
             self._hands.end_step()
         self.look()

@@ -62,7 +62,7 @@ KEYS: tuple[Key, ...] = (
         page="half and double the speed of a recorded run",
     ),
     Key(("right_square_bracket",), "]", "speed(1)", "Faster", "double the speed of a recorded run"),
-    Key(("n",), "n", "end_step", "End step", "end this step unjudged and go on without it", 3),
+    Key(("n",), "n", "end_step", "End step", "end this step as it stands and go on to the next", 3),
     Key(
         ("plus",),
         "+ -",

@@ -27,7 +27,8 @@ class TwoStage:
 
     Set with `signal.signal` rather than on the loop, so that the second one works even when the loop is stuck. When a stuck
     loop has not called `stop` after PATIENCE_S, `now` ends the process: only that can stop the load then.
-    A SIGHUP that the caller ignores (nohup) stays ignored. `seen` says whether there was a signal.
+    A signal that the caller ignores stays ignored: SIGHUP under nohup, SIGINT of a script's command that ends with &.
+    `seen` says whether there was a signal.
     """
 
     def __init__(self, stop: Callable[[int], None], leave: Callable[[], None], now: Callable[[], None]) -> None:
@@ -41,7 +42,7 @@ class TwoStage:
 
     def __enter__(self) -> "TwoStage":
         for number in SIGNALS:
-            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._handle)
         return self
 

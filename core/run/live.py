@@ -73,7 +73,7 @@ class LiveRepeat:
         return self._decided_bounds or self.tally.bounds(now - REPORT_DELAY_S)
 
     def ramp(self, now: float) -> tuple[RampSegment, ...]:
-        """Of a ramp its rates that were begun, as they stand or stood when it was judged; nothing of any other order."""
+        """Of a ramp its rates of which anything was sent, as they stand or stood when it was judged; nothing of any other order."""
         if self.order.phase != "ramp" or self._ramp is not None:
             return self._ramp or ()
         told, begin = [], self.order.start_at
@@ -82,7 +82,9 @@ class LiveRepeat:
                 break
             bounds = self.tally.bounds(now - REPORT_DELAY_S, at)
             may_miss = max(RAMP_FORGIVES, allowed_misses(bounds.planned, self.tally.slo.target))
-            told.append(RampSegment(rate_rps=segment.rate_rps, bounds=bounds, held=bounds.planned - bounds.good <= may_miss))
+            held = bounds.good > 0 and bounds.planned - bounds.good <= may_miss
+            if bounds.sent:  # after an abort the clock goes on, and nothing more is sent
+                told.append(RampSegment(rate_rps=segment.rate_rps, bounds=bounds, held=held))
             begin += segment.duration_s
         return tuple(told)
 

@@ -164,7 +164,8 @@ class State:
                     self._finished.append(result)
             case StepJudged(result=result):
                 self._steps.append(result)
-                self._ramp = (self._live.ramp(event.t) if self._live is not None else ()) or self._ramp
+                if self._live is not None and result.verdict in ("pass", "fail"):  # the rates of a void ramp say nothing
+                    self._ramp = self._live.ramp(event.t) or self._ramp
                 self._step, self._live = None, None
                 self._say(event.t, _level(result), step_line(result))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import signal
 from typing import Any
 
 import pytest
@@ -23,6 +24,13 @@ async def quiet(*_: float) -> None:
         if not ready:
             return
     raise AssertionError("the screen does not come to rest")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def an_interrupt_is_not_ignored() -> None:
+    """As in a terminal. A script's `pytest ... &` has it ignored, and so would every command that a test starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 _resize = Pilot.resize_terminal

@@ -343,24 +343,25 @@ import os, signal, sys
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
         if name == moment:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
 
-moment = sys.argv.pop(1)
+moment, number = sys.argv.pop(1), int(sys.argv.pop(1))
 sys.meta_path.insert(0, Interrupt())
 from tui.__main__ import main
 main()
 """
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("module", ["tui.cli", "click", "core.errors", "tui.options", "tui.live"])
-def test_an_interrupt_while_it_is_still_being_imported_is_quiet(env: dict[str, str], module: str) -> None:
-    command = [sys.executable, "-c", INTERRUPTED_BY_IMPORT, module, "probe", "http://127.0.0.1:9"]
+def test_an_interrupt_while_it_is_still_being_imported_is_quiet(env: dict[str, str], module: str, number: int) -> None:
+    command = [sys.executable, "-c", INTERRUPTED_BY_IMPORT, module, str(int(number)), "probe", "http://127.0.0.1:9"]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_an_interrupt_that_the_caller_ignores_stays_ignored(env: dict[str, str]) -> None:
-    command = [sys.executable, "-c", INTERRUPTED_BY_IMPORT, "click", "--version"]
+    command = [sys.executable, "-c", INTERRUPTED_BY_IMPORT, "click", str(int(signal.SIGINT)), "--version"]
     ignoring = "import signal, os, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
     done = subprocess.run(
         [sys.executable, "-c", ignoring, *command], cwd=ROOT, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False

@@ -33,6 +33,19 @@ async def test_the_first_stops_and_the_next_leave(number: signal.Signals) -> Non
     assert signal.getsignal(number) is before
 
 
+@pytest.mark.parametrize("number", signals.SIGNALS)
+async def test_a_signal_that_the_caller_ignores_stays_ignored(number: signal.Signals) -> None:
+    """As a shell has it for SIGINT of a script's commands that end with &, and nohup for SIGHUP."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with TwoStage(lambda _: None, lambda: None, lambda: None) as both:
+            signal.raise_signal(number)
+            assert not both.seen
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+
+
 async def test_a_stuck_loop_is_left_because_nothing_else_stops_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signals, "PATIENCE_S", 0.01)
     left = threading.Event()

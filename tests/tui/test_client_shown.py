@@ -56,7 +56,7 @@ async def test_a_client_that_tells_nothing_of_itself_is_not_made_to() -> None:
         ({"client_cpu_frac": 0.92}, "▲ client CPU 92 %", "strong"),
         ({"loop_lag_max_s": 0.1}, "lag 100 ms", "plain"),
         ({"loop_lag_max_s": 0.11}, "▲ lag 110 ms, limit 100 ms", "strong"),
-        ({"loop_lag_max_s": 0.11, "stalled": True}, "✘ lag 110 ms and again, limit 100 ms → void", "breaks"),
+        ({"loop_lag_max_s": 0.11, "stalled": True}, "✘ lag 110 ms and again, limit 100 ms → void if it goes on", "breaks"),
     ],
 )
 def test_a_client_near_its_limits_is_told(facts: dict[str, Any], told: str, role: str) -> None:

@@ -15,7 +15,7 @@ FULL_FRAC = 0.9
 
 
 def live(repeat: RepeatView, ttft_limit_s: float | None) -> list[Piece]:
-    """Of the repeat that runs, judged as it will be: what would make it void is an alarm."""
+    """Of the repeat that runs, judged as it will be if it goes on as it is: what would make it void is an alarm."""
     return [
         *_own(repeat.client_cpu_frac, repeat.loop_lag_max_s, ttft_limit_s, stalled=repeat.stalled),
         late_piece(repeat.lateness_p99_s, ttft_limit_s),
@@ -43,7 +43,7 @@ def _own(cpu_frac: float | None, lag_s: float | None, ttft_limit_s: float | None
     if lag_s is not None:
         text, allowed_s = f"lag {latency(lag_s)}", lateness_limit_s(ttft_limit_s)
         if stalled:
-            pieces.append(Piece(f"✘ {text} and again, limit {_rounded(allowed_s)} → void", "breaks", 0))
+            pieces.append(Piece(f"✘ {text} and again, limit {_rounded(allowed_s)} → void if it goes on", "breaks", 0))
         elif lag_s > allowed_s:
             pieces.append(Piece(f"▲ {text}, limit {_rounded(allowed_s)}", "strong", 1))
         else:

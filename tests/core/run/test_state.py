@@ -8,7 +8,7 @@ import pytest
 
 from core.config import Method, Slo
 from core.judge.stopping import REPORT_DELAY_S
-from core.records import Check, LoadTick, Segment, ServerInfo
+from core.records import Check, LoadTick, ServerInfo
 from core.results import Answer, Knee, Percentiles, RepeatResult, StepResult
 from core.run.events import (
     CheckDone,
@@ -118,14 +118,6 @@ def test_the_parts_of_a_repeat(after_s: float, part: str) -> None:
     assert view.current.live is not None
     assert view.current.live.part == part
     assert view.current.live.elapsed_s >= 0
-
-
-def test_the_rate_of_a_ramp_is_that_of_the_segment_being_sent() -> None:
-    segments = tuple(Segment(rate_rps=rate, duration_s=5.0, role="measured") for rate in (1.0, 2.0, 4.0))
-    state = applied(*opening(order(phase="ramp", segments=segments)))
-
-    rates = [view.current.rate_rps for t in (0, 4.9, 5.1, 14, 99) if (view := state.view(START + 1 + t)).current]
-    assert rates == [1.0, 1.0, 2.0, 4.0, 4.0]
 
 
 def test_a_request_that_ends_leaves_the_counts() -> None:
@@ -262,50 +254,6 @@ def test_the_tpot_of_a_stream_by_itself_is_known_from_the_judged_singles() -> No
     state.apply(ended(0, START + 50, START + 50.1, number=14, ending="truncated"))
 
     assert state.view(START + 60).single_tpot_s == pytest.approx((0.3 - 0.1) / 10)
-
-
-def own(t: float, lag_s: float, cpu_frac: float, number: int = 1) -> LoadTick:
-    return LoadTick(order=number, t=t, in_flight=0, loop_lag_max_s=lag_s, cpu_frac=cpu_frac)
-
-
-def test_what_the_client_says_of_itself() -> None:
-    state = applied(*opening(order()))
-    before = state.view(START + 2).current
-    for t, lag_s, cpu_frac, number in ((2.0, 0.001, 0.10, 1), (2.5, 0.019, 0.25, 1), (3.0, 0.002, 0.15, 1), (3.1, 9.0, 1.0, 7)):
-        state.apply(own(START + t, lag_s, cpu_frac, number))
-    after = state.view(START + 4).current
-
-    assert before is not None
-    assert before.live is not None
-    assert (before.live.client_cpu_frac, before.live.loop_lag_max_s) == (None, None)
-    assert after is not None
-    assert after.live is not None
-    assert (after.live.client_cpu_frac, after.live.loop_lag_max_s, after.live.stalled) == (0.25, 0.019, False)
-
-
-@pytest.mark.parametrize(("stalls", "stalled"), [(0, False), (1, False), (2, True)])
-def test_a_client_that_stands_still_again_and_again_is_told_while_it_runs(stalls: int, stalled: bool) -> None:
-    """As the repeat will be judged: the limit is 20 % of a TTFT limit of 500 ms, one stall is forgiven."""
-    state = applied(*opening(order()))
-    for at in range(10):
-        state.apply(own(START + 2 + at / 2, 0.101 if at < stalls else 0.099, 0.1))
-    now = state.view(START + 8).current
-
-    assert now is not None
-    assert now.live is not None
-    assert now.live.stalled is stalled
-
-
-def test_of_a_held_rate_the_client_is_seen_for_the_segment_that_is_sent() -> None:
-    segments = (Segment(rate_rps=4.0, duration_s=10, role="measured"), Segment(rate_rps=4.0, duration_s=10, role="measured"))
-    state = applied(*opening(order(phase="hold", segments=segments)))
-    state.apply(own(START + 5, 0.5, 0.9))
-    state.apply(own(START + 12, 0.002, 0.1))
-    now = state.view(START + 12.5).current
-
-    assert now is not None
-    assert now.live is not None
-    assert (now.live.client_cpu_frac, now.live.loop_lag_max_s) == (0.1, 0.002)
 
 
 def scrambled_run() -> list[Event]:
