@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.config import Slo
+from core.judge.evidence import mostly_failed
 from core.records import Phase, ServerInfo
 from core.results import Idle, RepeatResult, StepResult
 
@@ -165,9 +166,10 @@ class Case:
 
     @property
     def mostly_failed(self) -> bool:
-        """Whether at least half of what missed ended in an error."""
-        missed, all_missed = self.failing.missed, self.failing.misses
-        return missed is not None and missed.failed > 0 and 2 * missed.failed >= all_missed
+        """Whether at least half of what missed ended in an error. Of a repeat that was decided in its warm-up, whose misses are
+        counted by limit alone, those of the limit that was missed most stand for all that were late."""
+        missed = self.failing.missed
+        return missed is not None and mostly_failed(missed, self.failing.misses)
 
 
 def pick(

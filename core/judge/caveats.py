@@ -152,7 +152,7 @@ def no_usage(ok: Sequence[RequestRecord]) -> str | None:
 
 
 def what_failed(records: Sequence[RequestRecord]) -> str | None:
-    """What the errors said: the sentence that most of them share."""
+    """What the errors said: the most frequent sentence."""
     said = Counter(record.error or record.ending for record in records if record.ending not in ("ok", "aborted"))
     if not said:
         return None
@@ -174,6 +174,9 @@ def several_processes(breaks: int) -> str | None:
     if breaks < 2:
         return None
     return "the server's counters jump back and forth: several processes answer there, so their differences are withheld"
+
+
+END_UNREAD = "no reading of the server after the load's end: requests of others or a restart near it would have gone unseen"
 
 
 def unread(readings: int, metrics_url: str | None) -> str | None:

@@ -31,8 +31,15 @@ def missed(records: Iterable[RequestRecord], slo: Slo) -> Missed:
     return Missed(ttft=ttft, tpot=tpot, e2e=e2e, failed=failed)
 
 
+def mostly_failed(missed: Missed, misses: int) -> bool:
+    """Whether at least half of what missed ended in errors. `misses`: all that are known to have missed; at least the errors and
+    those late by the limit that was missed most."""
+    late = max(missed.ttft, missed.tpot, missed.e2e)
+    return missed.failed > 0 and 2 * missed.failed >= max(misses, missed.failed + late)
+
+
 def errors_said(records: Iterable[RequestRecord]) -> str | None:
-    """The sentence that most errors share, without its full stop; None where none says anything."""
+    """The most frequent sentence of the errors, without its full stop; None where none says anything."""
     said = Counter(r.error.rstrip(".") for r in records if r.ending not in ("ok", "aborted") and r.error)
     return said.most_common(1)[0][0] if said else None
 
@@ -40,7 +47,7 @@ def errors_said(records: Iterable[RequestRecord]) -> str | None:
 def errors_first(records: Sequence[RequestRecord], slo: Slo) -> str | None:
     """How many of these requests ended in errors, and in which, where those are at least half of what missed; else None."""
     by_limit = missed(records, slo)
-    if not by_limit.failed or by_limit.failed < max(by_limit.ttft, by_limit.tpot, by_limit.e2e):
+    if not mostly_failed(by_limit, sum(missed([r], slo) != Missed() for r in records)):
         return None
     ended = sum(r.ending != "aborted" for r in records)
     what = errors_said(records) or classes(Counter(r.ending for r in records if r.ending not in ("ok", "aborted")))

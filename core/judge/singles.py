@@ -29,6 +29,11 @@ def idle(records: Sequence[RequestRecord]) -> Idle:
     return Idle(tpot_s=tpot, prefill_token_s=max(0.0, prefill_s) / tokens if tpot is not None and tokens else None)
 
 
+def servers_word(records: Sequence[RequestRecord]) -> bool:
+    """Whether the server ended every one of these requests, and there are any: one that we gave up or spoilt tells of no limit."""
+    return bool(records) and all(r.ending not in ("aborted", "client") for r in records)
+
+
 def why_infeasible(records: Sequence[RequestRecord], slo: Slo) -> str | None:
     """Why no rate can be right, in one sentence, or None: with nothing else to do, the server missed with every one of them."""
     if any(good(r, slo) for r in records):

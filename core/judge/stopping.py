@@ -154,8 +154,7 @@ def error_text(tally: Tally, planned: int, max_error_rate: float) -> str:
     said, ended = errors_said(tally.measured_records), [r.ending for r in tally.records if r.ending != "aborted"]
     if len(ended) > 1 and "ok" not in ended:
         what = f"every request failed: {said or classes(errors)}"
-        return (
-            f"{what} ({len(ended)} of {len(ended)} that ended, {n} of {planned} in the window; at most {plain(max_error_rate)} may)"
-        )
+        in_all = f"{len(ended)} of {len(ended)} that ended"
+        return f"{what} ({in_all}, {n} of the window's {planned} so far; at most {plain(max_error_rate)} may)"
     words = f" ({said})" if said else ""
     return f"{n} of {count(planned, 'request')} ended in errors ({shares}): {classes(errors)}{words}"

@@ -35,15 +35,19 @@ END_S = 5.0
 """An aborted order ends within 0.5 s; a child that needs ten times that is taken for stuck."""
 _SETTLED_S = 1.0
 """What has ended in order is decided a report delay after its plan's end; after this long nothing can be decided any more."""
-_QUIET_S, _MUTE_S = 3.0, 20.0
-"""The child speaks twice a second. While it does not, nothing is known of the server; after the longer time it is given up."""
+_UNSURE_S, _QUIET_S, _MUTE_S = 1.0, 3.0, 20.0
+"""The child speaks twice a second. Once it does not, nothing new is decided; after the second time its silence is no stall of the
+server either; after the last it is given up."""
 _HEALTH_EVERY_S = 2.0
 _LATE_S = 0.1
-_BELIEVE_STALLS = 3
 
 _UNDECIDED = Decision(kind="drained", reason="the load ended before every request was decided")
 
 Decide = Callable[[float], Decision | None]
+
+
+class ClientSilent(UserError):
+    """The child was given up: what looked like the server's misses since it fell silent may be its own."""
 
 
 class Load(Protocol):
@@ -197,7 +201,8 @@ class Conductor:
     ) -> OrderRun:
         """Run one repeat (or ramp) until `decide` has decided it, then cut it off; returns when nothing of it is in flight.
 
-        `hear` is told every message of the child about this order. Raises UserError (exit code 3) when the child does not stop.
+        `hear` is told every message of the child about this order. Raises ClientSilent (exit code 3) when the child does not stop
+        or is silent for too long.
         """
         self._load("loading")
         run = await self._begin(order, idle_e2e_s, hear)
@@ -244,6 +249,10 @@ class Conductor:
         if run.ended:
             await self._abort(run)
             return
+        if not run.over.is_set() and now - run.heard_at > _UNSURE_S:
+            if now - run.heard_at > _MUTE_S:
+                raise _mute()
+            return  # what is open ages, and nothing of it is known: neither a miss nor a sign of life
         if run.decision is None:
             # The child ends with its last answer, which may come before the end of the window: that alone decides nothing.
             in_vain = run.over.is_set() and (run.wound_down_at is not None or now > run.plan_end + _SETTLED_S)
@@ -270,20 +279,11 @@ class Conductor:
             self._load("draining")
 
     def _believed(self, run: OrderRun, decided_at: float, now: float) -> bool:
-        """Whether a decision stands: the server works. Where nothing can show that (no metrics, and all answers have begun) it
-        stands after a while, since nothing shows the contrary either."""
-        return run.liveness.alive_since(decided_at) or now - decided_at > _BELIEVE_STALLS * run.liveness.stall_s
+        """Whether a decision stands: the server works. Where nothing can show that, it stands after a while."""
+        return run.liveness.alive_since(decided_at) or run.liveness.past_doubt(decided_at, now)
 
     async def _lost(self, run: OrderRun, now: float) -> str | None:
-        """Why the server is not there to be judged, or None. Connections that fail are asked about at most every two seconds.
-
-        Raises UserError (exit code 3) when the child is silent for too long.
-        """
-        if not run.over.is_set() and now - run.heard_at > _MUTE_S:
-            raise UserError(
-                f"The load generator has said nothing for {_MUTE_S:g} s (stopped, or starved of CPU?) and was ended; run again.",
-                exit_code=3,
-            )
+        """Why the server is not there to be judged, or None. Connections that fail are asked about at most every two seconds."""
         if now - run.heard_at > _QUIET_S:
             return None
         if run.liveness.stalled(now):
@@ -315,5 +315,12 @@ class Conductor:
         self._emit(LoadStateChanged(t=self._clock(), state=state))
 
 
-def _stuck() -> UserError:
-    return UserError(f"The load generator did not stop within {END_S:g} s and was ended; run again.", exit_code=3)
+def _mute() -> ClientSilent:
+    return ClientSilent(
+        f"The load generator has said nothing for {_MUTE_S:g} s (stopped, or starved of CPU?) and was ended; run again.",
+        exit_code=3,
+    )
+
+
+def _stuck() -> ClientSilent:
+    return ClientSilent(f"The load generator did not stop within {END_S:g} s and was ended; run again.", exit_code=3)

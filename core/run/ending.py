@@ -10,8 +10,10 @@ from core.errors import UserError
 from core.judge.diagnosis import explained
 from core.judge.search import Search
 from core.results import Answer, Idle, Outcome
+from core.run.conductor import ClientSilent
 from core.run.guard import SafetyStop, on_top
 from core.run.steps import NoAnswer, Steps
+from core.run.verdicts import BROKEN_OFF
 from core.run.view import RunView
 
 STOPPED = "Stopped before the answer; what was finished is kept."
@@ -24,15 +26,16 @@ class Stopped(Exception):
 def close_open(error: BaseException, search: Search, steps: Steps) -> None:
     """Close the step that ran when `error` ended the run. A verdict that it had by then counts like any other.
 
-    The figures of a repeat that was cut off are kept, but not of one that an error of our own may have spoilt.
+    The figures of a repeat that was cut off are kept, but not of one that an error of our own, or our load generator's silence,
+    may have spoilt.
     """
     stopped = isinstance(error, (Stopped, asyncio.CancelledError))
-    ours = not stopped and not isinstance(error, (SafetyStop, NoAnswer, UserError))
-    closed = steps.break_off("stopped" if stopped else "broken off", count_repeat=not ours)
+    ours = isinstance(error, ClientSilent) or not (stopped or isinstance(error, (SafetyStop, NoAnswer, UserError)))
+    closed, held_rps = steps.break_off("stopped" if stopped else BROKEN_OFF, count_repeat=not ours) or (None, None)
     if closed is None or closed.verdict not in ("pass", "fail", "mixed"):
         return
     if closed.phase == "ramp":
-        search.observe_ramp(None, closed.rate_rps if closed.verdict == "fail" else None)
+        search.observe_ramp(held_rps, closed.rate_rps if closed.verdict == "fail" else None)
     elif closed.phase != "hold":
         search.observe_step(closed, None)
 

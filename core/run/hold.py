@@ -61,6 +61,7 @@ class HeldOrder:
         self._heard: list[Message] = []
         self._next = 0
         self._failed_at: float | None = None
+        self._unsure_since: float | None = None
         self._fails = False
 
     def hear(self, message: ChildMessage) -> None:
@@ -74,16 +75,18 @@ class HeldOrder:
         return self._next == len(self._measured)
 
     def judge(self, run: OrderRun, tally: Tally, now: float) -> RepeatResult | None:
-        """The next segment's result, if it is over and each of its requests decided (or `drain_s` has passed since its end)."""
+        """The next segment's result, if it is over and each of its requests decided (or `drain_s` has passed since its end). One
+        that failed waits for a sign of life of the server."""
         if self.over:
             return None
         at = self._measured[self._next]
         end = self._order.start_at + self._ends_s[at]
         bounds = tally.bounds(now - REPORT_DELAY_S, at)
-        self._watch(run, bounds, now)
         left = bounds.planned - bounds.good - bounds.bad
+        drained = now >= end + self._drain_s
+        fails = self._watch(run, bounds, bounds.bad + (left if drained else 0), now)
         cut_short = run.wound_down_at is not None and bounds.sent < bounds.planned
-        if now - REPORT_DELAY_S < end or cut_short or (left and now < end + self._drain_s):
+        if now - REPORT_DELAY_S < end or cut_short or (left and not drained) or (fails and not self._fails):
             return None
         decision = Decision(kind="complete", reason="every request is decided")
         if left:
@@ -91,13 +94,18 @@ class HeldOrder:
             decision = Decision(kind="drained", reason=reason)
         return self._result(run, decision, now)
 
-    def _watch(self, run: OrderRun, bounds: Bounds, now: float) -> None:
-        """Note when the segment can no longer pass, and believe it once the server has given a sign of life since. A connection
-        that has just broken is none."""
-        if self._failed_at is None and bounds.bad > allowed_misses(bounds.planned, self._rules.slo.target):
-            self._failed_at = now
-        alive = self._failed_at is not None and run.liveness.alive_since(self._failed_at)
-        self._fails |= alive and not run.liveness.cut_off(1)
+    def _watch(self, run: OrderRun, bounds: Bounds, misses: int, now: float) -> bool:
+        """Whether the segment can no longer pass; believed as of a repeat, once the server has given a sign of life since. A
+        connection that has just broken is none."""
+        if misses <= allowed_misses(bounds.planned, self._rules.slo.target):
+            self._unsure_since = None
+            return False
+        self._failed_at = now if self._failed_at is None else self._failed_at
+        alive = run.liveness.alive_since(self._failed_at) and not run.liveness.cut_off(1)
+        unsure_since = now if self._unsure_since is None else self._unsure_since  # kept for a next segment that fails alike
+        self._unsure_since = None if alive else unsure_since
+        self._fails |= alive or run.liveness.past_doubt(unsure_since, now)
+        return True
 
     def cut(self, run: OrderRun, now: float) -> list[RepeatResult]:
         """Results of the segments that had begun and were cut off, with their figures. A fail that was certain by then is one, as
@@ -130,12 +138,12 @@ class HeldOrder:
 
     def _certain(self, tally: Tally, now: float) -> Decision | None:
         """What is certain of a segment that was cut off; None while what did not come could have changed it."""
-        bounds = tally.bounds(now - REPORT_DELAY_S)
+        bounds, target = tally.bounds(now - REPORT_DELAY_S), self._rules.slo.target
+        if bounds.bad > allowed_misses(bounds.planned, target) and not self._fails:
+            return None
         if now >= tally.layout.window[1] and bounds.good + bounds.bad == bounds.planned:
             return Decision(kind="complete", reason="every request is decided")
-        if self._fails:
-            return Decision(kind="fail", reason=out_of_reach(bounds, self._rules.slo.target))
-        return None
+        return Decision(kind="fail", reason=out_of_reach(bounds, target)) if self._fails else None
 
     def _account(self, at: int, before_s: float, slo: Slo) -> Tally:
         """A tally of the segment with what was in flight when it began before it and the next segment after it."""

@@ -9,6 +9,7 @@ STALL_S = 10.0
 STALL_E2E = 3.0
 """... or for so many idle E2E latencies where that is longer: long prompts and answers are quiet for a while."""
 LOST_ENDINGS = 10
+BELIEVE_STALLS = 3
 _BROKEN: frozenset[Ending] = frozenset({"connection", "stream", "truncated", "empty"})
 """Endings that a server which vanishes leaves behind. An HTTP status, even 503, is an answer."""
 _ALIVE_S = 0.5
@@ -75,6 +76,11 @@ class Liveness:
             or self._quiet_since > t - _ALIVE_S
             or (self._tokens is not None and self._tokens_t > t + _COUNTER_LAG_S)
         )
+
+    def past_doubt(self, t: float, now: float) -> bool:
+        """Whether `t` is so long ago that a dead server would have been found out since: where nothing can show that one works
+        (no metrics, and all answers have begun), nothing shows the contrary either."""
+        return now - t > BELIEVE_STALLS * self.stall_s
 
     def stalled(self, now: float) -> bool:
         """Whether requests are in flight and nothing has come for `stall_s`.

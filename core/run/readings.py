@@ -89,6 +89,10 @@ class Readings:
     def kept(self) -> tuple[ServerSample, ...]:
         return tuple(self._kept)
 
+    def end_before(self, t: float) -> bool:
+        """Whether the server has metrics, and none of those that are kept was begun after `t`."""
+        return self._source is not None and not any(reading.t - reading.took_s > t for reading in self._kept)
+
     async def fresh(self, after: float, timeout_s: float = FRESH_S) -> ServerSample | None:
         """The first reading begun after `after`; None when none comes in time, which is longer where they are read less often."""
         if self._source is None:

@@ -16,7 +16,7 @@ from core.errors import UserError
 from core.fleet import SPEED, speed_check
 from core.judge.actions import Done, Hold, Ramp
 from core.judge.search import Search
-from core.judge.singles import idle, idle_e2e_s
+from core.judge.singles import idle, idle_e2e_s, servers_word
 from core.load.generator import Generator
 from core.records import Check, Hello, Phase, RequestRecord, ServerInfo, ServerSample
 from core.results import Answer, Idle
@@ -150,7 +150,7 @@ class Session:
         return None if self._steps is None or self._stopping else self._steps.change_rate(factor)
 
     def end_step(self) -> bool:
-        """End the step that runs, unjudged, and go on without it; its load ends within 0.5 s, and the repeats it has are kept.
+        """End the step that runs and go on without it; its load ends within 0.5 s, and the repeats and a verdict it has are kept.
 
         Returns False, and does nothing, for a ramp, a held rate and while no step runs. To be called in the run's event loop.
         """
@@ -171,8 +171,8 @@ class Session:
     async def _probe(self, http: httpx.AsyncClient) -> Answer:
         preflight = await self._check(http)
         refused = [check for check in self.state.view(self._clock()).checks if check.status == "refuse"]
-        missed = any(check.check == "slo" for check in refused)  # the singles have the last word: infeasible, not refused
-        if any(check.check not in ("slo", SPEED if missed else "") for check in refused):
+        missed = servers_word(preflight.singles) and any(check.check == "slo" for check in refused)
+        if any(check.check not in (("slo", SPEED) if missed else ()) for check in refused):  # else infeasible: the singles' word
             return so_far(self._search, "refused", " ".join(check.message for check in refused))
         self._search.observe_singles(preflight.singles)
         self._idle = idle(preflight.singles)
@@ -299,6 +299,8 @@ class Session:
             either: set[asyncio.Future[Any]] = {task, self._broken}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
+                if isinstance(task.exception(), SafetyStop):
+                    await self._conductor.cut()
                 return task.result()
             await self._quit(task)
             raise self._broken.exception() or Stopped()

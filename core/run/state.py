@@ -30,6 +30,7 @@ from core.run.events import (
 )
 from core.run.live import LiveRepeat
 from core.run.series import Series
+from core.run.verdicts import BROKEN_OFF
 from core.run.view import Line, RampSegment, RunView, StepView
 
 LINES_KEPT = 200
@@ -238,8 +239,9 @@ class State:
 
 
 def _level(result: StepResult) -> Literal["info", "warn"]:
-    """A held rate that was left before anything was judged is as it was wanted: no warning, unless what there was is void."""
-    if result.verdict == "unjudged" and result.phase == "hold":
+    """A held rate that was left before anything was judged is as it was wanted: no warning, unless what there was is void or it
+    was broken off."""
+    if result.verdict == "unjudged" and result.phase == "hold" and not result.reason.startswith(BROKEN_OFF):
         return "warn" if any(repeat.verdict == "void" for repeat in result.repeats) else "info"
     return "warn" if result.verdict in ("void", "unjudged") else "info"
 

@@ -11,6 +11,7 @@ from core.judge import modes
 from core.judge.actions import Hold, Ramp, Step
 from core.judge.backlog import runaway, segment_at
 from core.judge.bracket import rate_text
+from core.judge.caveats import END_UNREAD
 from core.judge.evidence import errors_first
 from core.judge.rechecks import spread_note
 from core.judge.slo import allowed_misses
@@ -107,6 +108,8 @@ class Steps:
             for index in range(action.repeats):
                 result, _ = await self._repeat(started, index, segments)
                 if result.verdict == "unjudged" and result.e2e_s.mean is not None:  # its warm-up was too short
+                    text = f"A repeat at {rate_text(action.rate_rps)} is done again with a longer warm-up: {result.reason}."
+                    self._emit(Note(t=self._clock(), text=text))
                     segments = modes.with_warmup(segments, result.e2e_s.mean, action.rate_rps, self._config.safety)
                     await self._repeat(started, index, segments, recheck=False)
                 if step_over(self._results, action.stop, action.repeats):
@@ -123,7 +126,8 @@ class Steps:
         return self._ended
 
     def end_step(self) -> bool:
-        """End the step that runs: its load is cut off at once, and it closes as unjudged with the repeats that it has.
+        """End the step that runs: its load is cut off at once, and it closes with the repeats that it has: as unjudged
+        unless its verdict stood by then.
 
         A command between repeats runs to its end. Returns False, and does nothing, for a ramp, a held rate and where no step runs.
         """
@@ -200,11 +204,11 @@ class Steps:
         held = [(step.rate_rps, step.repeats) for step in self._held]
         return held_text(held or [(self._held_rate.now_rps, self._results)])
 
-    def break_off(self, reason: str, *, count_repeat: bool = True) -> StepResult | None:
-        """Close the step that runs now, if any, and return it; no load may run any more. Repeats that are finished are kept.
+    def break_off(self, reason: str, *, count_repeat: bool = True) -> tuple[StepResult, float | None] | None:
+        """Close the step that runs now, if any, and return it, with the rate that a ramp held; no load may run any more.
 
-        It is unjudged, unless its verdict was certain by then (of a held rate: as its segments say). `count_repeat`: keep the
-        figures of the repeat that was cut off, too.
+        Repeats that are finished are kept. It is unjudged, unless its verdict was certain by then (of a held rate: as its
+        segments say). `count_repeat`: keep the figures of the repeat that was cut off, too.
         """
         started, run = self._open, self._conductor.current
         if started is None:
@@ -213,16 +217,18 @@ class Steps:
             if self._held_order is not None and run is not None and count_repeat:
                 for result in self._held_order.cut(run, self._clock()):
                     self._keep(started, result)
-            self._held.append(self._close(started.rate_rps, *held_verdict(self._results)))
-            return self._held[-1]
+            verdict, text = held_verdict(self._results)
+            told = text if self._results or count_repeat else f"{reason}: {text}"
+            self._held.append(self._close(started.rate_rps, verdict, told))
+            return self._held[-1], None
         if count_repeat and run is not None and run.order.step == started.step:
             self._judge_cut(started, run)
             if started.phase == "ramp" and run.stands and self._results[-1].verdict != "void":
-                return self._close_ramp(started, run)[0]
+                return self._close_ramp(started, run)
         if started.phase != "ramp" and step_over(self._results, self._stop, started.repeats):
-            return self._close(started.rate_rps, *step_verdict(self._results))
+            return self._close(started.rate_rps, *step_verdict(self._results)), None
         cut = cut_off(self._results)
-        return self._close(started.rate_rps, "unjudged", f"{reason}: {cut}" if cut else reason)
+        return self._close(started.rate_rps, "unjudged", f"{reason}: {cut}" if cut else reason), None
 
     def _judge_cut(self, started: StepStarted, run: OrderRun) -> None:
         """Judge what ran when the run ended, unless it was judged before; a decision counts if it stood by then."""
@@ -354,11 +360,9 @@ class Steps:
         result = judge_repeat(tally, run.decision, at, self._rules, *read)
         if run.lost is not None:
             result = msgspec.structs.replace(result, verdict="void", reason=run.lost)
-        again = rechecked(result) if recheck else result
-        if again is not result:
-            text = f"A repeat at {rate_text(started.rate_rps)} is done again with a longer warm-up: {again.reason}."
-            self._emit(Note(t=now, text=text))
-        return self._keep(started, again)
+        if result.verdict == "pass" and self._readings.end_before(now if run.done is None else run.done.t):
+            result = msgspec.structs.replace(result, warnings=(*result.warnings, END_UNREAD))
+        return self._keep(started, rechecked(result) if recheck else result)
 
     def _keep(self, started: StepStarted, result: RepeatResult) -> RepeatResult:
         self._results.append(result)

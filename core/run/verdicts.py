@@ -17,6 +17,8 @@ from core.results import RepeatResult, StepVerdict
 from core.run.conductor import OrderRun
 
 Interval = tuple[float, float]
+BROKEN_OFF = "broken off"
+"""So begins the reason of a step that something else than its end or a stop has ended."""
 
 
 def floor_of(results: Sequence[RepeatResult]) -> Interval | None:
@@ -61,7 +63,7 @@ def held_verdict(results: Sequence[RepeatResult]) -> tuple[StepVerdict, str]:
     """The same of the segments of a held rate, with what there is of the one that was cut off at its end."""
     verdict, reason = step_verdict(results)
     if not results:
-        return verdict, "no segment was judged, it was left in its warm-up"
+        return verdict, "no segment was judged"
     if verdict == "unjudged":
         reason = "no segment was judged"
     cut = cut_off(results)

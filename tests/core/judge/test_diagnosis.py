@@ -230,6 +230,13 @@ def test_errors_come_first() -> None:
     assert found.sentence == "At 12.4 requests/s most of what missed ended in errors, which is no limit of latency"
 
 
+def test_one_error_among_many_late_requests_of_a_warm_up_is_not_the_cause() -> None:
+    """None of the window's requests has missed by then: what missed is that of the warm-up."""
+    found = explained(repeat(missed=Missed(ttft=25, failed=1), misses=0))
+    assert found.cause == "slots"
+    assert explained(repeat(missed=Missed(ttft=5, failed=20), misses=0)).cause == "failures"
+
+
 def test_errors_are_told_in_the_servers_words() -> None:
     said = {"errors_said": "HTTP 503: Overloaded"}
     found = explained(repeat(missed=Missed(ttft=5, failed=20), endings={"ok": 175, "http": 20}, errors=20, **said))

@@ -53,6 +53,14 @@ def test_a_limit_that_is_not_set_is_not_missed() -> None:
     assert evidence.missed([record(9.0, 99.0)], Slo(ttft_s=None, tpot_s=None, e2e_s=100.0)) == Missed()
 
 
+def test_errors_come_first_where_they_are_half_of_all_that_missed() -> None:
+    """However many limits the others missed."""
+    failed = [record(None, 0.2, ending="http")] * 4
+    late, slow = [record(1.1, 1.9)] * 3, [record(0.5, 1.6)] * 3
+    assert evidence.errors_first([*failed, *late], SLO) == "4 of 7 requests ended in errors (http 4)"
+    assert evidence.errors_first([*failed, *late, *slow], SLO) is None
+
+
 def test_lengths_as_they_came_and_as_asked() -> None:
     assert evidence.lengths([record(0.5, 1.0), record(0.5, 1.0, output=7)]) == MeanLengths(
         input=40, input_asked=32, output=9, output_asked=11, finish_reasons={"length": 2}

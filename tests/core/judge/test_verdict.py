@@ -121,7 +121,7 @@ def test_errors_above_their_limit_are_told_in_the_servers_words_and_whether_anyt
     assert decision is not None
     reason = judge(tally, decision).reason
     assert reason.startswith("every request failed: HTTP 503: Overloaded (")
-    assert "of 100 in the window; at most 1 % may)" in reason
+    assert "of the window's 100 so far; at most 1 % may)" in reason
 
 
 def test_errors_in_the_warm_up_are_named_before_the_overload() -> None:

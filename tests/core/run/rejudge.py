@@ -15,7 +15,7 @@ import msgspec
 from core.config import ProbeConfig
 from core.judge.bracket import Bracket
 from core.judge.diagnosis import diagnose
-from core.judge.singles import idle
+from core.judge.singles import idle, idle_e2e_s
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
 from core.records import LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerInfo, ServerSample
 from core.results import Answer, JudgeRules, RepeatResult, StepResult
@@ -51,6 +51,7 @@ class _Repeat:
     order: RepeatOrder
     rules: JudgeRules
     drain_s: float
+    idle_e2e_s: float
     held: HeldOrder | None = None
     next_look: float = 0.0
     decision: Decision | None = None
@@ -59,7 +60,7 @@ class _Repeat:
     segments: list[RepeatResult] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.run = OrderRun(self.order, Liveness(1.0))
+        self.run = OrderRun(self.order, Liveness(self.idle_e2e_s))
 
     def look(self, state: State, now: float) -> None:
         if self.decision is not None or now < self.next_look or state.tally is None:
@@ -107,6 +108,8 @@ class Rejudge:
                 self._server = info
             case ServerSampled(sample=sample):
                 self._samples.append(sample)
+                if self._repeat:
+                    self._repeat.run.liveness.sample(sample)
             case RepeatStarted(order=order):
                 self._start(order)
             case RequestEnded(order=number) if number in self._single_orders:
@@ -116,6 +119,7 @@ class Rejudge:
             case LoadDone() if self._repeat:
                 self._repeat.done = event
             case RequestSent() | RequestFirst() | RequestEnded() if self._repeat and self._repeat.held:
+                self._repeat.run.liveness.message(event)
                 self._repeat.held.hear(event)
             case _:
                 pass
@@ -148,7 +152,7 @@ class Rejudge:
         held = None
         if order.phase == "hold":
             held = HeldOrder(order, self._config.workload, rules, method.drain_s, self._since, self._server)
-        self._repeat = _Repeat(order, rules, method.drain_s, held)
+        self._repeat = _Repeat(order, rules, method.drain_s, idle_e2e_s(self._singles) or 0.0, held)
 
     def _since(self, t: float) -> list[ServerSample]:
         older = sum(sample.t <= t for sample in self._samples)

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from core.config import ProbeConfig, Safety, Slo
+from core.judge.caveats import END_UNREAD
 from core.records import LoadDone, LoadTick, RepeatOrder, ServerSample
 from core.results import Answer, StepResult
 from core.run.events import Note, RepeatJudged, RunStarted, StepJudged
@@ -78,6 +79,8 @@ def test_a_verdict_of_the_moment_in_which_the_time_is_over_stands(path: Path, tm
     (step,) = (event.result for event in events_of(path, StepJudged))
     assert repeat.verdict == step.verdict == ("pass" if rate_rps == 4.0 else "fail")
     assert step.reason == repeat.reason
+    assert (END_UNREAD in repeat.warnings) == (rate_rps == 4.0)
+    assert not [event for event in events_of(other, RepeatJudged) if END_UNREAD in event.result.warnings]
     assert step.floor == repeat.attainment_interval
     assert answer.outcome == "void"
     assert rate_rps in (answer.knee.pass_rps, answer.knee.first_fail_rps)
@@ -186,6 +189,7 @@ def test_a_held_rate_ends_for_the_sake_of_others(path: Path) -> None:
 
     assert answer.outcome == "held"
     assert "backed off for the sake of others" in answer.message
+    assert bench.generator.commands[-1] == f"abort {bench.generator.orders[-1].order}", "the ends of what was open are in the log"
     assert_ended_clean(bench, path)
 
 

@@ -82,6 +82,19 @@ def test_death_of_the_child_ends_the_run(path: Path) -> None:
     assert_ended_clean(bench, path)
 
 
+def test_a_fail_whose_load_the_child_does_not_stop_is_no_knee(path: Path) -> None:
+    async def deaf(order: int) -> None:
+        del order
+
+    def set_up(bench: Bench) -> None:
+        bench.generator.abort = deaf  # type: ignore[method-assign]
+
+    work = on_bench(path, to_the_end, set_up=set_up, probe=config(rates_rps=(40.0,)))
+
+    assert "did not stop within" in work[1].message
+    assert work[1].knee.first_fail_rps is None
+
+
 def test_a_scrape_that_hangs_delays_neither_sends_nor_verdicts(path: Path) -> None:
     def hangs(bench: Bench) -> None:
         bench.scraper.hangs_at = 1030.0
@@ -194,6 +207,17 @@ def test_limits_that_single_requests_miss_are_infeasible(path: Path) -> None:
     assert answer.outcome == "infeasible"
     assert "even single requests miss the limits" in answer.message
     assert {order.phase for order in bench.generator.orders} == {"single"}
+
+
+@pytest.mark.parametrize("frozen_at", [1000.0, 1001.2], ids=["the first", "a judged one"])
+def test_a_single_request_that_was_given_up_is_refused_and_no_limit_missed(path: Path, frozen_at: float) -> None:
+    def freezes(bench: Bench) -> None:
+        bench.server.frozen_at = frozen_at
+
+    bench, answer = on_bench(path, to_the_end, refuse=("slo",), set_up=freezes)
+
+    assert (answer.outcome, answer.message) == ("refused", "slo is not right; mend it.")
+    assert len(bench.generator.orders) == (1 if frozen_at == 1000.0 else 2)
 
 
 def test_a_limit_under_the_floor_of_the_hardware_is_refused_before_load(path: Path) -> None:

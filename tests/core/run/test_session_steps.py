@@ -7,7 +7,7 @@ import pytest
 
 from core.judge import modes
 from core.judge.actions import Step
-from core.records import Phase, RepeatOrder, Segment
+from core.records import LoadDone, Phase, RepeatOrder, Segment
 from core.run import log as runs
 from core.run.events import LoadStateChanged, Note, RepeatJudged, RepeatStarted, StepJudged, StepStarted
 from core.run.state import State
@@ -96,6 +96,18 @@ def test_a_pass_after_a_short_warmup_is_done_again_with_a_longer_one(path: Path)
     search = bench.session._search
     assert isinstance(search, Scripted)
     assert search.seen[0][1] == third.e2e_s.mean
+
+
+def test_a_run_that_is_stopped_promises_no_further_repeat(path: Path) -> None:
+    other = path.with_name("other.jsonl")
+    on_bench(other, to_the_end, set_up=scripted(step(4.0, 2, warmup_s=1.0)))
+    repeat = events_of(other, RepeatJudged)[0].result.order
+    done = next(event.t for event in events_of(other, LoadDone) if event.order == repeat)
+    on_bench(path, stopped_at(done + 0.15), set_up=scripted(step(4.0, 2, warmup_s=1.0)))
+
+    assert verdicts(path) == [(0, "unjudged")]
+    assert events_of(path, RepeatJudged)[0].result.reason.startswith("warm-up of 1 s")
+    assert not [note for note in events_of(path, Note) if "longer warm-up" in note.text]
 
 
 def test_a_fail_after_a_short_warmup_stands(path: Path) -> None:

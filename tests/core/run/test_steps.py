@@ -99,7 +99,7 @@ def test_a_segment_that_was_cut_off_is_told_with_what_came_of_it() -> None:
     verdict, reason = held_verdict([*results("pass", "pass"), cut(20)])
     assert (verdict, reason) == ("pass", "all 2 repeats passed; the last segment was cut off: 20 sent, 17 good, 1 missed, 2 open")
     assert held_verdict([cut(20)])[1] == "no segment was judged; the last segment was cut off: 20 sent, 17 good, 1 missed, 2 open"
-    assert held_verdict([])[1] == "no segment was judged, it was left in its warm-up"
+    assert held_verdict([])[1] == "no segment was judged"
 
 
 def test_rates_that_were_changed_again_in_their_warm_up_are_not_told() -> None:
