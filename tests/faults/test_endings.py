@@ -13,6 +13,7 @@ import pytest
 from core.config import Slo, Target
 from core.judge.slo import good, tpot_s
 from core.load.client import CLOSING_TIMEOUT_S, ERROR_BODY_TIMEOUT_S, Job
+from core.load.digest import BATCH_S
 from core.records import Ending, RequestEnded
 from tests.core.load.calling import calling, client_of, end_of, raw
 from tests.core.load.server import DONE, END, Handler, Received, chunk
@@ -60,7 +61,7 @@ def test_an_answer_that_was_finished_and_done_is_whole_whatever_comes_after(afte
         record = ended(Answer(pieces=(*pieces, (LONGEST_S, b": still here\n\n"))))
     assert (record.ending, record.output_tokens) == ("ok", 3)
     assert record.t_last is not None
-    assert record.t_end - record.t_last <= CLOSING_TIMEOUT_S + 0.01
+    assert record.t_end - record.t_last <= CLOSING_TIMEOUT_S + BATCH_S + 0.01
 
 
 def test_an_empty_finish_reason_is_none() -> None:
