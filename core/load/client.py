@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import errno
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -15,7 +15,8 @@ from core.access import Access
 from core.config import Target
 from core.load.answer import AnswerReader, error_text
 from core.load.digest import Digest
-from core.load.reply import Reply
+from core.load.ready import Ready, ready
+from core.load.reply import OnSent, Reply
 from core.load.sse import EventTooLong, SseEvent, SseParser
 from core.load.workload import PATHS
 from core.records import Ending, RequestEnded, RequestFirst, RequestSent
@@ -36,6 +37,9 @@ _CLIENT_ERRNOS = (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL)
 Emit = Callable[[RequestSent | RequestFirst | RequestEnded], None]
 _Outcome = tuple[Ending, str | None]
 
+Prepared = httpx.Request | Ready
+"""A request that waits for its time: written out where the transport takes that, else as httpx has it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -50,12 +54,11 @@ class Job:
 
 @runtime_checkable
 class MadeForLoad(Protocol):
-    """A transport that can have connections and requests ready, and leaves nothing behind that only a collection of garbage
-    would find."""
+    """A transport that takes requests written out, can have connections ready, and leaves nothing behind that only a collection
+    of garbage would find."""
 
     def open_ahead(self, url: str) -> None: ...
-    def make_ready(self, request: httpx.Request) -> None: ...
-    async def ask(self, request: httpx.Request) -> Reply: ...
+    async def ask(self, request: Ready, on_sent: OnSent | None = None) -> Reply: ...
 
 
 class LoadClient:
@@ -81,22 +84,16 @@ class LoadClient:
             trust_env=False,
         )
 
-    @cached_property
-    def _head(self) -> tuple[httpx.URL, list[tuple[bytes, bytes]], dict[str, Any]]:
-        """What all requests have in common, as httpx's client builds it: URL, headers, extensions."""
-        request = self._http.build_request("POST", self._url)
-        del request.headers["Content-Length"]
-        return request.url, request.headers.raw, request.extensions
+    def prepare(self, body: bytes) -> Prepared:
+        """The request of a body, so that nothing is left to do when it is due."""
+        if self._for_load is None:
+            return self._http.build_request("POST", self._url, content=body)
+        return self._head.with_body(body)
 
-    def prepare(self, body: bytes) -> httpx.Request:
-        """The request of a body, so that nothing is left to do when it is due; a quarter of the time of httpx's own builder."""
-        url, headers, extensions = self._head
-        headers = [*headers, (b"Content-Length", b"%d" % len(body))]
-        request = httpx.Request("POST", url, headers=headers, stream=httpx.ByteStream(body), extensions=extensions)
-        request.read()
-        if self._for_load is not None:
-            self._for_load.make_ready(request)
-        return request
+    @cached_property
+    def _head(self) -> Ready:
+        """What all requests have in common, as httpx builds it."""
+        return ready(self._http.build_request("POST", self._url, content=b""))
 
     @property
     def leaves_no_garbage(self) -> bool:
@@ -108,10 +105,9 @@ class LoadClient:
         if self._for_load is not None:
             self._for_load.open_ahead(self._url)
 
-    async def send(self, job: Job, request: httpx.Request, emit: Emit) -> None:
+    async def send(self, job: Job, request: Prepared, emit: Emit) -> None:
         """Send, read the answer, and emit RequestSent, RequestFirst and always RequestEnded, also when cancelled."""
         exchange = _Exchange(job, emit, self._shown)
-        request.extensions = {**request.extensions, "on_sent": exchange.sent}
         outcome = self._outcome(request, exchange)
         del request  # here and below: what is sent need not be kept for as long as the answer takes, 3 KB each
         try:
@@ -125,9 +121,9 @@ class LoadClient:
         """Close all connections."""
         await self._http.aclose()
 
-    async def _outcome(self, request: httpx.Request, exchange: "_Exchange") -> _Outcome:
+    async def _outcome(self, request: Prepared, exchange: "_Exchange") -> _Outcome:
         answer: Reply | httpx.Response
-        asking = self._for_load.ask(request) if self._for_load is not None else self._transport.handle_async_request(request)
+        asking = self._asking(request, exchange.sent)
         del request
         try:
             answer = await asking
@@ -146,6 +142,13 @@ class LoadClient:
             return (ending, error) if ending != "truncated" else exchange.reader.end(orderly=False)
         finally:
             await answer.aclose()
+
+    def _asking(self, request: Prepared, on_sent: OnSent) -> Coroutine[Any, Any, Reply | httpx.Response]:
+        if isinstance(request, Ready):
+            assert self._for_load is not None
+            return self._for_load.ask(request, on_sent)
+        request.extensions = {**request.extensions, "on_sent": on_sent}
+        return self._transport.handle_async_request(request)
 
     async def _read(self, reply: Reply, exchange: "_Exchange") -> _Outcome:
         """The body to its end, or to the first error in it, at the times of its reads."""

@@ -7,12 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-import httpx
 import numpy as np
 
 from core.load.alarm import Alarm
 from core.load.arrivals import Plan
-from core.load.client import Emit, Job
+from core.load.client import Emit, Job, Prepared
 from core.load.meter import LoopMeter, memory_peak_bytes
 from core.load.protocol import Share
 from core.records import ChildMessage, LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent
@@ -33,8 +32,8 @@ WHOLE = Share(index=0, of=1)
 class Sender(Protocol):
     """What an order needs of `core.load.client.LoadClient`."""
 
-    def prepare(self, body: bytes) -> httpx.Request: ...
-    async def send(self, job: Job, request: httpx.Request, emit: Emit) -> None: ...
+    def prepare(self, body: bytes) -> Prepared: ...
+    async def send(self, job: Job, request: Prepared, emit: Emit) -> None: ...
 
 
 class OrderRun:
@@ -55,7 +54,7 @@ class OrderRun:
         self._order, self._plan, self._body, self._sender, self._emit = order, plan, body, sender, emit
         self._indices = range(share.index, len(plan), share.of)
         self._due = (order.start_at + plan.offsets_s[share.index :: share.of]).tolist()
-        self._ready: deque[httpx.Request] = deque()
+        self._ready: deque[Prepared] = deque()
         self._built = 0
         self._build_s = 0.0
         self._sent = 0

@@ -5,12 +5,13 @@ import socket
 import ssl
 import time
 from collections import deque
-from typing import Any, NamedTuple
+from typing import Any
 
 import aiohappyeyeballs
 import httpx
 
 from core.access import Access
+from core.load.ready import Origin
 from core.load.transport import KEEPALIVE_S
 from core.load.wire import Connection
 from core.net import tls_context
@@ -23,14 +24,6 @@ _FAULTS = (OSError, RuntimeError, ValueError)
 """What connecting raises: uvloop RuntimeError for some, and a name that no DNS can hold is a UnicodeError."""
 
 _AddrInfo = tuple[int, int, int, str, tuple[Any, ...]]
-
-
-class Origin(NamedTuple):
-    """Where connections go. `server_name` is the name that TLS asks for and checks; None for plain HTTP."""
-
-    host: str
-    port: int
-    server_name: str | None
 
 
 class Pool:

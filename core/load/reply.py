@@ -15,6 +15,9 @@ import httpx
 MAX_UNREAD_BYTES = 1024 * 1024
 """A body that is not read further than this is no longer received. With a sink nothing is unread, and so nothing held."""
 
+OnSent = Callable[[float, float], None]
+"""Is told when the request was written, and for how many seconds the server had kept it waiting for a connection."""
+
 Sink = Callable[[bytes, float], None]
 """Takes the bytes of a body that one read brought, and the monotonic time of that read."""
 
@@ -36,12 +39,11 @@ class Line(Protocol):
 
 
 class Reply(httpx.AsyncByteStream):
-    """`read_timeout_s`: so many seconds in which not a byte is taken in end it with httpx.ReadTimeout. `on_sent` is called when the
-    request is written, with the time and `connect_s`."""
+    """`read_timeout_s`: so many seconds in which not a byte is taken in end it with httpx.ReadTimeout."""
 
     def __init__(
         self,
-        on_sent: Callable[[float, float], None] | None = None,
+        on_sent: OnSent | None = None,
         read_timeout_s: float | None = None,
         connect_s: float = 0.0,
     ) -> None:

@@ -23,6 +23,7 @@ from core.load import client as client_module
 from core.load.alarm import Alarm
 from core.load.client import Job, LoadClient
 from core.load.direct import DirectTransport
+from core.load.ready import Ready, ready
 from core.load.reply import Line
 from core.load.transport import SPARE_CONNECTIONS, make_transport
 from core.records import RequestEnded, RequestFirst, RequestSent
@@ -85,9 +86,9 @@ def ours(url: str, notes: Notes) -> Ask:
 
     def ask(number: int, headers: dict[str, str]) -> Callable[[], Awaitable[None]]:
         request = client.prepare(BODY)
-        origin, written = request.extensions["ready"]  # for the server's ears; the product has no header that differs
-        extra = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()
-        request.extensions = {**request.extensions, "ready": (origin, written.replace(b"\r\n", b"\r\n" + extra, 1))}
+        assert isinstance(request, Ready)
+        extra = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()  # for the server; ours are all alike
+        request = request._replace(data=request.data.replace(b"\r\n", b"\r\n" + extra, 1))
         job = Job(order=1, index=number, t_sched=0.0, asked_input=64, asked_output=2)
         return lambda: client.send(job, request, emit)
 
@@ -107,7 +108,7 @@ def stamps_only(url: str, notes: Notes) -> Ask:
 
         async def send() -> None:
             done = asyncio.get_running_loop().create_future()
-            reply = await transport.ask(httpx.Request("POST", url + PATH, content=BODY, headers=headers))
+            reply = await transport.ask(ready(httpx.Request("POST", url + PATH, content=BODY, headers=headers)))
             reply.deliver(lambda data, t: None, lambda: done.set_result(None), later)
             await done
 

@@ -37,7 +37,9 @@ ALL = [
 ]
 FAST = ["ours", "stamps alone", "aiohttp", "httpx-aiohttp", BASE, f"{BASE}, on uvloop"]
 RATES = (100, 250, 500, 1000, 1500, 2000, 3000, 4000, 5000, 6000, 7000, 8000)
-LATE_S = 0.005
+LATE_S, WARMUP_S = 0.005, 0.5
+"""How late a send may be; and how long connections are being opened, at the beginning, of which nothing counts."""
+
 QUIET, QUIET_WAIT_S, TRIES = 0.15, 5.0, 2
 """Share of a core that others may take; how long a moment like that is waited for; how often a disturbed run is tried."""
 
@@ -158,9 +160,11 @@ def at(values: list[float], q: float) -> float:
 def one_rate(client: str, url: str, rate: float, seconds: float) -> dict[str, float]:
     """Lateness on the wire (the server received, minus due) and TTFT as seen, minus the server's own, in seconds."""
     seen = run(client, "requests", url, rate_rps=rate, seconds=seconds, exact=float(client.startswith("ours")))
-    late, error = [], []
+    late, error, begin = [], [], seen["due"][0] + WARMUP_S
     for line in seen["truth"].splitlines():
         number, received, first, _ = map(int, line.split())
+        if seen["due"][number] < begin:
+            continue
         late.append(received * 1e-9 - seen["due"][number])
         error.append(seen["first"][number] - seen["sent"][number] - (first - received) * 1e-9)
     return {
@@ -209,7 +213,7 @@ def main() -> None:
     rounds = next((int(word) for word in sys.argv[1:] if word.isdigit()), 1)
     with serving() as url:
         cells(url, rounds)
-        rates(url, ["ours", "aiohttp", "httpx-aiohttp", BASE], tries=2 if quick else 3, seconds=2.0)
+        rates(url, ["ours", "aiohttp", "httpx-aiohttp", BASE], tries=2 if quick else 3, seconds=2.5)
         memory(url, ["ours", "aiohttp"], count=5_000 if quick else 10_000)
 
 

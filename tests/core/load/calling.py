@@ -14,6 +14,7 @@ from core.load.client import Job, LoadClient
 from core.load.digest import Digest
 from core.load.direct import DirectTransport
 from core.load.fallback import AiohttpLoadTransport
+from core.load.ready import ready
 from core.load.reply import Reply
 from core.records import RequestEnded, RequestFirst, RequestSent
 from tests.core.load.server import WAIT_S, Handler, Received, Server, serving
@@ -33,7 +34,8 @@ class Afterwards(httpx.AsyncBaseTransport):
         self._own, self._digest = own(tls), Digest()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        reply = await self._own.ask(request)
+        await request.aread()
+        reply = await self._own.ask(ready(request))
         answer, body = reply.as_response(), _Body(self._digest, reply)
         return httpx.Response(reply.status, headers=reply.headers, stream=body, extensions=answer.extensions)
 

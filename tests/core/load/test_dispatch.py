@@ -9,7 +9,7 @@ import pytest
 
 from core.load import dispatch
 from core.load.arrivals import draw
-from core.load.client import Emit, Job
+from core.load.client import Emit, Job, Prepared
 from core.load.dispatch import BODIES_AHEAD, OrderRun
 from core.records import ChildMessage, Ending, LoadDone, LoadTick, RequestEnded, RequestSent
 from tests.core.load.orders import hello, order
@@ -35,7 +35,8 @@ class FakeSender:
         self.prepared.append(body)
         return httpx.Request("POST", "http://replica", content=body)
 
-    async def send(self, job: Job, request: httpx.Request, emit: Emit) -> None:
+    async def send(self, job: Job, request: Prepared, emit: Emit) -> None:
+        assert isinstance(request, httpx.Request)
         now = time.monotonic()
         self.began.append((job, now))
         self.bodies.append(request.content)

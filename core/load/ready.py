@@ -1,0 +1,61 @@
+"""A request written out before it is due: its bytes, and where they go."""
+
+from typing import NamedTuple
+
+import httpx
+
+_PORTS = {"http": 80, "https": 443}
+
+
+class Origin(NamedTuple):
+    """Where connections go. `server_name` is the name that TLS asks for and checks; None for plain HTTP."""
+
+    host: str
+    port: int
+    server_name: str | None
+
+
+class Ready(NamedTuple):
+    """A request written out, so that nothing is left to do when it is due; where it goes, and how long it may take."""
+
+    origin: Origin
+    method: str
+    data: bytes
+    connect_s: float | None
+    read_s: float | None
+
+    def with_body(self, body: bytes) -> "Ready":
+        """The same, made with an empty body, with this one; a twentieth of the time of a request of httpx's."""
+        before, length, after = self.data.partition(b"\r\nContent-Length: 0\r\n")
+        assert length
+        return self._replace(data=b"%b\r\nContent-Length: %d\r\n%b%b" % (before, len(body), after, body))
+
+
+def ready(request: httpx.Request) -> Ready:
+    """A request of httpx's, whose content has been read, written out."""
+    timeouts = request.extensions.get("timeout") or {}
+    data = _written(request, request.content)
+    return Ready(origin_of(request), request.method, data, timeouts.get("connect"), timeouts.get("read"))
+
+
+def origin_of(request: httpx.Request) -> Origin:
+    """Where a request goes. Raises httpx.UnsupportedProtocol for what is not HTTP."""
+    url = request.url
+    if url.scheme not in _PORTS:
+        raise httpx.UnsupportedProtocol(f"The URL must begin with http:// or https://, not {url.scheme}://.", request=request)
+    host = url.raw_host.decode("ascii")
+    server_name = request.extensions.get("sni_hostname", host) if url.scheme == "https" else None
+    return Origin(host, url.port or _PORTS[url.scheme], server_name)
+
+
+def _written(request: httpx.Request, content: bytes) -> bytes:
+    """The request as it is written: head and body in one, so that they leave in one write."""
+    fields = [(name, value) for name, value in request.headers.raw if name.lower() != b"transfer-encoding"]
+    if len(fields) != len(request.headers.raw):  # made for a body of unknown length, which is known now
+        fields.append((b"Content-Length", b"%d" % len(content)))
+    lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
+    lines += [b"%b: %b" % field for field in fields]
+    head = b"\r\n".join(lines)
+    if head.count(b"\n") != len(fields) or head.count(b"\r") != len(fields) or b"\0" in head:
+        raise httpx.LocalProtocolError("A header of the request holds a line break or a zero byte.", request=request)
+    return head + b"\r\n\r\n" + content
