@@ -16,6 +16,9 @@ from collections.abc import Callable
 SPIN_S = 2e-3
 """How long before its time a plain sleep is ended where there is no timerfd: it wakes up to 2 ms late."""
 
+OVERDUE_A_TURN = 4
+"""Waits that may be over at once without giving way."""
+
 _NONBLOCK, _CLOEXEC, _ABSTIME = 0o4000, 0o2000000, 1
 
 
@@ -25,6 +28,7 @@ class Alarm:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
+        self._overdue = 0
         self._fd = -1
         self._set: Callable[[int], None] | None = None
         if (timer := _timerfd()) is not None:
@@ -33,9 +37,12 @@ class Alarm:
             self._loop.add_reader(self._fd, self._fired)
 
     async def until(self, due: float) -> None:
-        """Return at `due`, never before, and never without giving way once: what is overdue goes out between other work."""
+        """Return at `due`, never before. What is overdue goes out a few at a time between other work: one in each turn of the event
+        loop would be fewer than come due where answers end in a turn, too."""
         if due <= time.monotonic():
-            await asyncio.sleep(0)
+            self._overdue += 1
+            if self._overdue % OVERDUE_A_TURN == 0:
+                await asyncio.sleep(0)
         elif self._set is None:
             await _sleep_and_spin(due)
         else:

@@ -113,6 +113,8 @@ class OrderRun:
         for turn, (index, due) in enumerate(zip(self._indices, self._due, strict=True)):
             self._build_ahead(turn, due)
             await alarm.until(due)
+            if self._stopped_at is not None:  # it did not give way: nothing has told it
+                return
             job = Job(
                 order=self._order.order,
                 index=index,
