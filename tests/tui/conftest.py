@@ -27,10 +27,12 @@ async def quiet(*_: float) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def an_interrupt_is_not_ignored() -> None:
-    """As in a terminal. A script's `pytest ... &` has it ignored, and so would every command that a test starts."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+def no_signal_is_ignored() -> None:
+    """As in a terminal. A script's `pytest ... &` has SIGINT ignored, `nohup` SIGHUP, and so would every command that a test
+    starts."""
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 _resize = Pilot.resize_terminal
