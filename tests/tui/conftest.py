@@ -1,6 +1,5 @@
 """What tests of the screen and of the command line share."""
 
-import asyncio
 import gc
 import signal
 from typing import Any
@@ -11,19 +10,6 @@ from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
 from tui import live
-
-TURNS = 10_000
-"""No screen needs so many turns of its loop; a task that never stops turning fails the test instead of hanging it."""
-
-
-async def quiet(*_: float) -> None:
-    """Let the loop turn until nothing is left that could run now; what waits for a clock or for others is not waited for."""
-    ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
-    for _turn in range(TURNS):
-        await asyncio.sleep(0)
-        if not ready:
-            return
-    raise AssertionError("the screen does not come to rest")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -46,10 +32,8 @@ async def resized(self: Pilot[Any], width: int, height: int) -> None:
 
 
 @pytest.fixture(autouse=True)
-def pilots_wait_for_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In place of textual's guess that a process that used no CPU for 20 ms is done: that is slow, and on a busy machine wrong."""
-    monkeypatch.setattr("textual.pilot.wait_for_idle", quiet)
-    monkeypatch.setattr("textual.app.wait_for_idle", quiet)
+def a_resize_is_taken_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a hundredth of a second later, which a test may be through with by then."""
     monkeypatch.setattr(Pilot, "resize_terminal", resized)
 
 
