@@ -9,7 +9,7 @@ from core.judge.wording import at_most, beside, duration
 from core.results import Knee, Percentiles, StepResult
 from core.run.view import RunView
 
-_FEW = {"p95": 20, "p99": 100}
+FEW = {"p95": 20, "p99": 100}
 """Nearest rank makes the p95 or p99 of fewer values the slowest one or nearly so."""
 
 
@@ -44,7 +44,7 @@ def _highest(values: Sequence[Percentiles], which: str) -> str:
     if not known:
         return "-"
     value, n = max(known)
-    return f"{duration(value)}{'*' if n < _FEW.get(which, 0) else ''}"
+    return f"{duration(value)}{'*' if n < FEW.get(which, 0) else ''}"
 
 
 def list_table(view: RunView) -> list[str]:
@@ -59,7 +59,7 @@ def list_table(view: RunView) -> list[str]:
         judged = [repeat for repeat in step.repeats if repeat.verdict in ("pass", "fail")]
         passed = f"{sum(repeat.verdict == 'pass' for repeat in judged)}/{len(judged)}"
         shown = judged or [repeat for repeat in step.repeats if repeat.verdict == "unjudged"]
-        worst = [_largest(values) for values in zip(*((r.ttft_s.p95, r.tpot_s.p95, r.e2e_s.p95) for r in shown), strict=True)]
+        worst = [largest(values) for values in zip(*((r.ttft_s.p95, r.tpot_s.p95, r.e2e_s.p95) for r in shown), strict=True)]
         p95 = "".join(f"{'-' if value is None else duration(value):<10}" for value in worst or [None] * 3)
         served = f"{min(repeat.served_rps for repeat in shown):.3g}" if shown else "-"
         rows.append(f"  {rate_number(step.rate_rps):>12}  {step.verdict:<10}{passed:<8}{floor_words(step, view):<15}{p95}{served}")
@@ -109,12 +109,13 @@ def floor_words(step: StepResult, view: RunView) -> str:
 def lateness(view: RunView) -> str:
     """How late the client was; empty where nothing was sent."""
     lates = [repeat.lateness_s for step in view.steps for repeat in step.repeats]
-    p99 = _largest(late.p99 for late in lates)
-    worst = _largest(late.max for late in lates)
+    p99 = largest(late.p99 for late in lates)
+    worst = largest(late.max for late in lates)
     if p99 is None or worst is None:
         return ""
     return f"Client: sends were late by {duration(p99)} (p99, in the worst repeat), {duration(worst)} at most."
 
 
-def _largest(values: Iterable[float | None]) -> float | None:
+def largest(values: Iterable[float | None]) -> float | None:
+    """Of what is known; None where nothing is."""
     return max((value for value in values if value is not None), default=None)

@@ -111,6 +111,17 @@ def drain_left_s(tally: Tally, now: float, drain_s: float) -> float | None:
     return max(0.0, end + drain_s - now)
 
 
+def ramp_may_miss(planned: int, target: float) -> int:
+    """How many of its requests a segment of a ramp may miss."""
+    return max(RAMP_FORGIVES, allowed_misses(planned, target))
+
+
+def ramp_holds(bounds: Bounds, target: float) -> bool:
+    """Whether a segment of a ramp was seen to hold. One without a good request was not, however few it may miss: it may not even
+    have been sent."""
+    return bounds.good > 0 and bounds.planned - bounds.good <= ramp_may_miss(bounds.planned, target)
+
+
 def decide_ramp(tally: Tally, now: float, rules: JudgeRules, drain_s: float = 120.0) -> Decision | None:
     """Whether any segment of a ramp can no longer reach the target at `now`, or all were sent and decided.
 
@@ -121,7 +132,7 @@ def decide_ramp(tally: Tally, now: float, rules: JudgeRules, drain_s: float = 12
     drained, waiting = now >= end + drain_s, False
     for segment in tally.measured:
         bounds = tally.bounds(settled, segment)
-        may_miss = max(RAMP_FORGIVES, allowed_misses(bounds.planned, target))
+        may_miss = ramp_may_miss(bounds.planned, target)
         not_good = bounds.planned - bounds.good
         if bounds.bad > may_miss or (drained and not_good > may_miss):
             still_open = f"{count(not_good - bounds.bad, 'request')} still open {duration(drain_s)} after the ramp"

@@ -64,8 +64,8 @@ class MadeForLoad(Protocol):
 class LoadClient:
     """Sends requests to one target. What opens it goes to that origin only: redirects are not followed, proxies not looked for.
 
-    httpx builds the requests; they are handed to the transport without httpx's client between, which costs 80 us a request
-    after its due time for redirects, cookies and hooks that a load has none of. Make it inside the running loop.
+    httpx builds what all requests have in common; they are handed to the transport without httpx's client between, which costs
+    80 us a request after its due time for redirects, cookies and hooks that a load has none of. Make it inside the running loop.
     """
 
     def __init__(self, target: Target, access: Access | None, transport: httpx.AsyncBaseTransport) -> None:

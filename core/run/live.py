@@ -3,8 +3,7 @@
 import bisect
 import math
 
-from core.judge.slo import allowed_misses
-from core.judge.stopping import RAMP_FORGIVES, REPORT_DELAY_S, drain_left_s
+from core.judge.stopping import REPORT_DELAY_S, drain_left_s, ramp_holds
 from core.judge.tally import Tally
 from core.judge.validity import stalls_too_often
 from core.records import LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent
@@ -81,10 +80,8 @@ class LiveRepeat:
             if begin >= now:
                 break
             bounds = self.tally.bounds(now - REPORT_DELAY_S, at)
-            may_miss = max(RAMP_FORGIVES, allowed_misses(bounds.planned, self.tally.slo.target))
-            held = bounds.good > 0 and bounds.planned - bounds.good <= may_miss
             if bounds.sent:  # after an abort the clock goes on, and nothing more is sent
-                told.append(RampSegment(rate_rps=segment.rate_rps, bounds=bounds, held=held))
+                told.append(RampSegment(rate_rps=segment.rate_rps, bounds=bounds, held=ramp_holds(bounds, self.tally.slo.target)))
             begin += segment.duration_s
         return tuple(told)
 

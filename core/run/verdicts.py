@@ -8,8 +8,8 @@ import msgspec
 
 from core.judge.bracket import rate_number, rate_text
 from core.judge.rechecks import too_short_warmup
-from core.judge.slo import allowed_misses, floor
-from core.judge.stopping import RAMP_FORGIVES
+from core.judge.slo import floor
+from core.judge.stopping import ramp_holds
 from core.judge.tally import Tally
 from core.judge.verdict import UNDECIDED
 from core.judge.wording import count, duration, plain
@@ -88,13 +88,8 @@ def held_rates(tally: Tally, target: float, now: float, failed: int | None) -> l
 
     A segment whose requests were still open when the ramp ended is not among them.
     """
-    rates = []
-    for segment in tally.measured:
-        bounds = tally.bounds(now, segment)
-        may_miss = max(RAMP_FORGIVES, allowed_misses(bounds.planned, target))
-        if (failed is None or segment < failed) and bounds.planned - bounds.good <= may_miss:
-            rates.append(tally.layout.segments[segment].rate_rps)
-    return rates
+    below = [segment for segment in tally.measured if failed is None or segment < failed]
+    return [tally.layout.segments[segment].rate_rps for segment in below if ramp_holds(tally.bounds(now, segment), target)]
 
 
 def ramp_reason(held_rps: Sequence[float], reason: str) -> str:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 
 from core.judge.validity import lateness_limit_s, lateness_status
+from core.rate_tables import largest
 from core.results import Percentiles, RepeatResult
 from core.run.view import RepeatView
 from tui.style import DASH, Role, latency, limit
@@ -63,10 +64,10 @@ def cpu(frac: float | None) -> str:
 def finished(repeats: Iterable[RepeatResult], ttft_limit_s: float | None) -> list[Piece]:
     """The worst of repeats that ended, with the peak of memory; nothing where none of it is known."""
     told = list(repeats)
-    pieces = _own(_most(r.client_cpu_frac for r in told), _most(r.loop_lag_max_s for r in told), ttft_limit_s)
-    if (late_s := _most(r.lateness_s.p99 for r in told)) is not None:
-        pieces.append(late_piece(late_s, ttft_limit_s, _most(r.lateness_s.max for r in told)))
-    if (peak := _most(r.client_memory_peak_bytes for r in told)) is not None:
+    pieces = _own(largest(r.client_cpu_frac for r in told), largest(r.loop_lag_max_s for r in told), ttft_limit_s)
+    if (late_s := largest(r.lateness_s.p99 for r in told)) is not None:
+        pieces.append(late_piece(late_s, ttft_limit_s, largest(r.lateness_s.max for r in told)))
+    if (peak := largest(r.client_memory_peak_bytes for r in told)) is not None:
         pieces.append(Piece(f"memory {peak / 1e6:,.0f} MB", "plain", 3))
     return pieces
 
@@ -74,8 +75,8 @@ def finished(repeats: Iterable[RepeatResult], ttft_limit_s: float | None) -> lis
 def cells(repeats: Iterable[RepeatResult]) -> tuple[str, str, str]:
     """The same for a table, under HEADS."""
     told = list(repeats)
-    lag_s, late_s = _most(r.loop_lag_max_s for r in told), _most(r.lateness_s.p99 for r in told)
-    return cpu(_most(r.client_cpu_frac for r in told)), brief(lag_s), brief(late_s)
+    lag_s, late_s = largest(r.loop_lag_max_s for r in told), largest(r.lateness_s.p99 for r in told)
+    return cpu(largest(r.client_cpu_frac for r in told)), brief(lag_s), brief(late_s)
 
 
 def cells_now(repeat: RepeatView) -> tuple[str, str, str]:
@@ -94,7 +95,3 @@ def brief(seconds: float | None) -> str:
 def role_of(pieces: Iterable[Piece]) -> Role:
     """What the worst of them is told in."""
     return min(pieces, key=lambda piece: piece.rank).role if (pieces := list(pieces)) else "plain"
-
-
-def _most(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)

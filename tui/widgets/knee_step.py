@@ -6,6 +6,7 @@ from rich.cells import cell_len
 from textual.content import Content
 
 from core.config import Slo
+from core.rate_tables import FEW
 from core.results import Bucket, Percentiles, RepeatResult, StepResult
 from core.run.view import RunView
 from tui.style import DASH, VERDICTS, Role, attained, count, latency, limit, number, rate, span
@@ -14,8 +15,6 @@ from tui.widgets.ladder import floor_text
 from tui.widgets.pieces import Part, Piece, fit, join, styled
 from tui.widgets.plot_view import Titled
 
-_FEW = {"p95": 20, "p99": 100}
-"""Nearest rank makes the p99 of fewer than 100 values, and the p95 of fewer than 20, the slowest one or nearly so."""
 _NAMES = ("p50", "p95", "p99")
 _COLUMN, _LEAST_COLUMN = 11, 9
 _LENGTH_HEADS = ("tokens in", "out", "n", "inside", "TTFT p95", "TPOT p95")
@@ -121,7 +120,7 @@ def _highest(repeats: Iterable[RepeatResult], read: Read, which: str) -> tuple[f
     if not known:
         return None, False
     value, n = max(known)
-    return value, n < _FEW.get(which, 0)
+    return value, n < FEW.get(which, 0)
 
 
 def _of_what(step: StepResult, repeats: list[RepeatResult], marked: bool) -> Content:

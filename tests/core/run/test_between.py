@@ -19,12 +19,6 @@ from tests.core.run.bench import Bench, assert_ended_clean, events_of, on_bench,
 from tests.core.run.fakes import config
 from tests.core.run.virtual import now, run
 
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.jsonl"
-
-
 # --- a command ---
 
 

@@ -16,11 +16,6 @@ from tests.core.run.events import sample
 from tests.core.run.fakes import CAPACITY_RPS, FakeServer, config
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.jsonl"
-
-
 def probe(safety: Safety, slo: Slo | None = None, **method: object) -> ProbeConfig:
     plain = config(**method)
     return msgspec.structs.replace(plain, safety=safety, slo=slo or plain.slo)

@@ -18,17 +18,7 @@ from tests.core.run.fakes import CAPACITY_RPS, FakeServer, config
 from tests.core.run.rejudge import judged_again
 
 RATE_RPS = 4.0
-
-
-@pytest.fixture(autouse=True)
-def short_orders(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half a million requests are drawn and queued for nothing in a run of minutes."""
-    monkeypatch.setattr("core.judge.modes.HOLD_REQUESTS", 3000)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.jsonl"
+pytestmark = pytest.mark.usefixtures("short_orders")
 
 
 def held_orders(path: Path) -> list[RepeatOrder]:

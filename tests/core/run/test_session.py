@@ -17,11 +17,6 @@ from tests.core.run.fakes import CAPACITY_RPS, config, long_run_attainment
 from tests.core.run.virtual import now
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.jsonl"
-
-
 def knee_in_the_long_run(ttft_s: float) -> float:
     low, high = 0.5 * CAPACITY_RPS, CAPACITY_RPS
     for _ in range(6):

@@ -19,11 +19,6 @@ from tests.core.run.virtual import now
 Work = Callable[[Bench], Awaitable[Answer]]
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.jsonl"
-
-
 def ended_when(when: Callable[[StepView], bool], said: list[bool], times: int = 1) -> Work:
     """Run, and ask for the end of the step the first so many times that `when` is true of it."""
 

@@ -19,11 +19,6 @@ from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_vie
 from tests.core.run.fakes import config
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.jsonl"
-
-
 def test_a_void_repeat_is_done_once_more_with_the_same_index(path: Path) -> None:
     late: list[int] = []
 

@@ -15,11 +15,6 @@ from tests.core.run.bench import Bench, Scripted, events_of, final_view, on_benc
 from tests.core.run.fakes import SERVICE_S, config
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.jsonl"
-
-
 def step(rate_rps: float, repeats: int, stop: str = "first_fail", phase: Phase = "confirm", warmup_s: float = 4.0) -> Step:
     segments = (
         Segment(rate_rps=1.5 * rate_rps, duration_s=warmup_s / 2, role="warmup"),
@@ -177,9 +172,9 @@ def test_acceptance_is_strict_about_few_requests(path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     "method", [{"rates_rps": (2.0, 12.0)}, {"hold_rps": 6.0, "measure_s": 30.0}], ids=["a list", "a held rate"]
 )
-def test_what_a_rate_needs_is_ready_before_it_begins(path: Path, method: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("short_orders")
+def test_what_a_rate_needs_is_ready_before_it_begins(path: Path, method: dict[str, Any]) -> None:
     """However far it is above what was sent before, and however long more processes take to come up."""
-    monkeypatch.setattr(modes, "HOLD_REQUESTS", 3000)
 
     def slow(bench: Bench) -> None:
         bench.generator.plan_takes_s = 2.0

@@ -148,6 +148,8 @@ def test_a_ramp_says_which_rates_it_was_seen_to_hold() -> None:
     assert held_rates(tally, 0.95, now, 2) == [1.0, 2.0], "a segment may miss one request"
     assert held_rates(tally, 0.95, now, None) == [1.0, 2.0, 16.0], "what was open when it ended has not been seen to hold"
     assert held_rates(tally, 0.95, now, 0) == []
+    alone = play.ramp(good, [play.HANGS]).played()
+    assert held_rates(alone, 0.95, now, None) == [1.0], "the one request that it may miss is all that it has"
     assert ramp_reason([1.0, 2.0], "at 4.00 requests/s at most 0 %") == "held 1.00, 2.00; at 4.00 requests/s at most 0 %"
     assert ramp_reason([], "because") == "because"
 
