@@ -32,9 +32,11 @@ async def _gone(url: str) -> None:
         while True:
             try:
                 _, writer = await asyncio.open_connection(host, int(port))
+                writer.close()
             except ConnectionRefusedError:
                 return
-            writer.close()
+            except ConnectionResetError:
+                pass  # it waited to be accepted as the listener was closed: the next try is refused
             await asyncio.sleep(0.02)
 
 
