@@ -117,8 +117,8 @@ async def _serve() -> None:
 
 def main() -> None:
     """Serve until stdin ends."""
-    from core.load.child import new_loop, raise_fd_limit
+    from core.load.child import make_room_for_files, new_loop
 
-    raise_fd_limit()
+    make_room_for_files()
     with asyncio.Runner(loop_factory=new_loop()[1]) as runner:
         runner.run(_serve())

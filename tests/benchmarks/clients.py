@@ -21,6 +21,7 @@ import uvloop
 from core.config import Target
 from core.load import client as client_module
 from core.load.alarm import Alarm
+from core.load.child import make_room_for_files
 from core.load.client import Job, LoadClient
 from core.load.direct import DirectTransport
 from core.load.ready import Ready, ready
@@ -310,8 +311,7 @@ async def _run(client: str, scenario: str, url: str, given: dict[str, float]) ->
 
 if __name__ == "__main__":
     _client, _scenario, _url, *_given = sys.argv[1:]
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    make_room_for_files()
     options = {name: float(value) for name, value in (pair.split("=") for pair in _given)}
     with asyncio.Runner(loop_factory=CLIENTS[_client][1]) as runner:
         print(json.dumps(runner.run(_run(_client, _scenario, _url, options))), flush=True)

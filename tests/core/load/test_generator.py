@@ -16,6 +16,7 @@ from core.config import Lengths, Workload
 from core.errors import UserError
 from core.load import worker as worker_module
 from core.load.arrivals import draw
+from core.load.child import MOST_FILES
 from core.load.generator import Generator
 from core.load.transport import SPARE_CONNECTIONS, transport_name
 from core.records import ChildMessage, LoadDone, LoadReady, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent
@@ -212,6 +213,12 @@ async def test_running_out_of_files_is_the_clients_own_fault_and_told_for_each(m
         assert {m.ending for m in ends(await until_done(generator))} == {"aborted"}
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the size of a process's table of files")
+async def test_no_socket_waits_for_the_table_of_files_to_grow() -> None:
+    async with generating() as generator:
+        assert room_for_files(pid_of(generator)) >= min(generator.ready.fd_limit, MOST_FILES)
+
+
 # --- the end of parent and child ----------------------------------------------------------------------------------
 
 
@@ -309,6 +316,11 @@ async def test_a_parent_that_speaks_keeps_the_load_up() -> None:
 def running(pid: int) -> bool:
     """Whether a process is there and no zombie."""
     return state_of(pid) not in ("", "Z")
+
+
+def room_for_files(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("FDSize:"))
 
 
 def state_of(pid: int) -> str:
