@@ -12,10 +12,7 @@ from core.judge.actions import Hold, Ramp, Step
 from core.judge.backlog import runaway, segment_at
 from core.judge.bracket import rate_text
 from core.judge.caveats import END_UNREAD
-from core.judge.evidence import errors_first
 from core.judge.rechecks import spread_note
-from core.judge.slo import allowed_misses
-from core.judge.stopping import REPORT_DELAY_S, out_of_reach
 from core.judge.tally import Tally
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
 from core.records import MachineSample, Phase, RepeatOrder, Segment, ServerInfo
@@ -30,12 +27,10 @@ from core.run.state import State
 from core.run.verdicts import (
     Interval,
     cut_off,
-    failed_segment,
     floor_of,
-    held_rates,
     held_text,
     held_verdict,
-    ramp_reason,
+    ramp_outcome,
     rechecked,
     step_over,
     step_verdict,
@@ -147,22 +142,10 @@ class Steps:
 
     def _close_ramp(self, started: StepStarted, run: OrderRun) -> tuple[StepResult, float | None]:
         """The ramp as a step, and the rate of its last segment that held."""
-        reason = run.decision.reason if run.decision else ""
-        failed, segments = failed_segment(run), run.order.segments
-        before = [segment.rate_rps for segment in segments[:failed] if segment.role == "measured"]
-        passed_rps = before[-1] if before else None
-        tally, target = self._account(run), self._config.slo.target
-        held = held_rates(tally, target, self._clock(), failed)
-        if failed is None:
-            return self._close(passed_rps or started.rate_rps, "pass", ramp_reason(held, reason)), passed_rps
-        failed_rps = segments[failed].rate_rps
-        bounds = tally.bounds((run.decided_at or self._clock()) - REPORT_DELAY_S, failed)
-        if bounds.bad > allowed_misses(bounds.planned, target):
-            low, high = tally.layout.slices[failed]
-            errors = errors_first([r for r in tally.records if low <= r.index < high], self._config.slo)
-            words = out_of_reach(bounds, target)  # with what came in since the decision
-            reason = f"at {rate_text(failed_rps)} {words if errors is None else f'{errors}; {words}'}"
-        return self._close(failed_rps, "fail", ramp_reason(held, reason), bounds.end if bounds.bad else None), passed_rps
+        found = ramp_outcome(run, self._account(run), self._config.slo, self._clock())
+        rate_rps = found.failed_rps or found.passed_rps or started.rate_rps
+        verdict: StepVerdict = "pass" if found.failed_rps is None else "fail"
+        return self._close(rate_rps, verdict, found.reason, found.floor), found.passed_rps
 
     async def hold(self, action: Hold) -> NoReturn:
         """Keep the rate until cancelled, and start a step of its own for each rate that `change_rate` asks for.

@@ -2,14 +2,16 @@
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
+from core.config import Slo
 from core.judge.bracket import rate_number, rate_text
+from core.judge.evidence import errors_first
 from core.judge.rechecks import too_short_warmup
-from core.judge.slo import floor
-from core.judge.stopping import ramp_holds
+from core.judge.slo import allowed_misses, floor
+from core.judge.stopping import REPORT_DELAY_S, out_of_reach, ramp_holds
 from core.judge.tally import Tally
 from core.judge.verdict import UNDECIDED
 from core.judge.wording import count, duration, plain
@@ -81,6 +83,34 @@ def cut_off(results: Sequence[RepeatResult]) -> str | None:
 def failed_segment(run: OrderRun) -> int | None:
     """The segment of a ramp that is known to have failed; None where none is, for a rate that was not seen to fail is no end."""
     return None if run.decision is None else run.decision.segment
+
+
+class RampOutcome(NamedTuple):
+    """What a ramp has shown: its last rate below the failing one, the failing one, why it ended, and the attainment of the failing
+    segment; None where there is none."""
+
+    passed_rps: float | None
+    failed_rps: float | None
+    reason: str
+    floor: Interval | None
+
+
+def ramp_outcome(run: OrderRun, tally: Tally, slo: Slo, now: float) -> RampOutcome:
+    """A ramp that has ended, with what came in since its decision."""
+    reason = run.decision.reason if run.decision else ""
+    failed, segments = failed_segment(run), run.order.segments
+    passed_rps = next((segment.rate_rps for segment in reversed(segments[:failed]) if segment.role == "measured"), None)
+    held = held_rates(tally, slo.target, now, failed)
+    if failed is None:
+        return RampOutcome(passed_rps, None, ramp_reason(held, reason), None)
+    failed_rps = segments[failed].rate_rps
+    bounds = tally.bounds((run.decided_at or now) - REPORT_DELAY_S, failed)
+    if bounds.bad > allowed_misses(bounds.planned, slo.target):
+        low, high = tally.layout.slices[failed]
+        errors = errors_first([r for r in tally.records if low <= r.index < high], slo)
+        words = out_of_reach(bounds, slo.target)
+        reason = f"at {rate_text(failed_rps)} {words if errors is None else f'{errors}; {words}'}"
+    return RampOutcome(passed_rps, failed_rps, ramp_reason(held, reason), bounds.end if bounds.bad else None)
 
 
 def held_rates(tally: Tally, target: float, now: float, failed: int | None) -> list[float]:
