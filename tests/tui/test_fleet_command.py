@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from tui.cli import cli
 
 DEMO = str(Path(__file__).parents[2] / "screenshots/demo.jsonl")
-"""A recorded demo run: 17.4 requests/s held, 24.7 failed in the ramp; asked for a peak of 100."""
+"""A recorded demo run: 17.5 requests/s held, 24.7 failed in the ramp; asked for a peak of 100."""
 
 
 def kneescope(*args: str) -> Result:
@@ -168,9 +168,9 @@ def test_help_has_the_examples_and_headings() -> None:
 @pytest.mark.parametrize(
     ("form", "words"),
     [
-        ("keda", ['threshold: "12.2"', "maxReplicaCount: 9"]),  # 0.7 of 17.4; the fleet for its peak
-        ("hpa", ['averageValue: "12201m"', "maxReplicas: 9"]),
-        ("rules", ["> 17.43", "> 12.2"]),
+        ("keda", ['threshold: "12.22"', "maxReplicaCount: 9"]),  # 0.7 of 17.46; the fleet for its peak
+        ("hpa", ['averageValue: "12221m"', "maxReplicas: 9"]),
+        ("rules", ["> 17.45", "> 12.22"]),
     ],
 )
 def test_a_run_gives_what_autoscalers_need(form: str, words: list[str]) -> None:
@@ -178,7 +178,7 @@ def test_a_run_gives_what_autoscalers_need(form: str, words: list[str]) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
     assert lines[0].startswith(f"# From the kneescope run {DEMO} of ")
-    assert "held 17.4 requests/s, failed at 24.7 requests/s" in lines[1]
+    assert "held 17.5 requests/s, failed at 24.7 requests/s" in lines[1]
     assert "# This was a simulated replica" in result.stdout
     assert all(each in result.stdout for each in words)
 
