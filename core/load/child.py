@@ -26,11 +26,15 @@ from core.load.protocol import SILENCE_S, Command, Share, commands, encode
 from core.load.transport import make_transport, transport_name
 from core.load.workload import Bodies
 from core.net import proxy_for, tls_context
-from core.records import Abort, ChildMessage, Hello, LoadReady, RepeatOrder, StopArrivals
+from core.records import Abort, ChildMessage, Hello, LoadDone, LoadReady, RepeatOrder, StopArrivals
 
 _READ_BYTES = 256 * 1024
 _PR_SET_PDEATHSIG = 1
 _SILENT_TURNS = 10
+
+FLUSH_S = 10e-3
+"""Messages to the parent wait so long for others: at 2,000 requests/s it takes 25 us of CPU a request in place of 90, and where
+both share a core sends are late by 0.3 ms at p50 in place of 0.6. Nothing is timed by when a message comes."""
 
 MOST_FILES = 65_536
 """Open files that there is room for from the start, 8 bytes each; beyond them the table grows as it goes."""
@@ -154,17 +158,19 @@ class Outbox(asyncio.BaseProtocol):
         return outbox
 
     def emit(self, message: ChildMessage) -> None:
-        """Queue a message; all messages of one turn of the loop are written together."""
+        """Queue a message: what comes within FLUSH_S is written together, and with the first or last word at once."""
         if not self._lines:
-            self._loop.call_soon(self._flush)
+            self._loop.call_later(FLUSH_S, self._flush)
         self._lines.append(encode(message))
+        if isinstance(message, LoadReady | LoadDone):
+            self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The parent has closed its end: there is nobody left to load for."""
         os._exit(0)
 
     def _flush(self) -> None:
-        if self._transport is not None:
+        if self._transport is not None and self._lines:
             self._transport.write(b"".join(self._lines))
         self._lines.clear()
 
