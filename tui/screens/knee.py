@@ -59,8 +59,7 @@ class KneeScreen(RunScreen):
     def _rows_for_words(self, head: int) -> int:
         """Half of what the lines at both ends and the panels below the curve leave: no less is for the curve."""
         panels = _BELOW_CURVE if self.size.height >= _MIDDLE and self.size.width < _WIDE else 0
-        top = self.query_one("#top").size.height
-        return max(2, (self.size.height - top - head - _FOOT - panels) // 2)
+        return max(2, (self.size.height - self._top.size.height - head - _FOOT - panels) // 2)
 
     def action_choose(self, steps: int) -> None:
         """The step with the next higher or lower rate, round and round."""

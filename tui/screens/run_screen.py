@@ -29,8 +29,11 @@ class RunScreen(Screen[None]):
     def __init__(self) -> None:
         super().__init__()
         self._frame: Frame | None = None
+        self._drawn: tuple[object, ...] = ()
+        """What the body was drawn from."""
         self._header, self._status, self._event = HeaderLine(), StatusStrip(), EventLine()
         self._banner, self._too_small = Static(id="banner"), Static(id="too-small")
+        self._top = Vertical(self._header, self._status, self._banner, id="top")
 
     def body(self) -> Iterable[Widget]:
         """The widgets between the lines at the top and those at the bottom."""
@@ -41,7 +44,7 @@ class RunScreen(Screen[None]):
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
-        yield Vertical(self._header, self._status, self._banner, id="top")
+        yield self._top
         yield from self.body()
         yield Vertical(self._event, KeyFooter(compact=True), id="bottom")
         yield self._too_small
@@ -56,10 +59,10 @@ class RunScreen(Screen[None]):
         small = "\n".join(too_small(frame.live, *self.size))
         if str(self._too_small.content) != small:
             self._too_small.update(Content(small))
-        before, self._frame = self._frame, frame
-        if before is not None and _drawn(before) == _drawn(frame):
-            return
-        self.draw(frame)
+        self._frame = frame
+        before, self._drawn = self._drawn, (*_facts(frame), self.size, self._top.size)
+        if before != self._drawn:
+            self.draw(frame)
 
     def say(self, text: str) -> None:
         """Put a sentence above the panels, to stay there; literal text."""
@@ -93,6 +96,6 @@ class RunScreen(Screen[None]):
         self.set_focus(None)
 
 
-def _drawn(frame: Frame) -> tuple[object, ...]:
-    """What a body depends on."""
+def _facts(frame: Frame) -> tuple[object, ...]:
+    """What a body depends on beside its room."""
     return frame.view.version, frame.view.now_s, frame.view.config, frame.ask
