@@ -329,7 +329,7 @@ class KneescopeApp(App[Answer | None]):
 
     def look(self) -> None:
         """Take the view of this moment and show it."""
-        if not self.screen_stack:  # the timer's last call, when the screens are being closed already
+        if not self.is_running:  # the timer's last call, when the screens are being closed already
             return
         live = self._source.view()
         if self.frozen is not None and self.frozen.answer is None and live.answer is not None:

@@ -10,11 +10,12 @@ from textual.pilot import Pilot
 
 from core.errors import UserError
 from core.results import Answer
-from tests.tui import samples
+from tests.tui import knee_samples, samples
 from tests.tui.screen import Held, lines_of, settle, shown, text_of
-from tui.app import Hands, KneescopeApp
+from tui.app import Hands, KneescopeApp, Name
 from tui.keys import MOST_IN_FOOTER
 from tui.screens.help import HelpScreen
+from tui.screens.run_screen import RunScreen
 
 
 class FakeRun:
@@ -202,6 +203,21 @@ async def test_the_run_is_cancelled_when_the_screen_goes() -> None:
     async with shown(samples.mid_step(), run=fake.run, hands=Hands(stop=fake.stop)):
         pass
     assert fake.cancelled
+
+
+@pytest.mark.parametrize("on", ["ramp", "knee", "fleet"])
+async def test_a_look_while_the_screens_go_is_none(on: Name, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+
+    def look_at_something_new(screen: RunScreen) -> None:
+        held.now = replace(held.now, version=999)
+        app.look()
+        looks.append(on)
+
+    monkeypatch.setattr(RunScreen, "on_unmount", look_at_something_new, raising=False)
+    async with shown(knee_samples.finished(), (80, 24), on=on) as (app, _, held):
+        pass
+    assert on in looks
 
 
 async def test_space_holds_the_panels_and_says_that_the_load_goes_on() -> None:
