@@ -28,7 +28,7 @@ from core.config import Method
 from core.replica.catalog import CATALOG, Replica, TokenLengths
 from core.replica.scheduler import EngineSpec
 from tests.core.judge.queue_model import LIMIT_S, TARGET
-from tests.core.judge.virtual import QUEUE_LENGTHS, VirtualRun, batching, one_at_a_time, probe_of
+from tests.core.judge.virtual import QUEUE_LENGTHS, Serve, VirtualRun, batching, one_at_a_time, probe_of
 
 MODES = {
     "quick": Method(),
@@ -117,9 +117,20 @@ def queue() -> Replica:
     )
 
 
+def replicas_of(path: Path) -> dict[str, Replica]:
+    """The replicas of FILE.json, by name."""
+    fields = msgspec.json.decode(path.read_bytes(), type=dict[str, ReplicaFields])
+    return {name: each.replica(name) for name, each in fields.items()}
+
+
+def server_of(replica: Replica) -> Serve:
+    """What serves its plans."""
+    return one_at_a_time if replica.name == "mg1" else batching(replica)
+
+
 def search(replica: Replica, method: Method, redo: bool, seed: int) -> Found:
     """One search; without a true knee the ends are left out."""
-    run = VirtualRun(probe_of(replica, seed, method), one_at_a_time if replica.name == "mg1" else batching(replica), redo=redo)
+    run = VirtualRun(probe_of(replica, seed, method), server_of(replica), redo=redo)
     knee = run.answer().knee
     upper_rps = knee.first_fail_rps if knee.clear_fail_rps is None else knee.clear_fail_rps
 
@@ -200,8 +211,7 @@ def main() -> None:
     asked = parser.parse_args()
     replicas = built_in()
     if asked.replicas is not None:
-        fields = msgspec.json.decode(asked.replicas.read_bytes(), type=dict[str, ReplicaFields])
-        replicas = {name: each.replica(name) for name, each in fields.items()}
+        replicas = replicas_of(asked.replicas)
     names = asked.names or [name for name in replicas if asked.replicas is not None or name != "demo"]
     began = time.perf_counter()
     print(HEAD)
