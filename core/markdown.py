@@ -63,13 +63,14 @@ def _answer_rows(view: RunView, answer: Answer) -> list[Sequence[str]]:
     if knee.pass_rps is not None:
         n = knee.pass_repeats
         rows.append(("holds", rate_text(knee.pass_rps), f"{n} of {count(n, 'repeat')} passed, floor {_floor(view, knee.pass_rps)}"))
-    clear_rps, first_rps = knee.clear_fail_rps, knee.first_fail_rps
-    if first_rps is not None and first_rps != clear_rps:
-        rows.append(
-            ("fails" if clear_rps is None else "mixed from", rate_text(first_rps), _failed(view, first_rps, knee.first_fail))
-        )
-    if clear_rps is not None:
-        rows.append(("clearly fails", rate_text(clear_rps), _failed(view, clear_rps, knee.clear_fail)))
+    first_rps, upper_rps = knee.first_fail_rps, knee.fail_rps
+    if first_rps is not None and first_rps != upper_rps:
+        rows.append(("mixed from", rate_text(first_rps), _failed(view, first_rps, knee.first_fail)))
+    if upper_rps is not None:
+        clearly = upper_rps == knee.clear_fail_rps
+        rows.append(("clearly fails" if clearly else "fails", rate_text(upper_rps), _failed(view, upper_rps, knee.fails)))
+    elif knee.open_above:
+        rows.append(("open above", "", "no rate failed for sure"))
     return rows
 
 
@@ -97,7 +98,7 @@ def _why(view: RunView, answer: Answer) -> list[str]:
     """The diagnosis where there is one, else what the failing steps of the answer say."""
     if answer.diagnosis is not None:
         return [" ".join(line.split()) for line in diagnosis_lines(answer.diagnosis)]
-    ends = dict.fromkeys(rate for rate in (answer.knee.first_fail_rps, answer.knee.clear_fail_rps) if rate is not None)
+    ends = dict.fromkeys(rate for rate in (answer.knee.first_fail_rps, answer.knee.fail_rps) if rate is not None)
     steps = [step for rate in ends if (step := _last_failing(view, rate)) is not None]
     return [f"{rate_text(step.rate_rps)}{' (ramp)' if step.phase == 'ramp' else ''}: {step.reason}" for step in steps]
 

@@ -212,7 +212,7 @@ def _headline(view: RunView, answer: Answer) -> list[str]:
 
 
 def _against(truth_rps: float, answer: Answer) -> str:
-    low, high = answer.knee.pass_rps, answer.knee.first_fail_rps
+    low, high = answer.knee.pass_rps, answer.knee.fail_rps
     if low is not None and truth_rps < low:
         return ", below this answer"
     if high is not None and truth_rps > high:
@@ -234,18 +234,22 @@ def _zones(view: RunView, answer: Answer) -> list[str]:
     if knee.pass_rps is None and knee.first_fail_rps is None:
         return []
     rows = [("PASS", _passed(view, answer))]
-    first_rps, clear_rps = knee.first_fail_rps, knee.clear_fail_rps
-    if first_rps is not None and first_rps != clear_rps:
-        zone = "FIRST FAIL" if clear_rps is None else "MIXED"
-        since = "" if clear_rps is None else "from "
-        phases = {step.phase for step in view.steps if step.rate_rps == first_rps}
-        evidence = ", in the ramp alone" if phases == {"ramp"} else _failed(knee.first_fail)
-        rows.append((zone, f"{since}{rate_text(first_rps)}{evidence}"))
-    if clear_rps is not None:
-        rows.append(("CLEAR FAIL", f"{rate_text(clear_rps)}{_failed(knee.clear_fail)}"))
-    elif first_rps is not None and view.config is not None and (why := _no_clear_fail(view.config.method)):
+    first_rps, clear_rps, upper_rps = knee.first_fail_rps, knee.clear_fail_rps, knee.fail_rps
+    if first_rps is not None and first_rps != upper_rps:
+        rows.append(("MIXED", f"from {rate_text(first_rps)}{_behind(view, first_rps, knee.first_fail)}"))
+    if upper_rps is not None:
+        zone = "CLEAR FAIL" if upper_rps == clear_rps else "FIRST FAIL" if upper_rps == first_rps else "FAILS"
+        rows.append((zone, f"{rate_text(upper_rps)}{_behind(view, upper_rps, knee.fails)}"))
+    elif knee.open_above:
+        rows.append(("OPEN ABOVE", "no rate failed for sure"))
+    if clear_rps is None and first_rps is not None and view.config is not None and (why := _no_clear_fail(view.config.method)):
         rows.append(("CLEAR FAIL", f"not looked for {why}"))
     return [f"  {zone:<12}{words}" for zone, words in rows]
+
+
+def _behind(view: RunView, rate_rps: float, fails: FailCount | None) -> str:
+    in_ramp = {step.phase for step in view.steps if step.rate_rps == rate_rps} == {"ramp"}
+    return ", in the ramp alone" if in_ramp else _failed(fails)
 
 
 def _no_clear_fail(method: Method) -> str | None:

@@ -156,7 +156,7 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
 
     `attainment_interval` is (good/planned, 1 - misses/planned): one number when every ending was decided. `others_rps`: requests
     of others a second, as far as the server's counters tell. `errors_said`: the most frequent sentence of the errors, in the
-    server's words.
+    server's words. `warmup_needed_s`: the warm-up that requests as long as the window's need; None where none ended well.
     """
 
     index: int
@@ -202,6 +202,7 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
     gauges: Gauges | None = None
     machine: MachineUse | None = None
     warmup_s: float = 0.0
+    warmup_needed_s: float | None = None
     measure_s: float = 0.0
     curtailed: bool = False
     duration_s: float = 0.0
@@ -244,8 +245,12 @@ class KneeEstimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Knee(msgspec.Struct, frozen=True, kw_only=True):
-    """The bracket: highest passing rate, first failing rate, clear fail (None in quick mode). `first_fail` counts the repeats at
-    the first failing rate; None where no repeat failed there but the ramp did. Raises ValueError for a rate that cannot be."""
+    """The bracket: highest passing rate, first failing rate, clear fail (None in quick mode), and the upper end. `first_fail` and
+    `upper` count the repeats at their rates; None where no repeat failed there but the ramp did. Raises ValueError for a rate that
+    cannot be.
+
+    `open_above`: rates failed, but none of them for sure above the knee, so there is no upper end.
+    """
 
     pass_rps: float | None = None
     pass_repeats: int = 0
@@ -253,11 +258,33 @@ class Knee(msgspec.Struct, frozen=True, kw_only=True):
     first_fail: FailCount | None = None
     clear_fail_rps: float | None = None
     clear_fail: FailCount | None = None
+    upper_rps: float | None = None
+    upper: FailCount | None = None
+    open_above: bool = False
     estimate: KneeEstimate | None = None
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _require_possible(self.pass_rps, self.first_fail_rps, self.clear_fail_rps)
+        _require_possible(self.pass_rps, self.first_fail_rps, self.clear_fail_rps, self.upper_rps)
+
+    @property
+    def fail_rps(self) -> float | None:
+        """The upper end; of a record that has none, because it is older, the clear fail or else the first one."""
+        if self.open_above or self.upper_rps is not None:
+            return self.upper_rps
+        return self.first_fail_rps if self.clear_fail_rps is None else self.clear_fail_rps
+
+    @property
+    def fails(self) -> FailCount | None:
+        """The repeats at the upper end."""
+        if self.upper_rps is not None:
+            return self.upper
+        return self.first_fail if self.clear_fail_rps is None else self.clear_fail
+
+    @property
+    def clearly_fails(self) -> bool:
+        """Whether the upper end is a clear fail, on more than one failing repeat."""
+        return self.fail_rps == self.clear_fail_rps and self.clear_fail is not None and self.clear_fail.failed > 1
 
 
 class Idle(msgspec.Struct, frozen=True, kw_only=True):

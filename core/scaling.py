@@ -40,7 +40,7 @@ def _source(view: RunView, run_log: str | None) -> tuple[str, ...]:
     answer, config, server = answer_of(view), view.config, view.server
     assert config is not None
     knee = answer.knee
-    fail_rps = fleet.fail_rps(knee)
+    fail_rps = knee.fail_rps
     fails = "" if fail_rps is None else f", failed at {rate_text(fail_rps)}"
     where = f"{server.model or 'model not known'} at {server.url}" if server else config.target.url
     lines = [

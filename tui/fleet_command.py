@@ -170,7 +170,7 @@ def _json(known: Known, unit: fleet.Unit, plan: fleet.Fleet | None, gates: fleet
     data = {
         "schema": SCHEMA,
         "refused": refused,
-        "knee": {"pass_rps": known.knee.pass_rps, "fail_rps": fleet.fail_rps(known.knee)},
+        "knee": {"pass_rps": known.knee.pass_rps, "fail_rps": known.knee.fail_rps},
         "tokens": msgspec.to_builtins(known.evidence.tokens),
         **fleet.fleet_data(known.ask, unit, plan, gates),
         "run_log": known.run_log,

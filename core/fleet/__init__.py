@@ -2,7 +2,7 @@
 
 from core.fleet.check import SPEED, speed_check
 from core.fleet.cost import Cost
-from core.fleet.evidence import End, Evidence, Held, evidence_of, fail_rps
+from core.fleet.evidence import End, Evidence, Held, evidence_of
 from core.fleet.lengths import Tokens, answers_of, attention_dots, tokens_of
 from core.fleet.marks import Mark
 from core.fleet.memory import Gates, MemoryGate, gates
@@ -39,7 +39,6 @@ __all__ = [
     "answers_of",
     "attention_dots",
     "evidence_of",
-    "fail_rps",
     "fleet_data",
     "fleet_lines",
     "fleet_notes",

@@ -47,13 +47,8 @@ def evidence_of(config: ProbeConfig, knee: Knee, steps: Sequence[StepResult], si
         single_tpot_s=single_tpot_s,
         held=_held(steps, knee),
         at_pass=_end(steps, knee.pass_rps),
-        at_fail=_end(steps, fail_rps(knee)),
+        at_fail=_end(steps, knee.fail_rps),
     )
-
-
-def fail_rps(knee: Knee) -> float | None:
-    """The failing end: the clear fail where there is one, else the first fail."""
-    return knee.first_fail_rps if knee.clear_fail_rps is None else knee.clear_fail_rps
 
 
 def _held(steps: Sequence[StepResult], knee: Knee) -> tuple[Held, ...]:

@@ -4,7 +4,7 @@ import msgspec
 
 from core.config import FleetAsk
 from core.fleet.cost import Cost, cost_of
-from core.fleet.evidence import Evidence, Held, fail_rps
+from core.fleet.evidence import Evidence, Held
 from core.fleet.marks import Mark, marks_of
 from core.fleet.sizing import FleetSize, Unit, size, unit_of
 from core.records import ServerInfo
@@ -28,7 +28,8 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
-    """The fleet at both ends of the bracket; an end that is not known is None.
+    """The fleet at both ends of the bracket; an end that is not known is None. `open_above`: rates failed, but none of them for
+    sure, so the upper end is not known.
 
     `at_p90_output` is an estimate: were every answer as long as the 90th percentile, the rate would be r * mean/p90.
     `losses`, `marks` and `cost` are those of `at_pass`. `mean_output` and `p90_output` are in tokens.
@@ -41,6 +42,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     unit: Unit = Unit()
     at_pass: FleetSize | None = None
     at_fail: FleetSize | None = None
+    open_above: bool = False
     at_p90_output: FleetSize | None = None
     mean_output: float | None = None
     p90_output: float | None = None
@@ -54,7 +56,7 @@ def plan(knee: Knee, ask: FleetAsk, server: ServerInfo | None, evidence: Evidenc
     """The fleet at both ends of the bracket, or None when no peak was given or no rate has held: a rate that is only known to
     fail sizes nothing that could be ordered.
 
-    The failing end is the clear fail where there is one, else the first fail. Without evidence, what only a run can tell is None.
+    Without evidence, what only a run can tell is None.
     """
     peak_rps, safe_rps = ask.peak_rps, knee.pass_rps
     if peak_rps is None or safe_rps is None:
@@ -75,7 +77,8 @@ def plan(knee: Knee, ask: FleetAsk, server: ServerInfo | None, evidence: Evidenc
         layout_known=unit.known,
         unit=unit,
         at_pass=at_pass,
-        at_fail=at(fail_rps(knee)),
+        at_fail=at(knee.fail_rps),
+        open_above=knee.open_above,
         at_p90_output=at(safe_rps * tokens.mean_output / tokens.p90_output) if tokens is not None and longer else None,
         mean_output=tokens.mean_output if tokens else None,
         p90_output=tokens.p90_output if tokens else None,

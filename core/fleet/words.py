@@ -16,6 +16,8 @@ from core.fleet.sizing import FleetSize, Unit
 from core.judge.bracket import rate_text
 from core.judge.wording import count
 
+OPEN_ABOVE = "The bracket is open above: no rate failed for sure, so how few replicas might do is not known."
+
 
 def fleet_data(ask: FleetAsk, unit: Unit, fleet: Fleet | None, gates: Gates) -> dict[str, Any]:
     """All of it with every key always there, None where not known or not asked for."""
@@ -30,6 +32,7 @@ def fleet_data(ask: FleetAsk, unit: Unit, fleet: Fleet | None, gates: Gates) -> 
         "unit": {**msgspec.to_builtins(unit), "engines": unit.engines, "gpus": unit.gpus},
         "at_pass": msgspec.to_builtins(safe),
         "at_fail": msgspec.to_builtins(fleet.at_fail) if fleet else None,
+        "open_above": fleet.open_above if fleet else None,
         "at_p90_output": msgspec.to_builtins(fleet.at_p90_output) if fleet else None,
         "losses": msgspec.to_builtins(fleet.losses) if fleet else [],
         "marks": msgspec.to_builtins(fleet.marks) if fleet else [],
@@ -54,8 +57,9 @@ def fleet_lines(fleet: Fleet, width: int) -> list[str]:
 
 
 def fleet_notes(fleet: Fleet) -> list[str]:
-    """In sentences: what the estimate for long answers is, what each replica gets at peak and with some lost, what it costs."""
-    return [*_p90_text(fleet), *_peak_texts(fleet), *_cost_text(fleet.cost, fleet)]
+    """In sentences: that the upper end is open, what the estimate for long answers is, what each replica gets at peak and with some
+    lost, what it costs."""
+    return [*([OPEN_ABOVE] if fleet.open_above else []), *_p90_text(fleet), *_peak_texts(fleet), *_cost_text(fleet.cost, fleet)]
 
 
 def gate_lines(gates: Gates, width: int) -> list[str]:

@@ -36,12 +36,14 @@ _FINE = 1.01
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
     """The ends so far (each None: none). `confirmed_fail_rps`: lowest fail of the confirmation; `floor_rps`: highest rate where
-    most repeats of a tightening passed; `ceiling_rps`: the lowest rate above that which failed before, clearly or not."""
+    most repeats of a tightening passed; `upper_rps`: the upper end; `clear_rps`: the highest clear fail below it; `ceiling_rps`:
+    the lowest rate above the floor that failed before, for sure or not."""
 
     passed_rps: float | None
     failed_rps: float | None
     confirmed_fail_rps: float | None
     floor_rps: float | None
+    upper_rps: float | None
     clear_rps: float | None
     ceiling_rps: float | None
 
@@ -76,7 +78,10 @@ def passing(fit: Fit, known: Known, stage: Stage, measure_s: float) -> Aim | Non
 
 def failing(fit: Fit, known: Known, measure_s: float, top_rps: float) -> Aim | None:
     """The next candidate for the clear fail; None where none is left that is likely enough to fail clearly."""
-    low_rps = max(fit.knee_rps(FAIL_QUANTILE), *(STEP * (rate or 0.0) for rate in (known.floor_rps, known.passed_rps)))
+    tried_rps = STEP * max(rate or 0.0 for rate in (known.floor_rps, known.passed_rps, known.clear_rps))
+    if tried_rps > top_rps:
+        return None
+    low_rps = max(fit.knee_rps(FAIL_QUANTILE), tried_rps)
     upper_rps, highest_rps = _upper(known, low_rps)
     best: Aim | None = None
     rate_rps = min(low_rps, top_rps)
@@ -92,7 +97,7 @@ def failing(fit: Fit, known: Known, measure_s: float, top_rps: float) -> Aim | N
 
 def _upper(known: Known, low_rps: float) -> tuple[float, float]:
     """What the upper end counts as now, and the highest candidate for a lower one."""
-    if known.clear_rps is not None:
-        return known.clear_rps, known.clear_rps / STEP
+    if known.upper_rps is not None:
+        return known.upper_rps, known.upper_rps / STEP
     highest_rps = max(low_rps, known.ceiling_rps or 0.0)
     return UNPROVEN * highest_rps, highest_rps

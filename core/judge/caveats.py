@@ -20,9 +20,6 @@ ENOUGH_MISSES = 5
 ENOUGH_E2E = 5
 """Neighbouring requests share their fate for 1 to 7 mean durations: a window of fewer than 5 is hardly one observation."""
 
-WARM_E2E = 2
-"""An empty start flatters a server: measured after one mean duration by 2 points at its knee and 22 at 1.1 times that."""
-
 
 TOKEN_RATE_OFF = 0.05
 """Of 40 s windows of simulated replicas with drawn lengths one in six is off by more than that by chance, of 90 s windows none."""
@@ -56,11 +53,12 @@ def short_window(measure_s: float, e2e: float | None) -> str | None:
     )
 
 
-def short_warmup(warmup_s: float, e2e: float | None) -> str | None:
-    """W < 2E: E grows two- to fourfold from idle to the knee, so a warm-up planned before may turn out short."""
-    if e2e is None or warmup_s >= WARM_E2E * e2e - _DUST:
+def short_warmup(warmup_s: float, needed_s: float | None) -> str | None:
+    """W against what the requests that were seen need (`core.judge.modes.warmup_needed_s`): E grows two- to fourfold from idle to
+    the knee, so a warm-up planned before may turn out short."""
+    if needed_s is None or warmup_s >= needed_s - _DUST:
         return None
-    return f"warm-up too short: {duration(warmup_s)} for requests of {duration(e2e)}, at least {WARM_E2E} of those are needed"
+    return f"the warm-up of {duration(warmup_s)} was too short: requests as long as these need {duration(needed_s)}"
 
 
 def by_one_request(good: int, planned: int, target: float) -> str | None:

@@ -6,29 +6,30 @@ from core.judge.modes import STEPS_EXPECTED, ModeRules
 from core.judge.wording import duration, mode_words
 
 
-def search_step_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warm_e2e_s: float | None = None) -> float:
+def search_step_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmup_s: float) -> float:
     """One full step of the search, all its repeats passing."""
-    one_s = modes.repeat_cost_s(rules.search.measure_s, slo, rate_rps, e2e_s, warm_e2e_s, curtail_pass=True)
+    one_s = modes.repeat_cost_s(rules.search.measure_s, slo, rate_rps, e2e_s, warmup_s, rules.requests_within_s, curtail_pass=True)
     return rules.search.repeats * one_s
 
 
-def final_repeat_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) -> float:
+def final_repeat_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmup_s: float) -> float:
     """One repeat of the stage that may set the passing rate, waiting for its last request."""
-    return modes.repeat_cost_s(rules.final.measure_s, slo, rate_rps, e2e_s, curtail_pass=False)
+    return modes.repeat_cost_s(rules.final.measure_s, slo, rate_rps, e2e_s, warmup_s, rules.requests_within_s, curtail_pass=False)
 
 
-def confirmation_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) -> float:
+def confirmation_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmup_s: float) -> float:
     """The whole of confirming and tightening; 0 in a mode without."""
     if rules.confirm is None:
         return 0.0
-    return rules.confirms_expected * rules.confirm.repeats * final_repeat_s(rules, slo, rate_rps, e2e_s)
+    return rules.confirms_expected * rules.confirm.repeats * final_repeat_s(rules, slo, rate_rps, e2e_s, warmup_s)
 
 
-def extension_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) -> float:
-    """What 5E or 5/(1-q) requests need beyond the M asked for, over all steps expected: the requests win over the budget."""
+def extension_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmup_s: float) -> float:
+    """What 5E or 5/(1-q) requests need beyond the M asked for, and long warm-ups beyond usual ones, over all steps expected."""
 
     def longer_s(measure_s: float) -> float:
-        return modes.measured_s(measure_s, slo, rate_rps, e2e_s) - measure_s
+        measured_s = modes.measured_s(measure_s, slo, rate_rps, e2e_s, rules.requests_within_s)
+        return measured_s - measure_s + max(0.0, warmup_s - modes.LONG_WARMUP_S)
 
     total_s = STEPS_EXPECTED * rules.search.repeats * longer_s(rules.search.measure_s)
     if rules.confirm is not None:
@@ -36,11 +37,10 @@ def extension_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) -> fl
     return total_s
 
 
-def text(method: Method, slo: Slo, rate_rps: float, e2e_s: float, total_s: float) -> str:
-    """The expected time in a sentence; a second one when it is longer than the budget, with the reason where M is longer. A list
-    has no budget."""
-    rules = modes.rules_of(method)
-    why = why_longer(rules, slo, rate_rps, e2e_s)
+def text(method: Method, rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmup_s: float, total_s: float) -> str:
+    """The expected time in a sentence; a second one when it is longer than the budget, with the reason where W or M is longer. A
+    list has no budget."""
+    why = why_longer(rules, slo, rate_rps, e2e_s, warmup_s)
     if method.rates_rps:
         about = f"Expected time: about {long_duration(total_s)} for {mode_words(method)}."
         return about if why is None else f"{about} {why[:1].upper()}{why[1:]}."
@@ -50,13 +50,26 @@ def text(method: Method, slo: Slo, rate_rps: float, e2e_s: float, total_s: float
     return f"{about} That is longer than the {long_duration(rules.budget_s)} set for it{'' if why is None else f': {why}'}."
 
 
-def why_longer(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) -> str | None:
-    """Why a repeat at a rate measures longer than asked; None if it does not."""
+def why_longer(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmup_s: float) -> str | None:
+    """Why a repeat at a rate measures longer than asked, or warms up for long; None where neither is so."""
+    reasons = [each for each in (_longer_window(rules, slo, rate_rps, e2e_s), _long_warmup(warmup_s)) if each is not None]
+    return "; ".join(reasons) or None
+
+
+def _long_warmup(warmup_s: float) -> str | None:
+    if warmup_s <= modes.LONG_WARMUP_S:
+        return None
+    return f"each repeat warms up for {long_duration(warmup_s)}, because a server with long answers takes that long to settle"
+
+
+def _longer_window(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) -> str | None:
     asked_s = rules.final.measure_s
-    measured_s = modes.measured_s(asked_s, slo, rate_rps, e2e_s)
+    measured_s = modes.measured_s(asked_s, slo, rate_rps, e2e_s, rules.requests_within_s)
     if measured_s <= asked_s:
         return None
-    if measured_s == modes.needed_s(slo, rate_rps):
+    if measured_s == rules.requests_within_s:
+        cause = f"{modes.needed_s(slo, rate_rps) * rate_rps:.0f} requests are wanted, and the time that was set allows no more"
+    elif measured_s == modes.needed_s(slo, rate_rps):
         cause = f"{measured_s * rate_rps:.0f} requests are needed at a target of {100 * slo.target:g} %, at {rate_rps:.3g} a second"
     else:
         cause = f"it must hold five mean request durations of {duration(e2e_s)}"

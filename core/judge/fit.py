@@ -6,6 +6,7 @@ requests: the rate from which on it fails, known to lie between the highest rate
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -82,6 +83,10 @@ class Fit:
         """The rate below which the knee lies with this weight."""
         return math.exp(float(np.interp(share, self._below, self._log_rps)))
 
+    def above(self, rate_rps: float) -> float:
+        """The weight for a knee above this rate."""
+        return 1.0 - float(np.interp(math.log(rate_rps), self._log_rps, self._below))
+
     def all_pass(self, rate_rps: float, repeats: int, measure_s: float) -> float:
         """The chance that all of so many new repeats pass there."""
         return float((self._weight * (1 - self._fails(rate_rps, measure_s)) ** repeats).sum())
@@ -112,4 +117,10 @@ def fit_of(steps: Iterable[StepResult], ramp_failed_rps: float | None) -> Fit | 
     failed = [flip.failed_rps for flip in seen if flip.failed_rps is not None]
     if not passed or not failed:
         return None
-    return Fit(seen, min(passed + failed) / 2, 1.3 * max(passed + failed))
+    return _fit(tuple(seen), min(passed + failed) / 2, 1.3 * max(passed + failed))
+
+
+@lru_cache(maxsize=32)
+def _fit(seen: tuple[Flip, ...], low_rps: float, high_rps: float) -> Fit:
+    """4 ms with a dozen seeds: every drawing of the bracket asks for it again."""
+    return Fit(seen, low_rps, high_rps)

@@ -3,8 +3,6 @@
 import statistics
 from collections.abc import Sequence
 
-from core.judge.caveats import WARM_E2E
-from core.judge.modes import WARMUP_S
 from core.judge.wording import count
 from core.results import RepeatResult
 
@@ -16,16 +14,14 @@ WIDE_SPREAD = 0.03
 
 
 def too_short_warmup(result: RepeatResult) -> float | None:
-    """The mean E2E in seconds by which the warm-up of this repeat has to be planned anew; None where it will do.
+    """The warm-up in seconds that this repeat has to be done again with; None where its own will do.
 
-    Only a pass is doubted, since an empty start flatters a server and a fail stands all the more. A warm-up that was as long as
-    one may be is left as it is.
+    Only a pass is doubted, since an empty start flatters a server and a fail stands all the more.
     """
-    e2e_s = result.e2e_s.mean
-    if result.verdict != "pass" or e2e_s is None:
+    needed_s = result.warmup_needed_s
+    if result.verdict != "pass" or needed_s is None:
         return None
-    wanted_s = min(WARM_E2E * e2e_s, WARMUP_S[1])
-    return e2e_s if result.warmup_s < (1 - WARMUP_TOLERANCE) * wanted_s else None
+    return needed_s if result.warmup_s < (1 - WARMUP_TOLERANCE) * needed_s else None
 
 
 def spread_note(results: Sequence[RepeatResult]) -> str | None:

@@ -7,11 +7,15 @@ for one that holds by all repeats, and spend the time left over where it narrows
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from core.config import ProbeConfig
 from core.judge import aim, expect, modes
 from core.judge.actions import Action, Done, Hold, Ramp, Step
-from core.judge.bracket import Bracket, conclude
+from core.judge.bracket import Bracket, conclude, rate_text
 from core.judge.fit import Fit
+from core.judge.futile import Futile, futile
+from core.judge.idle import idle_e2es_s
 from core.judge.narrow import Ends
 from core.judge.pace import Pace
 from core.judge.singles import idle_e2e_s, why_infeasible
@@ -44,7 +48,7 @@ class Search:
 
     def __init__(self, config: ProbeConfig) -> None:
         self._config = config
-        self._rules = modes.rules_of(config.method)
+        self._rules = modes.rules_of(config.method, config.safety.max_duration_s)
         self._bracket = Bracket.of(config.method)
         self._pace = Pace(self._rules, config.slo)
         self._list = _listed(config)
@@ -57,7 +61,7 @@ class Search:
         self._budget_s = self._rules.budget_s
         self._answer: Answer | None = None
         self._running: Action | None = None
-        self._began_s = self._confirm_began_s = 0.0
+        self._began_s = self._confirm_began_s = self._idle_p50_s = self._announced_s = 0.0
 
     def next(self, elapsed_s: float) -> Action:
         """What to do now; `elapsed_s` is the time since load began, for the budget. Raises RuntimeError before the singles."""
@@ -76,12 +80,15 @@ class Search:
             self._answer = Answer(outcome="infeasible", message=reason or "")
             return
         method = self._config.method
-        self._pace.idle(idle_s)
+        lasting_s = idle_e2es_s(records, self._config.workload, idle_s)
+        self._pace.idle(idle_s, modes.warmup_needed_s(lasting_s))
+        self._idle_p50_s = float(np.median(lasting_s))
         if method.rates_rps or method.hold_rps is not None:
             self._pace.grow()
         else:
             start_rps = method.start_rps or modes.START_PER_IDLE / idle_s
             self._ramp = modes.ramp_segments(start_rps, idle_s, self._config.safety.max_rps)
+            self._announced_s = self.expected_s() or 0.0
 
     def observe_ramp(self, passed_rps: float | None, failed_rps: float | None) -> None:
         """`passed_rps`: the segment before the failing one (None: none); `failed_rps`: the failing one (None: none failed)."""
@@ -99,7 +106,8 @@ class Search:
         if result.phase == "list" and result.verdict in ("pass", "fail", "mixed"):
             self._judged.add(result.rate_rps)
         if result.verdict == "pass" and mean_e2e_s is not None:
-            self._pace.passed(result.rate_rps, mean_e2e_s)
+            needed_s = _needed_warmup_s(result) or modes.warmup_needed_s(np.array([mean_e2e_s]))
+            self._pace.passed(result.rate_rps, mean_e2e_s, needed_s)
 
     def skip(self, rate_rps: float, phase: Phase) -> None:
         """The user has ended a step before it was judged: it is not asked for again, and nothing is concluded about its rate.
@@ -146,7 +154,8 @@ class Search:
         if total_s is None or self._answer is not None:
             return "Expected time: not known."
         rate_rps = min(self._list) if self._list and not self._ramp else self._usual_rps()
-        return expect.text(self._config.method, self._config.slo, rate_rps, self._pace.e2e_s, total_s)
+        warmup_s = self._pace.planned_warmup_s(rate_rps)
+        return expect.text(self._config.method, self._rules, self._config.slo, rate_rps, self._pace.e2e_s, warmup_s, total_s)
 
     def answer_so_far(self, outcome: Outcome, message: str) -> Answer:
         """What is known when the run has to end now (interrupted, held, void, server lost)."""
@@ -171,7 +180,8 @@ class Search:
         if elapsed_s >= modes.HOLD_S:
             return Done(answer=self.answer_so_far("held", HELD))
         config, measure_s = self._config, self._rules.final.measure_s
-        return Hold(segments=modes.hold_segments(measure_s, config.slo, config.safety, rate_rps, self._pace.e2e_s))
+        lasts_s, warmup_s = self._pace.e2e_s, self._pace.warmup_s
+        return Hold(segments=modes.hold_segments(measure_s, config.slo, config.safety, rate_rps, lasts_s, warmup_s))
 
     def _narrow(self, elapsed_s: float) -> Step | Done:
         """Full steps until the ends are within the grid, or the time is used up, or nothing is left to try."""
@@ -185,8 +195,12 @@ class Search:
         elif ends.failed_rps is not None:
             if self._too_low(rate_rps):
                 return self._done("below")
+            if (found := futile(self._bracket.searched, self._idle_p50_s)) is not None:
+                return self._done("below", _in_vain(found))
             if self._bracket.failed_steps >= GIVE_UP_AFTER and elapsed_s > OVERTIME * self._budget_s:
                 return self._done("below", "the time was used up before a rate passed")
+            if self._bracket.failed_steps and self._hardly_any(rate_rps):
+                return self._done("below", "the time was used up: at a lower rate it is too short for enough requests")
         return self._step("search", rate_rps)
 
     def _confirm(self, elapsed_s: float) -> Step | Done:
@@ -223,24 +237,25 @@ class Search:
             failed_rps=bracket.failed_rps,
             confirmed_fail_rps=bracket.confirm_failed_rps,
             floor_rps=bracket.majority_passed_rps,
-            clear_rps=bracket.clear_fail_rps,
+            upper_rps=bracket.upper_rps,
+            clear_rps=bracket.unsure_fail_rps,
             ceiling_rps=bracket.ceiling_rps,
         )
         return aim.passing(fit, known, stage, measure_s), aim.failing(fit, known, measure_s, self._ramp[-1].rate_rps)
 
     def _fails_first(self, down: aim.Aim, rate_rps: float, elapsed_s: float) -> bool:
-        """Whether to look for the clear fail before the passing rate `rate_rps`: it is far off, and there is time for both."""
-        clear_rps, one_s = self._bracket.clear_fail_rps, self._pace.repeat_s(rate_rps)
+        """Whether to look for the upper end before the passing rate `rate_rps`: it is far off, and there is time for both."""
+        upper_rps, one_s = self._bracket.upper_rps, self._pace.repeat_s(rate_rps)
         if self._skipped.lowest_rps("tighten") is not None:
             return False
-        if clear_rps is not None and clear_rps <= aim.NEAR * rate_rps:
+        if upper_rps is not None and upper_rps <= aim.NEAR * rate_rps:
             return False
         return elapsed_s + (aim.RESERVED * self._rules.final.repeats + down.repeats) * one_s <= self._budget_s
 
     def _narrow_more(self, aims: list[aim.Aim], elapsed_s: float) -> Step | Done:
         """The time left goes where it narrows most, until the ends are within the width of the mode."""
-        passed_rps, clear_rps = self._bracket.passed_rps, self._bracket.clear_fail_rps
-        if passed_rps is not None and clear_rps is not None and clear_rps <= self._rules.clear_width * passed_rps * (1 + _DUST):
+        passed_rps, upper_rps = self._bracket.passed_rps, self._bracket.upper_rps
+        if passed_rps is not None and upper_rps is not None and upper_rps <= self._rules.clear_width * passed_rps * (1 + _DUST):
             return self._finish()
         fitting = [each for each in aims if elapsed_s + each.repeats * self._pace.repeat_s(each.rate_rps) <= self._budget_s]
         if not fitting:
@@ -250,9 +265,9 @@ class Search:
 
     def _out_of_time(self) -> str:
         knee, width = self._bracket.knee(), self._rules.clear_width
-        if knee.pass_rps is None or knee.clear_fail_rps is None:
-            return "the time was used up before any rate was seen to fail clearly"
-        return f"the time was used up: the ends are a factor {knee.clear_fail_rps / knee.pass_rps:.3g} apart, not {width:g}"
+        if knee.pass_rps is None or knee.fail_rps is None:
+            return "the time was used up before a rate failed for sure"
+        return f"the time was used up: the ends are a factor {knee.fail_rps / knee.pass_rps:.3g} apart, not {width:g}"
 
     def _may_confirm(self, rate_rps: float, elapsed_s: float) -> bool:
         """Whether there is time for a candidate. The first is always judged."""
@@ -273,6 +288,12 @@ class Search:
             grid=self._rules.search.grid,
         )
 
+    def _hardly_any(self, rate_rps: float) -> bool:
+        """Whether the time allows so few requests at a rate that one miss would fail it, and the target asks for more."""
+        slo = self._config.slo
+        window_s = modes.measured_s(self._rules.search.measure_s, slo, rate_rps, self._pace.e2e_s, self._rules.requests_within_s)
+        return window_s < modes.needed_s(slo, rate_rps) and window_s * rate_rps * (1 - slo.target) < 1
+
     def _too_low(self, rate_rps: float) -> bool:
         return rate_rps < FLOOR_FRAC * self._ramp[0].rate_rps * (1 - _DUST)
 
@@ -289,7 +310,8 @@ class Search:
                 config.method.drain_s,
                 rate_rps,
                 self._pace.e2e_s,
-                self._pace.warmup_e2e_s(rate_rps),
+                self._pace.planned_warmup_s(rate_rps),
+                self._rules.requests_within_s,
             ),
             curtail_pass=phase == "search",
             stop="majority" if phase == "tighten" else "first_fail",
@@ -329,9 +351,13 @@ class Search:
     # --- how long it takes ---
 
     def _extend_budget(self, rate_rps: float) -> None:
-        """The number of requests wins over the mode's budget; a budget that the user set stays what it is."""
-        if self._config.method.budget_s is None:
-            self._budget_s += self._pace.extension_s(rate_rps)
+        """The number of requests wins over the mode's budget as far as the time that was announced reaches; a limit that the user
+        set stays what it is."""
+        if self._config.method.budget_s is not None or self._config.safety.max_duration_s is not None:
+            return
+        announced_s = max(self._rules.budget_s, self._announced_s)
+        self._budget_s = min(self._budget_s + self._pace.extension_s(rate_rps), announced_s)
+        self._rules = self._pace.rules = modes.within(self._rules, self._config.method, OVERTIME * announced_s)
 
     def _usual_rps(self) -> float:
         """The rate that the steps still to come are likely to have."""
@@ -366,6 +392,17 @@ def _listed(config: ProbeConfig) -> tuple[float, ...]:
     """The rates that are judged whatever the search finds: the list, and the required one."""
     rates_rps, required_rps = config.method.rates_rps, config.method.require_rps
     return rates_rps if required_rps is None or required_rps in rates_rps else (*rates_rps, required_rps)
+
+
+def _in_vain(found: Futile) -> str:
+    low, high = (f"{100 * share:.0f} % at {rate_text(rate)}" for rate, share in (found[:2], found[2:]))
+    return f"misses do not fall with the rate: {high}, {low}; the load does not make them, so no lower rate was tried"
+
+
+def _needed_warmup_s(result: StepResult) -> float | None:
+    """The warm-up that the requests of its last judged repeat need."""
+    needed_s = [repeat.warmup_needed_s for repeat in result.repeats if repeat.verdict in ("pass", "unjudged")]
+    return needed_s[-1] if needed_s else None
 
 
 def _all(repeats: int) -> str:

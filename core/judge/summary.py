@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from core.judge.modes import warmup_needed_s
 from core.judge.percentiles import percentiles
 from core.judge.slo import e2e_s, tpot_s, ttft_s
 from core.judge.tally import Tally
@@ -28,6 +31,20 @@ class Latencies:
             e2e_s=percentiles(v for r in ok if (v := e2e_s(r)) is not None),
             itl_s=itl_s,
         )
+
+
+def warmup_needed(measured: Sequence[RequestRecord]) -> float | None:
+    """The warm-up in seconds that requests as long as these need; None where none ended well.
+
+    A request that was cut off had lasted for some time: where that is longer than the mean it counts, or a pass that was certain
+    before the longest answers ended would know nothing of them.
+    """
+    lasted_s = np.array([v for r in measured if r.ending == "ok" and (v := e2e_s(r)) is not None])
+    if not lasted_s.size:
+        return None
+    cut_s = np.array([r.t_end - r.t_sched for r in measured if r.ending == "aborted"])
+    all_s = np.append(lasted_s, cut_s[cut_s > lasted_s.mean()])
+    return warmup_needed_s(all_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from core.config import Slo
 from core.judge.layout import Layout
 from core.judge.slo import good, sure_miss_at
 from core.judge.traffic import Traffic
-from core.records import RepeatOrder, RequestEnded, RequestFirst, RequestRecord, RequestSent, Role
+from core.records import RepeatOrder, RequestEnded, RequestFirst, RequestRecord, RequestSent
 from core.results import Bounds, Percentiles
 from core.sketch import Sketch
 
@@ -151,10 +151,6 @@ class Tally:
         `now` says up to when events have been applied. Requests cut off by an abort before they were decided stay open.
         """
         return self._sum(now, self.measured if segment is None else (segment,))
-
-    def role_bounds(self, now: float, role: Role) -> Bounds:
-        """The same over all segments of a role, the warm-up for example."""
-        return self._sum(now, self.layout.of_role(role))
 
     def _sum(self, now: float, segments: Iterable[int]) -> Bounds:
         planned = good_ = bad = open_ = 0

@@ -13,7 +13,7 @@ from core.judge.lengthening import window_queue
 from core.judge.readings import Readings
 from core.judge.slo import allowed_misses, needed_good, too_many_errors
 from core.judge.stopping import REPORT_DELAY_S, Decision, decide_ramp, decide_step, error_text, out_of_reach, within_reach
-from core.judge.summary import Latencies, Rates
+from core.judge.summary import Latencies, Rates, warmup_needed
 from core.judge.tally import Tally
 from core.judge.wording import beside, plain
 from core.records import LoadDone, LoadTick, MachineSample, RequestRecord, ServerInfo, ServerSample
@@ -224,7 +224,7 @@ def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[str | None]:
         return
     yield caveats.few_requests(e.bounds.planned, slo.target)
     yield caveats.short_window(layout.length_s("measured"), e.latencies.e2e_s.mean)
-    yield caveats.short_warmup(layout.length_s("warmup"), e.latencies.e2e_s.mean)
+    yield caveats.short_warmup(layout.length_s("warmup"), warmup_needed(e.tally.measured_records))
     if verdict == "pass" and e.closed:
         yield caveats.by_one_request(e.bounds.good, e.bounds.planned, slo.target)
     elif verdict == "pass":
@@ -295,6 +295,7 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: str, warnings: Sequenc
         gauges=evidence.gauges(readings.samples, *shown_s, lengths.output if lengths else None),
         machine=evidence.machine(e.machine, *shown_s),
         warmup_s=tally.layout.length_s("warmup"),
+        warmup_needed_s=warmup_needed(tally.measured_records),
         measure_s=tally.layout.length_s("measured"),
         curtailed=not e.closed,
         duration_s=max(0.0, now - start_at),

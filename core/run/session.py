@@ -15,6 +15,7 @@ from core.config import ProbeConfig
 from core.errors import UserError
 from core.fleet import SPEED, speed_check
 from core.judge.actions import Done, Hold, Ramp
+from core.judge.idle import lengths_check
 from core.judge.search import Search
 from core.judge.singles import idle, idle_e2e_s, servers_word
 from core.load.generator import Generator
@@ -194,8 +195,9 @@ class Session:
         async for check in preflight.checks():
             self._emit(CheckDone(t=self._clock(), check=check))
         speed = speed_check(self._config, preflight.info, preflight.singles)
-        if speed is not None:
-            self._emit(CheckDone(t=self._clock(), check=speed))
+        for own in (speed, lengths_check(self._config, preflight.singles)):
+            if own is not None:
+                self._emit(CheckDone(t=self._clock(), check=own))
         self._emit(ServerKnown(t=self._clock(), info=preflight.info))
         self._singles = tuple(preflight.singles)
         return preflight

@@ -102,10 +102,10 @@ class Steps:
         try:
             for index in range(action.repeats):
                 result, _ = await self._repeat(started, index, segments)
-                if result.verdict == "unjudged" and result.e2e_s.mean is not None:  # its warm-up was too short
+                if result.verdict == "unjudged" and result.warmup_needed_s is not None:  # its warm-up was too short
                     text = f"A repeat at {rate_text(action.rate_rps)} is done again with a longer warm-up: {result.reason}."
                     self._emit(Note(t=self._clock(), text=text))
-                    segments = modes.with_warmup(segments, result.e2e_s.mean, action.rate_rps, self._config.safety)
+                    segments = modes.with_warmup(segments, result.warmup_needed_s, action.rate_rps, self._config.safety)
                     await self._repeat(started, index, segments, recheck=False)
                 if step_over(self._results, action.stop, action.repeats):
                     break
@@ -153,17 +153,20 @@ class Steps:
         Raises NoAnswer when the server is lost.
         """
         segments, e2e_s = action.segments, self._idle_e2e_s
+        warmup_s = sum(segment.duration_s for segment in segments if segment.role == "warmup")
         self._held_rate = rate = HeldRate(segments[-1].rate_rps, self._config.safety.max_rps, self._conductor.wind_down)
         while True:
             rules = self._rules_for(curtail_pass=False, strict=self._strict)
             started = self._start("hold", rate.now_rps, 0, None, rules)
             while rate.next_rps == rate.now_rps:
                 await self._hold_order(started, segments)
-            e2e_s = next((r.e2e_s.mean for r in reversed(self._results) if r.e2e_s.mean is not None), e2e_s)
+            last = next((r for r in reversed(self._results) if r.warmup_needed_s is not None), None)
+            if last is not None:
+                e2e_s, warmup_s = last.e2e_s.mean or e2e_s, last.warmup_needed_s or warmup_s
             self._held.append(self._close(rate.now_rps, *held_verdict(self._results)))
             rate.now_rps = rate.next_rps
             measure_s = modes.rules_of(self._config.method).final.measure_s
-            segments = modes.hold_segments(measure_s, self._config.slo, self._config.safety, rate.now_rps, e2e_s)
+            segments = modes.hold_segments(measure_s, self._config.slo, self._config.safety, rate.now_rps, e2e_s, warmup_s)
 
     def change_rate(self, factor: float) -> float | None:
         """Multiply the held rate: what is open goes on to its end (at most the drain time), then the new rate starts.

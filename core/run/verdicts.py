@@ -30,10 +30,10 @@ def floor_of(results: Sequence[RepeatResult]) -> Interval | None:
 
 def rechecked(result: RepeatResult) -> RepeatResult:
     """The result of a full step, as unjudged if it is a pass whose warm-up was too short for the latencies it measured."""
-    e2e_s = too_short_warmup(result)
-    if e2e_s is None:
+    needed_s = too_short_warmup(result)
+    if needed_s is None:
         return result
-    reason = f"warm-up of {duration(result.warmup_s)} for requests of {duration(e2e_s)}, two of those are needed"
+    reason = f"the warm-up of {duration(result.warmup_s)} was too short: requests as long as these need {duration(needed_s)}"
     return msgspec.structs.replace(result, verdict="unjudged", reason=reason)
 
 

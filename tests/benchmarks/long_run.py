@@ -77,8 +77,8 @@ class LongRun:
     def __init__(self, *, hold: bool) -> None:
         slo, workload = Slo(), Workload(output_tokens=Lengths(median=TOKENS))
         config = ProbeConfig(target=Target(url="http://127.0.0.1:1"), slo=slo, workload=workload, method=Method(hold_rps=RATE_RPS))
-        held = hold_segments(40.0, slo, config.safety, RATE_RPS, 5.2)
-        segments = held if hold else step_segments(3600.0, slo, config.safety, 120.0, RATE_RPS, 5.2)
+        held = hold_segments(40.0, slo, config.safety, RATE_RPS, 5.2, 10.4)
+        segments = held if hold else step_segments(3600.0, slo, config.safety, 120.0, RATE_RPS, 5.2, 10.4)
         self.order = RepeatOrder(
             order=1, phase="hold" if hold else "list", step=1, repeat=0, seed=11, segments=segments, start_at=100.0
         )

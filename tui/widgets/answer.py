@@ -5,7 +5,7 @@ import textwrap
 
 from textual.content import Content
 
-from core import fleet, report
+from core import report
 from core.results import Answer, FailCount, Knee, Outcome, StepResult
 from core.run.view import RunView
 from tui.style import OUTCOMES, STYLES, Mark, Role, clean, count, rate
@@ -86,18 +86,19 @@ def clip(blocks: list[list[Content]], height: int, elsewhere: str) -> Content:
 def zones(view: RunView, answer: Answer, width: int) -> list[Content]:
     """One line for each zone, as far as it is known: what holds, what is mixed, what fails."""
     knee = answer.knee
-    clear = knee.clear_fail_rps is not None
-    fail_rps, fails = (knee.clear_fail_rps, knee.clear_fail) if clear else (knee.first_fail_rps, knee.first_fail)
+    fail_rps, first_rps = knee.fail_rps, knee.first_fail_rps
     lines = [] if answer.outcome == "bracket" else [Content.assemble(mark_part(_outcome(view, answer))).stylize("bold")]
     lines += _required(view, answer)
     if knee.pass_rps is not None:
         lines.append(_end(view, f"✔ HOLDS at {rate(knee.pass_rps)}", "holds", knee.pass_rps, _repeats(knee.pass_repeats), width))
-    if clear and knee.first_fail_rps is not None and fail_rps is not None and knee.first_fail_rps < fail_rps:
+    if first_rps is not None and (fail_rps is None or first_rps < fail_rps):
         failed = _counted(knee.first_fail)
-        lines.append(_end(view, f"◐ MIXED from {rate(knee.first_fail_rps)}", "strong", knee.first_fail_rps, failed, width))
+        lines.append(_end(view, f"◐ MIXED from {rate(first_rps)}", "strong", first_rps, failed, width))
+    if knee.open_above:
+        lines.append(Content.assemble(styled("? OPEN ABOVE", "strong"), styled("  no rate failed for sure", "muted")))
     if fail_rps is not None:
-        word = "CLEARLY FAILS" if clearly(knee) else "FAILS"
-        lines.append(_end(view, f"✘ {word} at {rate(fail_rps)}", "breaks", fail_rps, _counted(fails), width))
+        word = "CLEARLY FAILS" if knee.clearly_fails else "FAILS"
+        lines.append(_end(view, f"✘ {word} at {rate(fail_rps)}", "breaks", fail_rps, _counted(knee.fails), width))
     return lines
 
 
@@ -126,11 +127,6 @@ def _end(view: RunView, text: str, role: Role, rate_rps: float, repeats: str, wi
     head = f"{text:<27} "
     shown = fit([fact for fact in facts if fact.text], width - len(head))
     return Content.assemble(styled(head, role), join(shown, ", ")).stylize("bold", 0, len(text))
-
-
-def clearly(knee: Knee) -> bool:
-    """Whether the clear fail rests on more than one failing repeat, or segment of the ramp."""
-    return knee.clear_fail is not None and knee.clear_fail.failed > 1
 
 
 def step_floor(step: StepResult) -> float | None:
@@ -164,7 +160,7 @@ def _truth(truth_rps: float | None, knee: Knee) -> str:
     if truth_rps is None:
         return ""
     text = f"long-run knee of this simulated replica: {rate(truth_rps)}"
-    fail_rps = fleet.fail_rps(knee)
+    fail_rps = knee.fail_rps
     if knee.pass_rps is not None and truth_rps < knee.pass_rps:
         return f"{text}, below the rate that held here"
     if fail_rps is not None and truth_rps > fail_rps:

@@ -5,13 +5,12 @@ from collections.abc import Iterable, Sequence
 
 from textual.content import Content
 
-from core.fleet import fail_rps
 from core.judge.bracket import Bracket
 from core.results import Knee, RepeatResult, StepResult
 from core.run.view import RunView
 from tui.plots import Curve, Dot, Ink, Plot, Upright, Zone
 from tui.style import DASH, VERDICTS, number, rate, share_limit
-from tui.widgets.answer import clearly, step_floor
+from tui.widgets.answer import step_floor
 from tui.widgets.faces import nice_ceiling
 from tui.widgets.ladder import floor_text, verdicts
 from tui.widgets.pieces import Piece
@@ -75,7 +74,7 @@ def attainment(view: RunView, name: str, marks: Sequence[Upright] = ()) -> Face:
         return Face(tuple(title), "no rate is judged yet: the points come with the first step")
     low, high = _axis(rates, marks)
     full = {step.rate_rps for step in view.steps if step.phase != "ramp"}
-    ends = [floors[at] for at in (knee.pass_rps, knee.first_fail_rps, fail_rps(knee)) if at in floors and at in full]
+    ends = [floors[at] for at in (knee.pass_rps, knee.first_fail_rps, knee.fail_rps) if at in floors and at in full]
     bottom = _bottom([*(ends or floors.values()), *(dot.y for dot in running)], target)
     clipped = any(floor < bottom for floor in floors.values())
     labels = [(1.0, "100 %"), (bottom, f"{'≤ ' if clipped else ''}{share_limit(bottom)}")]
@@ -104,8 +103,8 @@ def _zone_pieces(knee: Knee) -> list[Piece]:
     pieces = []
     if knee.pass_rps is not None:
         pieces.append(Piece(f"✔ holds {rate(knee.pass_rps)}", "holds", 0))
-    if (failing := fail_rps(knee)) is not None:
-        word = "clearly fails" if clearly(knee) else "fails"
+    if (failing := knee.fail_rps) is not None:
+        word = "clearly fails" if knee.clearly_fails else "fails"
         pieces.append(Piece(f"✘ {word} {rate(failing)}", "breaks", 0))
     return pieces
 
@@ -185,20 +184,17 @@ def _bottom(values: Sequence[float], target: float | None) -> float:
 def _zones(knee: Knee, low: float, high: float) -> tuple[Zone, ...]:
     """PASS, MIXED and CLEAR FAIL; what lies between the ends and was not measured is called so."""
     zones = []
-    passed, first, clear = (
-        None if at is None else math.log10(at) for at in (knee.pass_rps, knee.first_fail_rps, knee.clear_fail_rps)
-    )
+    passed, first, upper = (None if at is None else math.log10(at) for at in (knee.pass_rps, knee.first_fail_rps, knee.fail_rps))
     if first is not None:
         zones.append(Zone(low if passed is None else passed, first, ("not known", "?"), "unknown"))
     if passed is not None:
         zones.append(Zone(low, passed, (f"PASS up to {number(10**passed)}", "PASS", "✔"), "passes"))
-    if clear is not None:
-        if first is not None and first < clear:
-            zones.append(Zone(first, clear, (f"MIXED from {number(10**first)}", "MIXED", "◐"), "mixed"))
-        word = "CLEAR FAIL" if clearly(knee) else "FAIL"
-        zones.append(Zone(clear, high, (f"{word} from {number(10**clear)}", word, "FAIL", "✘"), "fails"))
-    elif first is not None:
-        zones.append(Zone(first, high, (f"FAIL from {number(10**first)}", "FAIL", "✘"), "fails"))
+    if first is not None and (upper is None or first < upper):
+        mixed = (f"MIXED from {number(10**first)}", "MIXED", "◐")
+        zones.append(Zone(first, high if upper is None else upper, mixed, "mixed"))
+    if upper is not None:
+        word = "CLEAR FAIL" if knee.clearly_fails else "FAIL"
+        zones.append(Zone(upper, high, (f"{word} from {number(10**upper)}", word, "FAIL", "✘"), "fails"))
     return tuple(zones)
 
 
@@ -218,7 +214,7 @@ def _now(view: RunView) -> tuple[Upright, ...]:
 
 def _rate_labels(knee: Knee, rates_rps: Iterable[float]) -> tuple[tuple[float, str], ...]:
     """The ends of the bracket first, then the other rates as far as there is room."""
-    ends = [at for at in (knee.pass_rps, fail_rps(knee), knee.first_fail_rps) if at is not None]
+    ends = [at for at in (knee.pass_rps, knee.fail_rps, knee.first_fail_rps) if at is not None]
     ordered = dict.fromkeys([*ends, *sorted(rates_rps)])
     labels = [(math.log10(at), number(at)) for at in ordered]
     if labels:

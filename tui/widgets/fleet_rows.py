@@ -8,12 +8,11 @@ from textual.content import Content
 
 from core import fleet
 from core.config import FleetAsk
-from core.fleet import fail_rps
 from core.results import Knee
 from core.run.view import RunView
 from tui.plots import Upright
 from tui.style import Mark, Role, count, number, percent, rate
-from tui.widgets.answer import clearly, clip
+from tui.widgets.answer import clip
 from tui.widgets.curve import floor_at
 from tui.widgets.pieces import Piece, fit, join, mark_part, styled
 
@@ -54,16 +53,16 @@ def marks(plan: fleet.Fleet | None) -> tuple[Upright, ...]:
 
 def as_measured(view: RunView, knee: Knee, rate_rps: float) -> tuple[Mark, str]:
     """What was seen at a rate, never more: below the rate that held the next higher one that passed speaks for it."""
-    passed, first, clear = knee.pass_rps, knee.first_fail_rps, knee.clear_fail_rps
+    passed, first, upper = knee.pass_rps, knee.first_fail_rps, knee.fail_rps
     if passed is not None and rate_rps <= passed:
         held = [step.rate_rps for step in view.steps if step.verdict == "pass" and step.phase != "ramp"]
         above = min((at for at in held if at >= rate_rps), default=passed)
         return _HOLDS, f"{rate(above)} passed, floor {floor_at(view, above)}"
     if first is None or rate_rps < first:
         return _NOT_MEASURED, f"above {rate(passed)} that held" + ("" if first is None else f", below {number(first)} that failed")
-    if clear is not None and rate_rps < clear:
+    if upper is None or rate_rps < upper:
         return _MIXED, f"{rate(first)} was mixed"
-    return _FAILS, f"{rate(clear if clear is not None else first)} failed"
+    return _FAILS, f"{rate(upper)} failed"
 
 
 def result(
@@ -219,8 +218,10 @@ def replica(view: RunView, knee: Knee, gpus: int, known: bool, width: int) -> Co
     if knee.pass_rps is None:
         return Content.assemble(styled("no rate has held yet, so there is nothing to divide a peak by", "muted"))
     pieces = [Piece("one replica", "muted", 3), Piece(f"holds {rate(knee.pass_rps)}", "holds", 0)]
-    if (failing := fail_rps(knee)) is not None:
-        word = "clearly fails" if clearly(knee) else "fails"
+    if (failing := knee.fail_rps) is not None:
+        word = "clearly fails" if knee.clearly_fails else "fails"
         pieces.append(Piece(f"{word} {rate(failing)}", "breaks", 1))
+    elif knee.open_above:
+        pieces.append(Piece("open above: no rate failed for sure", "strong", 1))
     pieces.append(Piece(f"{plural(gpus, 'GPU')} each{'' if known else ' (assumed)'}", "muted", 2))
     return join(fit(pieces, width))

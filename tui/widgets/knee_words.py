@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from core.fleet import fail_rps
 from core.judge import wording
 from core.judge.diagnosis import diagnosis_lines
 from core.results import Answer, Diagnosis, StepResult
@@ -73,7 +72,7 @@ def why_lines(view: RunView, width: int) -> list[Content]:
 
 def _failing(view: RunView) -> StepResult | None:
     """The step behind the failing end: the last full one at that rate, else the segment of the ramp."""
-    failing_rps = fail_rps(knee_of(view))
+    failing_rps = knee_of(view).fail_rps
     steps = [step for step in view.steps if step.rate_rps == failing_rps and step.verdict in ("fail", "mixed")]
     return max(steps, key=lambda step: (step.phase != "ramp", step.step), default=None)
 

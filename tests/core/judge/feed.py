@@ -120,6 +120,18 @@ def answer_of(search: Search, elapsed_s: float = 0.0) -> Answer:
     return action.answer
 
 
+def after_fails(fails: Callable[[float], StepResult]) -> tuple[Answer, list[float]]:
+    """The answer of a quick search whose ramp failed at 8/s and whose steps all fail like this, and the rates that these had."""
+    search = started()
+    ramp_of(search)
+    search.observe_ramp(None, 8.0)
+    rates_rps = []
+    while isinstance(action := search.next(0.0), Step):
+        rates_rps.append(action.rate_rps)
+        search.observe_step(fails(action.rate_rps), None)
+    return answer_of(search), rates_rps
+
+
 def judged(step: Step, *verdicts: RepeatVerdict) -> StepResult:
     """The result of a step that was asked for, from the verdicts of its repeats."""
     repeats = tuple(repeat(verdict, i) for i, verdict in enumerate(verdicts))

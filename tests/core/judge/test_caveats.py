@@ -29,8 +29,8 @@ def test_few_requests(planned: int, target: float, word: str | None) -> None:
 def test_window_and_warm_up_against_the_steps_own_duration_of_a_request() -> None:
     assert caveats.short_window(40.0, 8.0) is None
     assert caveats.short_window(40.0, 8.1) is not None
-    assert caveats.short_warmup(16.0, 8.0) is None
-    assert caveats.short_warmup(16.0, 8.1) is not None
+    assert caveats.short_warmup(16.0, 16.0) is None
+    assert caveats.short_warmup(16.0, 16.2) is not None
     assert caveats.short_window(40.0, None) is None
     assert caveats.short_warmup(0.0, None) is None
 

@@ -4,30 +4,27 @@ import msgspec
 import pytest
 
 from core.judge.rechecks import spread_note, too_short_warmup
-from core.results import Percentiles, RepeatResult, RepeatVerdict
+from core.results import RepeatResult, RepeatVerdict
 from tests.core.judge.feed import repeat
 
 
-def warmed(warmup_s: float, e2e: float | None, verdict: RepeatVerdict = "pass") -> RepeatResult:
-    e2e_s = Percentiles() if e2e is None else Percentiles(p50=e2e, p95=e2e, p99=e2e, mean=e2e, max=e2e, n=100)
-    return msgspec.structs.replace(repeat(verdict), warmup_s=warmup_s, e2e_s=e2e_s)
+def warmed(warmup_s: float, needed_s: float | None, verdict: RepeatVerdict = "pass") -> RepeatResult:
+    return msgspec.structs.replace(repeat(verdict), warmup_s=warmup_s, warmup_needed_s=needed_s)
 
 
 @pytest.mark.parametrize(
-    ("warmup_s", "e2e", "wanted"),
+    ("warmup_s", "needed_s", "wanted"),
     [
-        (8.0, 4.0, None),
-        (8.0, 4.2, None),
-        (8.0, 4.22, 4.22),
-        (2.0, 8.0, 8.0),
-        (30.0, 20.0, None),
-        (28.6, 20.0, None),
-        (28.0, 20.0, 20.0),
+        (8.0, 8.0, None),
+        (8.0, 8.4, None),
+        (8.0, 8.44, 8.44),
+        (2.0, 16.0, 16.0),
+        (30.0, 71.6, 71.6),  # no length is long enough by itself
         (0.0, None, None),
     ],
 )
-def test_a_pass_whose_warm_up_was_short_is_done_again(warmup_s: float, e2e: float | None, wanted: float | None) -> None:
-    assert too_short_warmup(warmed(warmup_s, e2e)) == wanted
+def test_a_pass_whose_warm_up_was_short_is_done_again(warmup_s: float, needed_s: float | None, wanted: float | None) -> None:
+    assert too_short_warmup(warmed(warmup_s, needed_s)) == wanted
 
 
 @pytest.mark.parametrize("verdict", ["fail", "void", "unjudged"])

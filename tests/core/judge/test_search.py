@@ -5,7 +5,7 @@ import math
 import msgspec
 import pytest
 
-from core.config import Slo
+from core.config import Method, Safety, Slo
 from core.judge.actions import Step
 from core.judge.bracket import FROM_RAMP, ONE_FAILING_STEP, ONE_REPEAT, TWO_REPEATS, rate_text
 from core.judge.search import Search
@@ -19,8 +19,10 @@ def fed(search: Search, *results: tuple[float, StepVerdict], e2e_s: float = 2.0)
     return search
 
 
-def after_ramp(passed_rps: float | None, failed_rps: float | None, *, max_rps: float | None = None) -> Search:
-    search = started(config(max_rps=max_rps))
+def after_ramp(
+    passed_rps: float | None, failed_rps: float | None, *, max_rps: float | None = None, budget_s: float | None = None
+) -> Search:
+    search = started(config(max_rps=max_rps, method=Method(budget_s=budget_s)))
     ramp_of(search)
     search.observe_ramp(passed_rps, failed_rps)
     return search
@@ -184,7 +186,7 @@ def test_a_pass_above_a_failing_rate_is_said_and_the_lower_one_counts() -> None:
 
 
 def test_the_search_stops_at_a_64th_of_the_first_rate() -> None:
-    search = after_ramp(None, 2.0)
+    search = after_ramp(None, 2.0, budget_s=100_000.0)
     rates_rps = []
     while isinstance(action := search.next(0.0), Step):
         rates_rps.append(action.rate_rps)
@@ -212,7 +214,7 @@ def ended(rate_rps: float, **endings: int) -> StepResult:
     ],
 )
 def test_a_server_whose_requests_mostly_break_has_shown_no_capacity(endings: dict[str, int], outcome: str) -> None:
-    search = after_ramp(None, 2.0)
+    search = after_ramp(None, 2.0, budget_s=100_000.0)
     while isinstance(action := search.next(0.0), Step):
         search.observe_step(ended(action.rate_rps, **endings), None)
     answer = answer_of(search)
@@ -248,16 +250,56 @@ def test_a_slow_ramp_does_not_take_the_steps_their_time() -> None:
     assert step_of(search, 1000.0).rate_rps == 8.0
 
 
-def test_the_number_of_requests_wins_over_the_budget() -> None:
-    search = started(config(slo=Slo(tpot_s=None, target=0.99)))  # 500 requests
+def strict(passed_rps: float, failed_rps: float, **limits: float) -> Search:
+    """A target of 99 % asks for 500 requests in each window."""
+    probe = config(slo=Slo(tpot_s=None, target=0.99), method=Method(budget_s=limits.get("budget_s")))
+    search = started(msgspec.structs.replace(probe, safety=Safety(max_duration_s=limits.get("max_duration_s"))))
     ramp_of(search)
-    search.observe_ramp(1.0, 2.0)
-    rate_rps = step_of(search, 60.0).rate_rps
-    assert step_of(search, 60.0).segments[2].duration_s == pytest.approx(500 / rate_rps)
-    fed(search, (rate_rps, "fail"), (1.0, "fail"), (0.5, "pass"))
-    # the budget is 180 s and 2.5 times what 500 requests at 1.41/s take beyond 40 s: 964 s; the next step: 0.6 * 713 s
-    assert step_of(search, 530.0).rate_rps == pytest.approx(math.sqrt(0.5))
-    assert answer_of(search, 540.0).knee.notes[-1].startswith("the time was used up")
+    search.observe_ramp(passed_rps, failed_rps)
+    return search
+
+
+def window_s(search: Search) -> float:
+    return step_of(search, 60.0).segments[2].duration_s
+
+
+def test_a_window_holds_the_requests_that_the_target_asks_for() -> None:
+    assert window_s(strict(8.0, 16.0)) == pytest.approx(500 / math.sqrt(128.0))
+
+
+def test_the_time_that_was_announced_wins_over_the_number_of_requests() -> None:
+    search = strict(1.0, 2.0)  # 354 s for 500 requests; what was announced, by the usual course of a ramp, is 180 s
+    assert window_s(search) == pytest.approx(1.3 * 180 / 2.5), "an equal share of it and its overtime for each step expected"
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected_s"),
+    [
+        ({"budget_s": 2500.0}, 500 / math.sqrt(2.0)),
+        ({"budget_s": 500.0}, 200.0),
+        ({"max_duration_s": 250.0}, 100.0),
+        ({"budget_s": 500.0, "max_duration_s": 250.0}, 100.0),
+        ({"budget_s": 50.0}, 40.0),  # never shorter than the mode's own
+    ],
+)
+def test_a_time_limit_of_the_users_wins_over_the_number_of_requests(limits: dict[str, float], expected_s: float) -> None:
+    assert window_s(strict(1.0, 2.0, **limits)) == pytest.approx(expected_s)
+
+
+def test_a_list_with_a_time_limit_shares_it_among_its_repeats() -> None:
+    slo = Slo(tpot_s=None, target=0.99)
+    timed = started(config(slo=slo, method=Method(mode="standard", rates_rps=(0.5, 1.0), budget_s=1200.0)))
+    assert window_s(timed) == pytest.approx(200.0), "of six repeats"
+    assert window_s(started(config(slo=slo, method=Method(rates_rps=(0.5,))))) == pytest.approx(1000.0), "none was set"
+
+
+def test_no_rate_is_judged_by_a_handful_of_requests() -> None:
+    search = after_ramp(None, 0.5)  # the windows have at most 94 s
+    assert step_of(search).rate_rps == 0.25, "23 requests, of which one may miss"
+    fed(search, (0.25, "fail"))
+    answer = answer_of(search)
+    assert (answer.outcome, answer.knee.first_fail_rps) == ("below", 0.25)
+    assert "the time was used up: at a lower rate it is too short for enough requests" in answer.knee.notes
 
 
 # --- E, and the time left ---

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from core.config import Method, Mode, Slo
+from core.config import Method, Mode
 from core.judge import aim
 from core.judge.actions import Step
 from core.judge.bracket import Bracket
@@ -172,10 +172,10 @@ def test_the_bracket_is_as_narrow_as_the_mode_or_says_why_not(mode: Mode, knee_r
         search.observe_step(judged(action, *verdicts), 2.0)
     knee = answer_of(search, course[0]).knee
     assert knee.pass_rps is not None
-    assert knee.clear_fail_rps is not None
-    assert knee.pass_rps <= knee_rps < knee.clear_fail_rps
+    assert knee.upper_rps is not None
+    assert knee.pass_rps <= knee_rps < knee.upper_rps
     width = {"standard": 1.25, "acceptance": 1.15}[mode]
-    narrow = knee.clear_fail_rps <= width * knee.pass_rps * (1 + 1e-9)
+    narrow = knee.upper_rps <= width * knee.pass_rps * (1 + 1e-9)
     said = [note for note in knee.notes if note == NOTHING_BETWEEN or note.startswith("the time was used up")]
     assert narrow != bool(said)
     assert knee.estimate is not None
@@ -187,8 +187,9 @@ def test_without_a_clear_fail_the_answer_says_so() -> None:
     fed(search, P, P, P)
     answer = answer_of(search, 300.0)
     assert (answer.knee.first_fail_rps, answer.knee.clear_fail_rps, answer.knee.clear_fail) == (16.0, None, None)
-    assert answer.knee.notes[-1] == "the time was used up before any rate was seen to fail clearly"
-    assert answer.message.endswith("fails at 16.0 requests/s")
+    assert answer.knee.notes[-1] == "the time was used up before a rate failed for sure"
+    assert (answer.knee.upper_rps, answer.knee.open_above) == (None, True), "one short segment of the ramp is too little"
+    assert "open above" in answer.message
 
 
 # --- time ---
@@ -196,8 +197,8 @@ def test_without_a_clear_fail_the_answer_says_so() -> None:
 
 def test_the_clear_fail_is_looked_for_only_if_the_confirmation_fits_too() -> None:
     search = found()
-    # W 4 + M 90 + 2.2 * 2 = 98.4 s; two of them, and 1.5 times three for the confirmation: 639.6 s
-    assert step_of(search, 255.0).phase == "tighten"
+    # W 4 to 5 + M 90 + 2.2 * 2 = 99.2 s; two of them, and 1.5 times three for the confirmation: 645 s
+    assert step_of(search, 250.0).phase == "tighten"
     assert step_of(search, 265.0).phase == "confirm"
 
 
@@ -217,21 +218,17 @@ def test_no_rate_confirmed_in_time_is_no_passing_rate() -> None:
     assert answer.knee.notes[-1] == "the time was used up before a rate passed all 3 repeats"
 
 
-def test_a_budget_that_was_set_is_not_extended() -> None:
-    strict = Slo(tpot_s=None, target=0.99)  # 500 requests: 44 s at 11.3/s
-
-    def after(method: Method) -> Search:
-        search = started(config(method=method, slo=strict))
+def test_long_warm_ups_and_windows_extend_the_time_of_a_mode_as_far_as_it_was_announced() -> None:
+    def after(budget_s: float | None) -> Search:
+        search = started(config(method=Method(mode="standard", budget_s=budget_s)), idle_s=12.0)  # E 18 s: W 72 s, M 90 s
         ramp_of(search)
-        search.observe_ramp(1.0, 2.0)
-        fed(search, F)
-        fed(search, P)
-        until(search, "confirm", lambda rate_rps: rate_rps <= 1.0)
-        fed(search, P, P, P)
+        search.observe_ramp(8.0, 16.0)
+        for verdicts in ((P,), (P, P, P)):
+            search.observe_step(judged(step_of(search), *verdicts), 20.0)
         return search
 
-    assert step_of(after(Method(mode="standard")), 1000.0).phase in ("confirm", "tighten")
-    assert answer_of(after(Method(mode="standard", budget_s=900.0)), 1000.0).outcome == "bracket"
+    assert step_of(after(None), 1000.0).phase in ("confirm", "tighten")
+    assert answer_of(after(900.0), 1000.0).outcome == "bracket"
 
 
 def test_the_time_left_shrinks_and_stays_within_the_budget() -> None:

@@ -56,9 +56,9 @@ def test_a_list_is_judged_by_the_repeats_of_its_mode() -> None:
 def test_one_rate_over_a_long_window() -> None:
     search = listed(11.3, measure_s=1800.0)
     assert step_of(search).segments[2].duration_s == 1800.0
-    # W 3 + M 1800 + 2.2 * 1.5
-    assert search.expected_s() == pytest.approx(1806.3)
-    assert search.left_s(300.0) == pytest.approx(1506.3)
+    # W 6 + M 1800 + 2.2 * 1.5
+    assert search.expected_s() == pytest.approx(1809.3)
+    assert search.left_s(300.0) == pytest.approx(1509.3)
 
 
 def test_a_pass_above_a_fail_is_said_and_does_not_count() -> None:
@@ -79,12 +79,12 @@ def test_a_void_rate_of_a_list_is_asked_for_again() -> None:
 
 def test_the_time_left_of_a_list_is_its_rates() -> None:
     search = listed(8.0, 16.0, repeats=2)
-    one_s = 3 + 40 + 2.2 * 1.5
+    one_s = 6 + 40 + 2.2 * 1.5
     assert search.expected_s() == pytest.approx(4 * one_s)
     step_of(search, 0.0)
     assert search.left_s(10.0) == pytest.approx(4 * one_s - 10)
     fed(search, P, P, e2e_s=1.5)
-    assert search.left_s(2 * one_s) == pytest.approx(2 * one_s)
+    assert search.left_s(2 * one_s) == pytest.approx(2 * one_s), "twice the rate may need twice the warm-up"
 
 
 # --- a required rate ---
@@ -184,13 +184,18 @@ def test_what_makes_it_longer_than_the_mode_is_said() -> None:
 def test_the_expected_time_of_a_list_is_no_modes() -> None:
     assert (
         started(config(method=Method(rates_rps=(6.0, 8.0)))).expected_text()
-        == "Expected time: about 1 min 30 s for a list of rates."
+        == "Expected time: about 1 min 40 s for a list of rates."
     )
     slow = started(config(method=Method(rates_rps=(0.2,)))).expected_text()
     assert slow.startswith(
         "Expected time: about 8 min 30 s for one rate. Each repeat measures 8 min 20 s instead of 40 s, because 100"
     )
     assert "set for it" not in slow
+
+
+def test_a_long_warm_up_is_announced_with_its_reason() -> None:
+    text = started(config(method=Method(mode="standard", rates_rps=(6.0,))), idle_s=12.0).expected_text()
+    assert "each repeat warms up for 1 min 10 s, because a server with long answers takes that long to settle" in text.lower()
 
 
 def test_before_the_singles_nothing_is_known() -> None:

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from core.config import Method, Safety, Slo
@@ -10,11 +11,11 @@ from core.judge.modes import (
     MODES,
     hold_segments,
     measured_s,
-    planned_e2e_s,
+    planned_warmup_s,
     ramp_segments,
     repeat_cost_s,
     step_segments,
-    warmup_s,
+    warmup_needed_s,
     with_warmup,
 )
 from core.records import Segment
@@ -58,9 +59,19 @@ def test_the_ramp_ends_at_the_highest_allowed_rate() -> None:
     assert [segment.rate_rps for segment in ramp_of(started(config(start_rps=0.3, max_rps=1.0)))] == [0.3, 0.6, 1.0]
 
 
-@pytest.mark.parametrize(("e2e_s", "expected_s"), [(0.1, 2.0), (4.0, 8.0), (40.0, 30.0)])
-def test_warm_up_is_two_latencies_within_bounds(e2e_s: float, expected_s: float) -> None:
-    assert warmup_s(e2e_s) == expected_s
+@pytest.mark.parametrize(
+    ("lasts_s", "expected_s"),
+    [
+        ([0.1], 2.0),  # the shortest
+        ([4.0], 8.0),  # two means
+        ([3.0, 5.0], 8.0),
+        ([1.0, 7.0], 1.5 * 50 / 8),  # long requests settle last: E[x²]/E[x] is 6.25 s
+        ([40.0], 80.0),  # however long that is
+        ([1.0] * 19 + [100.0], 1.5 * 10_019 / 119),
+    ],
+)
+def test_a_warm_up_follows_the_requests_that_are_long_in_the_server(lasts_s: list[float], expected_s: float) -> None:
+    assert warmup_needed_s(np.array(lasts_s)) == pytest.approx(expected_s)
 
 
 @pytest.mark.parametrize(
@@ -76,8 +87,8 @@ def test_warm_up_is_two_latencies_within_bounds(e2e_s: float, expected_s: float)
 def test_measured_part(rate_rps: float, e2e_s: float, target: float, expected_s: float) -> None:
     slo = Slo(target=target)
     assert measured_s(M_S, slo, rate_rps, e2e_s) == pytest.approx(expected_s)
-    curtailed_s, whole_s = (repeat_cost_s(M_S, slo, rate_rps, e2e_s, curtail_pass=curtailed) for curtailed in (True, False))
-    assert curtailed_s == pytest.approx(warmup_s(e2e_s) + expected_s + e2e_s)
+    curtailed_s, whole_s = (repeat_cost_s(M_S, slo, rate_rps, e2e_s, 7.0, curtail_pass=curtailed) for curtailed in (True, False))
+    assert curtailed_s == pytest.approx(7.0 + expected_s + e2e_s)
     assert whole_s == pytest.approx(curtailed_s + 1.2 * e2e_s), "without curtailing the slowest tenth is waited for"
 
 
@@ -115,7 +126,7 @@ def test_the_boosted_warm_up_stays_under_the_highest_allowed_rate() -> None:
     ],
 )
 def test_a_warm_up_is_planned_for_what_the_rate_may_bring(rate_rps: float, passed_rps: float | None, expected_s: float) -> None:
-    assert planned_e2e_s(3.0, rate_rps, passed_rps) == pytest.approx(expected_s)
+    assert planned_warmup_s(3.0, rate_rps, passed_rps) == pytest.approx(expected_s)
 
 
 def test_the_next_rate_up_is_warmed_up_for_longer() -> None:
@@ -132,37 +143,36 @@ def test_the_next_rate_up_is_warmed_up_for_longer() -> None:
     assert warmups_s == pytest.approx([2 * 1.5 * 2, 2 * 4.0 * 2])
 
 
-STEP = step_segments(40.0, SLO, Safety(), 120.0, 8.0, 2.0)
+STEP = step_segments(40.0, SLO, Safety(), 120.0, 8.0, 2.0, 4.0)
 
 
 def test_a_longer_warm_up_leaves_the_rest_of_a_step_alone() -> None:
-    longer = with_warmup(STEP, 5.0, 8.0, Safety())
+    longer = with_warmup(STEP, 10.0, 8.0, Safety())
     assert [(s.rate_rps, s.duration_s, s.role) for s in longer[:2]] == [(12.0, 5.0, "warmup"), (8.0, 5.0, "warmup")]
     assert longer[2:] == STEP[2:]
-    assert with_warmup(STEP, 5.0, 8.0, Safety(max_rps=9.0))[0].rate_rps == 9.0
+    assert with_warmup(STEP, 10.0, 8.0, Safety(max_rps=9.0))[0].rate_rps == 9.0
 
 
-@pytest.mark.parametrize("e2e_s", [0.5, 1.9, 2.0])
-def test_a_warm_up_is_never_made_shorter(e2e_s: float) -> None:
-    assert with_warmup(STEP, e2e_s, 8.0, Safety()) == STEP
+@pytest.mark.parametrize("needed_s", [1.0, 3.8, 4.0])
+def test_a_warm_up_is_never_made_shorter(needed_s: float) -> None:
+    assert with_warmup(STEP, needed_s, 8.0, Safety()) == STEP
 
 
-def test_a_warm_up_of_the_longest_kind_stays() -> None:
-    longest = step_segments(40.0, SLO, Safety(), 120.0, 8.0, 40.0)
-    assert with_warmup(longest, 80.0, 8.0, Safety()) == longest
+def test_a_warm_up_has_no_longest() -> None:
+    assert sum(s.duration_s for s in with_warmup(STEP, 254.0, 8.0, Safety()) if s.role == "warmup") == 254.0
 
 
 # --- a held rate ---
 
 
 def test_a_held_rate_warms_up_and_then_measures_stretch_after_stretch() -> None:
-    held = hold_segments(60.0, SLO, Safety(), 4.0, 3.0)
+    held = hold_segments(60.0, SLO, Safety(), 4.0, 3.0, 6.0)
     assert [s.role for s in held[:3]] == ["warmup", "warmup", "measured"]
-    assert held[:2] == step_segments(60.0, SLO, Safety(), 120.0, 4.0, 3.0)[:2]
+    assert held[:2] == step_segments(60.0, SLO, Safety(), 120.0, 4.0, 3.0, 6.0)[:2]
     assert {(s.rate_rps, s.duration_s) for s in held[2:]} == {(4.0, 60.0)}
     assert sum(s.duration_s for s in held[2:]) == pytest.approx(HOLD_S)
 
 
 def test_a_held_rate_is_one_order_of_at_most_half_a_million_requests() -> None:
-    held = hold_segments(60.0, SLO, Safety(), 100.0, 3.0)
+    held = hold_segments(60.0, SLO, Safety(), 100.0, 3.0, 6.0)
     assert 490_000 < sum(s.duration_s * s.rate_rps for s in held[2:]) <= 500_000

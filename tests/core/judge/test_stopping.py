@@ -103,14 +103,16 @@ def test_a_hopeless_warm_up_ends_the_step() -> None:
     play = step(GOOD, measure_s=40.0, warm=[HANGS] * 25 + [GOOD] * 17, warm_s=4.2)
     at, decision = first_decision(play)
     assert decision == Decision(
-        kind="overload", reason="overloaded already in the warm-up: 22 of its 42 requests can no longer meet the limits"
+        kind="overload",
+        reason="overloaded already in the warm-up: 22 of the 42 requests of its second half can no longer meet the limits",
     )
     assert at == pytest.approx(2.1 + 0.8 + REPORT_DELAY_S, abs=0.051)
 
 
-def test_both_halves_of_a_boosted_warm_up_count_together() -> None:
-    play = Play((warmup(1.0, 1.5), warmup(1.0), measured(40.0), tail()), ((HANGS,) * 12, (HANGS,) * 9, (GOOD,) * 20, ()))
-    assert first_decision(play)[1].kind == "overload"
+@pytest.mark.parametrize(("boosted", "plain", "kind"), [(60, 9, "complete"), (60, 20, "complete"), (0, 21, "overload")])
+def test_only_the_half_of_a_warm_up_that_has_the_rate_itself_can_be_hopeless(boosted: int, plain: int, kind: str) -> None:
+    play = Play((warmup(1.0, 1.5), warmup(1.0), measured(40.0), tail()), ((HANGS,) * boosted, (HANGS,) * plain, (GOOD,) * 20, ()))
+    assert first_decision(play)[1].kind == kind
 
 
 @pytest.mark.parametrize(("hanging", "fine"), [(20, 0), (20, 21), (25, 25)])

@@ -80,8 +80,8 @@ def test_only_measured_segments_count_unless_asked_for() -> None:
     now = START + 60
     assert tally.bounds(now) == Bounds(planned=3, good=2, bad=1, open=0)
     assert tally.bounds(now, 0) == Bounds(planned=2, good=1, bad=1, open=0)
-    assert tally.role_bounds(now, "warmup") == Bounds(planned=3, good=1, bad=2, open=0)
-    assert tally.role_bounds(now, "tail") == Bounds(planned=1, good=1, bad=0, open=0)
+    assert tally.bounds(now, 1) == Bounds(planned=1, good=0, bad=1, open=0)
+    assert tally.bounds(now, 3) == Bounds(planned=1, good=1, bad=0, open=0)
     assert tally.layout.window == (START + 2.0, START + 4.0)
     assert len(tally.records) == 6
     assert len(tally.measured_records) == 3

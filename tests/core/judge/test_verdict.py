@@ -316,7 +316,7 @@ def test_warnings_of_a_pass() -> None:
         "passed by one request",
         "saw only 20 requests",
         "shorter than 5 mean request durations",
-        "warm-up too short",
+        "the warm-up of 1 s was too short",
         "p99 is over only 20 answers",
         "the client stood still for 300 ms",
         "metrics could not be read",

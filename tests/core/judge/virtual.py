@@ -151,9 +151,9 @@ class VirtualRun:
         segments = step.segments
         while len(results) < step.repeats and not step_over(results, step.stop, step.repeats):
             result = self._judged(step, len(results), segments)
-            e2e_s = too_short_warmup(result) if self.redo else None
-            if e2e_s is not None:
-                segments = modes.with_warmup(segments, e2e_s, step.rate_rps, self.config.safety)
+            needed_s = too_short_warmup(result) if self.redo else None
+            if needed_s is not None:
+                segments = modes.with_warmup(segments, needed_s, step.rate_rps, self.config.safety)
                 self.redone += 1
                 result = self._judged(step, len(results), segments)
             results.append(result)

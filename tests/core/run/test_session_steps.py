@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from core.judge import modes
 from core.judge.actions import Step
 from core.records import LoadDone, Phase, RepeatOrder, Segment
 from core.run import log as runs
@@ -80,8 +79,9 @@ def test_a_pass_after_a_short_warmup_is_done_again_with_a_longer_one(path: Path)
     assert verdicts(path) == [(0, "unjudged"), (0, "pass"), (1, "pass")]
     result = events_of(path, StepJudged)[0].result
     first, second, third = result.repeats
-    assert first.e2e_s.mean is not None
-    assert second.warmup_s == third.warmup_s == modes.warmup_s(first.e2e_s.mean) >= 2 * SERVICE_S
+    assert second.warmup_s == third.warmup_s == first.warmup_needed_s
+    assert first.warmup_needed_s is not None
+    assert first.warmup_needed_s >= 2 * SERVICE_S
     assert second.measure_s == first.measure_s
     assert result.verdict == "pass"
     assert result.floor == (min(second.attainment or 0, third.attainment or 0),) * 2
@@ -101,7 +101,7 @@ def test_a_run_that_is_stopped_promises_no_further_repeat(path: Path) -> None:
     on_bench(path, stopped_at(done + 0.15), set_up=scripted(step(4.0, 2, warmup_s=1.0)))
 
     assert verdicts(path) == [(0, "unjudged")]
-    assert events_of(path, RepeatJudged)[0].result.reason.startswith("warm-up of 1 s")
+    assert events_of(path, RepeatJudged)[0].result.reason.startswith("the warm-up of 1 s")
     assert not [note for note in events_of(path, Note) if "longer warm-up" in note.text]
 
 

@@ -1,0 +1,117 @@
+"""What the idle server makes of the drawn lengths: how long its requests take, and which share can never meet the limits.
+
+Three single requests say how fast it is; the lengths that a run draws say the rest. Without load a request of L prompt tokens and
+O answer tokens has its first token after t + p L and its last after p L + t O, with the seconds t per answer token and p per
+prompt token of `core.judge.singles.idle`. Pure.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.config import Lengths, ProbeConfig, Slo, Workload
+from core.judge.singles import idle
+from core.judge.slo import e2e_s, good
+from core.judge.wording import plain
+from core.records import Check, RequestRecord
+from core.results import Idle
+
+QUANTILES = 400
+"""Equal shares of the requests, by prompt and by answer: a share of misses is known to a quarter of a point."""
+
+LENGTHS = "lengths"
+UNEXPLAINED = 0.25
+"""A single request whose E2E is farther than this from what its lengths say: something else than lengths makes it, and the lengths
+tell nothing of the others."""
+SURELY = 1.1
+"""Single requests tell the idle server's speed to some percent: only what a server a tenth faster misses, too, is refused."""
+NEAR_SHARE = 0.5
+"""Where lengths alone use up half of the misses that the target allows, what load may add is hardly seen over chance."""
+
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True, slots=True)
+class IdleServer:
+    """Latencies of requests on the idle server, in seconds. `ttft_s` has one value for each share of the prompts, `later_s` the
+    time from first to last token for each share of the answers; `tpot_s` is the same for all that have one (`decodes`)."""
+
+    ttft_s: NDArray[np.float64]
+    later_s: NDArray[np.float64]
+    decodes: NDArray[np.bool_]
+    tpot_s: float
+
+    @classmethod
+    def of(cls, records: Sequence[RequestRecord], workload: Workload) -> Self | None:
+        """By single requests, some of which ended ok; None where all have one length, and where they tell no TPOT or are not as
+        long as their lengths say."""
+        if workload.input_tokens.fixed and workload.output_tokens.fixed:
+            return None
+        seen = idle(records)
+        if seen.tpot_s is None or seen.prefill_token_s is None:
+            return None
+        if any(abs(_told_s(r, seen) - lasted) > UNEXPLAINED * lasted for r in records if r.ending == "ok" and (lasted := e2e_s(r))):
+            return None
+        answers = _shares(workload.output_tokens)
+        return cls(
+            ttft_s=seen.tpot_s + seen.prefill_token_s * _shares(workload.input_tokens),
+            later_s=seen.tpot_s * (answers - 1),
+            decodes=answers > 1,
+            tpot_s=seen.tpot_s,
+        )
+
+    @property
+    def e2e_s(self) -> NDArray[np.float64]:
+        """E2E of every pair of a prompt and an answer."""
+        return self.ttft_s[:, None] + self.later_s[None, :]
+
+    def misses(self, slo: Slo, faster: float = 1.0) -> float:
+        """The share of requests that miss a limit with nothing else to do; `faster`: on a server so many times as fast."""
+        late_first = np.zeros(self.ttft_s.shape, dtype=bool) if slo.ttft_s is None else self.ttft_s > faster * slo.ttft_s
+        slow = self.decodes & (slo.tpot_s is not None and self.tpot_s > faster * slo.tpot_s)
+        late_last = False if slo.e2e_s is None else self.e2e_s > faster * slo.e2e_s
+        return float(np.mean(late_first[:, None] | slow[None, :] | late_last))
+
+
+def _told_s(record: RequestRecord, seen: Idle) -> float:
+    """The E2E of a request by its lengths."""
+    prompt = record.asked_input if record.prompt_tokens is None else record.prompt_tokens
+    return (seen.prefill_token_s or 0.0) * prompt + (seen.tpot_s or 0.0) * record.output_tokens
+
+
+def idle_e2es_s(records: Sequence[RequestRecord], workload: Workload, mean_s: float) -> NDArray[np.float64]:
+    """E2E in seconds of equal shares of the requests on the idle server. Three drawn lengths say little of long ones, so it goes by
+    all that can be drawn; `mean_s`, that of the single requests, where all have one length, or where these do not tell."""
+    server = IdleServer.of(records, workload)
+    return np.array([mean_s]) if server is None else server.e2e_s.ravel()
+
+
+def _shares(lengths: Lengths) -> NDArray[np.float64]:
+    """Token counts, one for each of QUANTILES equal shares of the requests; a fixed length is one share."""
+    if lengths.fixed:
+        return np.array([lengths.median])
+    middles = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    drawn = lengths.median * np.exp(lengths.sigma * np.array([_NORMAL.inv_cdf(q) for q in middles.tolist()]))
+    return np.floor(np.clip(drawn, lengths.minimum, lengths.maximum))
+
+
+def lengths_check(config: ProbeConfig, singles: Sequence[RequestRecord]) -> Check | None:
+    """A check before the load: the share of requests whose lengths miss the limits even on the idle server, by the single requests.
+    None where that is small beside what the target allows, or not known, or said by the single requests themselves."""
+    server = IdleServer.of(singles, config.workload)
+    if server is None or not any(good(record, config.slo) for record in singles):
+        return None
+    allowed, missed = 1 - config.slo.target, server.misses(config.slo)
+    if missed <= NEAR_SHARE * allowed:
+        return None
+    said = f"On the idle server about {100 * missed:.2g} % of requests miss a limit, by their drawn lengths alone"
+    may = f"the target of {plain(config.slo.target)} lets {plain(allowed)} miss"
+    if server.misses(config.slo, SURELY) > allowed:
+        fix = "no rate can hold; ask for shorter requests, a longer limit or a lower target"
+        return Check(check=LENGTHS, status="refuse", message=f"{said}, and {may}: {fix}.")
+    why = "load can add little before it fails, and where that is shows only in long windows"
+    return Check(check=LENGTHS, status="warn", message=f"{said}, and {may}: {why}.")

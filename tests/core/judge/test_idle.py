@@ -1,0 +1,98 @@
+"""What the drawn lengths ask of the idle server."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from core.config import Lengths, ProbeConfig, Slo, Target, Workload
+from core.judge.idle import IdleServer, idle_e2es_s, lengths_check
+from core.judge.modes import warmup_needed_s
+from core.records import CheckStatus, RequestRecord
+
+TPOT_S, PREFILL_S = 0.01, 1e-4
+DRAWN = Workload(input_tokens=Lengths(median=500), output_tokens=Lengths(median=180, sigma=0.7, maximum=1024))
+
+
+def answered(prompt: int, output: int, slower: float = 1.0) -> RequestRecord:
+    first_s = TPOT_S + PREFILL_S * prompt
+    return RequestRecord(
+        order=1,
+        index=0,
+        t_sched=0.0,
+        t_first=first_s,
+        t_last=slower * (first_s + TPOT_S * (output - 1)),
+        t_end=9.0,
+        first_tokens=1,
+        output_tokens=output,
+        prompt_tokens=prompt,
+        asked_input=prompt,
+        asked_output=output,
+        ending="ok",
+    )
+
+
+SINGLES = [answered(500, 60), answered(500, 180), answered(500, 400)]
+
+
+def drawn_e2e_s(n: int = 200_000) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """The same by drawing."""
+    rng = np.random.default_rng(3)
+    outputs = np.floor(np.clip(np.exp(rng.normal(np.log(180), 0.7, n)), 1, 1024))
+    return np.asarray(PREFILL_S * 500 + TPOT_S * outputs)
+
+
+def test_the_idle_server_makes_of_the_lengths_what_drawing_them_makes() -> None:
+    told, drawn = idle_e2es_s(SINGLES, DRAWN, 1.0), drawn_e2e_s()
+    assert told.mean() == pytest.approx(drawn.mean(), rel=0.01)
+    assert warmup_needed_s(told) == pytest.approx(warmup_needed_s(drawn), rel=0.01)
+    for limit_s in (2.0, 4.0, 5.8):
+        server = IdleServer.of(SINGLES, DRAWN)
+        assert server is not None
+        assert server.misses(Slo(ttft_s=None, tpot_s=None, e2e_s=limit_s)) == pytest.approx((drawn > limit_s).mean(), abs=0.004)
+
+
+def test_each_limit_counts() -> None:
+    long_prompts = msgspec.structs.replace(DRAWN, input_tokens=Lengths(median=1000, sigma=1.0, maximum=16_000))
+    server = IdleServer.of(SINGLES, long_prompts)
+    assert server is not None
+    assert server.misses(Slo(ttft_s=TPOT_S + PREFILL_S * 1000, tpot_s=None)) == pytest.approx(0.5, abs=0.01)
+    assert server.misses(Slo(ttft_s=None, tpot_s=0.009)) > 0.99, "but answers of one token have no TPOT"
+    assert server.misses(Slo(ttft_s=None, tpot_s=0.009), faster=1.2) == 0.0
+    assert server.misses(Slo(ttft_s=9.0, tpot_s=0.02)) == 0.0
+
+
+def test_where_lengths_tell_nothing_the_single_requests_speak() -> None:
+    fixed = Workload(input_tokens=Lengths(median=500), output_tokens=Lengths(median=180))
+    assert IdleServer.of(SINGLES, fixed) is None
+    assert idle_e2es_s(SINGLES, fixed, 1.7).tolist() == [1.7]
+    assert IdleServer.of([answered(500, 1)], DRAWN) is None, "no answer has a TPOT"
+    odd = [answered(500, 60), answered(500, 180, slower=2.0), answered(500, 400)]
+    assert IdleServer.of(odd, DRAWN) is None, "something else than lengths makes them long"
+
+
+@pytest.mark.parametrize(
+    ("e2e_s", "target", "status"),
+    [
+        (9.0, 0.95, None),
+        (8.0, 0.95, None),  # 1.7 %
+        (5.9, 0.95, "warn"),  # 4.5 %, and 5 % may
+        (5.2, 0.95, "warn"),  # 6.5 %, but 5 % on a server a tenth faster
+        (4.0, 0.95, "refuse"),  # 13 %
+        (5.9, 0.99, "refuse"),
+        (5.9, 0.9, None),
+    ],
+)
+def test_requests_that_miss_idle_are_said_before_the_load(e2e_s: float, target: float, status: CheckStatus | None) -> None:
+    slo = Slo(ttft_s=None, tpot_s=None, e2e_s=e2e_s, target=target)
+    check = lengths_check(ProbeConfig(target=Target(url="http://127.0.0.1:8000"), slo=slo, workload=DRAWN), SINGLES)
+    assert (check and check.status) == status
+
+
+def test_the_check_says_how_many_and_what_the_target_allows() -> None:
+    slo = Slo(ttft_s=None, tpot_s=None, e2e_s=5.9)
+    config = ProbeConfig(target=Target(url="http://127.0.0.1:8000"), slo=slo, workload=DRAWN)
+    check = lengths_check(config, SINGLES)
+    assert check is not None
+    assert "about 4.5 % of requests miss" in check.message
+    assert "lets 5 % miss" in check.message
+    assert lengths_check(config, [answered(500, 900)]) is None, "the single requests missed themselves, which is said by another"

@@ -1,0 +1,76 @@
+"""The upper end of a bracket: a measured failing rate that the fit puts above the knee, or none."""
+
+import pytest
+
+from core.config import Method
+from core.judge.bracket import OPEN_ABOVE, Bracket
+from core.results import FailCount, Knee, RepeatVerdict, StepResult
+from tests.core.judge.feed import step_result
+
+P: RepeatVerdict = "pass"
+F: RepeatVerdict = "fail"
+
+STANDARD = Method(mode="standard")
+RAMP = step_result(16.0, "fail", phase="ramp")
+FOUND = [RAMP, step_result(8.0, "pass", P, phase="search")]
+
+
+def knee_of(*steps: StepResult, method: Method = STANDARD) -> Knee:
+    return Bracket.of(method, [*FOUND, *steps]).knee()
+
+
+def confirmed(rate_rps: float) -> StepResult:
+    return step_result(rate_rps, "pass", P, P, P, phase="confirm")
+
+
+def test_one_failing_repeat_just_above_a_rate_that_held_is_no_upper_end() -> None:
+    knee = knee_of(confirmed(8.0), step_result(8.9, "mixed", P, F, phase="confirm"))
+    assert (knee.pass_rps, knee.first_fail_rps, knee.clear_fail_rps) == (8.0, 8.9, None)
+    assert knee.upper_rps != 8.9
+
+
+def test_a_clear_fail_far_above_is_one() -> None:
+    knee = knee_of(confirmed(8.0), step_result(11.0, "fail", F, F, phase="tighten"))
+    assert (knee.first_fail_rps, knee.clear_fail_rps, knee.upper_rps) == (11.0, 11.0, 11.0)
+    assert knee.upper == FailCount(failed=2, run=2)
+    assert knee.clearly_fails
+    assert not knee.open_above
+
+
+def test_a_doubtful_fail_gives_way_to_the_next_measured_one() -> None:
+    knee = knee_of(
+        confirmed(8.0), step_result(8.9, "mixed", P, F, phase="confirm"), step_result(12.0, "fail", F, F, phase="tighten")
+    )
+    assert (knee.first_fail_rps, knee.upper_rps, knee.open_above) == (8.9, 12.0, False)
+
+
+def test_without_a_sure_one_the_bracket_is_open_above() -> None:
+    few = [step_result(14.0, "pass", P, phase="search"), step_result(15.0, "fail", F, phase="search")]
+    knee = Bracket.of(STANDARD, few).knee()
+    assert (knee.first_fail_rps, knee.upper_rps, knee.upper, knee.open_above) == (15.0, None, None, True)
+    assert knee.fail_rps is None
+    assert OPEN_ABOVE in knee.notes
+
+
+@pytest.mark.parametrize("method", [Method(), Method(careful=True)])
+def test_quick_ends_at_its_first_fail(method: Method) -> None:
+    knee = knee_of(step_result(8.9, "fail", F, phase="search"), method=method)
+    assert (knee.first_fail_rps, knee.upper_rps, knee.open_above) == (8.9, 8.9, False)
+
+
+def test_a_list_ends_at_the_rate_that_it_was_asked_for() -> None:
+    listed = [step_result(4.0, "pass", P, P, P, phase="list"), step_result(4.2, "fail", F, phase="list")]
+    knee = Bracket.of(Method(mode="standard", rates_rps=(4.0, 4.2)), listed).knee()
+    assert (knee.pass_rps, knee.upper_rps, knee.open_above) == (4.0, 4.2, False)
+
+
+def test_nothing_failed_and_nothing_is_open() -> None:
+    knee = Bracket.of(STANDARD, [confirmed(8.0)]).knee()
+    assert (knee.upper_rps, knee.open_above, knee.fail_rps) == (None, False, None)
+
+
+def test_an_older_record_keeps_the_ends_that_it_had() -> None:
+    older = Knee(pass_rps=8.0, first_fail_rps=9.0, first_fail=FailCount(failed=1, run=3))
+    assert (older.fail_rps, older.fails) == (9.0, FailCount(failed=1, run=3))
+    older = Knee(pass_rps=8.0, first_fail_rps=9.0, clear_fail_rps=11.0, clear_fail=FailCount(failed=2, run=3))
+    assert (older.fail_rps, older.fails, older.clearly_fails) == (11.0, FailCount(failed=2, run=3), True)
