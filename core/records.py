@@ -138,7 +138,8 @@ class RequestEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
 
     Three times tell how a send went: `t_sched` when it was due, `t_start` when its task began, `t_sent` when it was written;
     lateness is `t_sent - t_sched`. `t_last` is the last event whose token count rose, `t_end` the end of the body. `error` is the
-    server's first sentence or ours. `usage` False: tokens were counted one per event because the server sent no usage.
+    server's first sentence or ours. `usage` False: tokens were counted one per event because the server sent no usage, or none that
+    can be true.
     `resent`: it went out twice, because the kept connection that it was first written to was just being closed.
     """
 

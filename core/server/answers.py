@@ -52,9 +52,8 @@ def usage_check(record: RequestRecord) -> Check:
     """Whether the stream says how many tokens each event brings; without that they are counted one per event."""
     events = record.gaps.n + 1 if record.output_tokens else 0
     if not record.usage:
-        message = (
-            f"No usage in the stream: tokens are counted one per event ({events} of {record.asked_output} asked), an estimate."
-        )
+        why = "No usage in the stream" if record.prompt_tokens is None else "The usage in the stream counts no more than a chunk"
+        message = f"{why}: tokens are counted one per event ({events} of {record.asked_output} asked), an estimate."
         return check_of("usage", "warn", message)
     counts = f"{record.output_tokens} output tokens of {record.asked_output} asked, in {events} events"
     return check_of("usage", "pass" if record.output_tokens == record.asked_output else "warn", f"Usage in the stream: {counts}.")

@@ -56,6 +56,11 @@ def test_usage() -> None:
     without = answers.usage_check(record(usage=False, prompt_tokens=None))
     assert without.status == "warn"
     assert "No usage" in without.message
+    belied = answers.usage_check(record(usage=False))
+    assert belied.status == "warn"
+    assert belied.message.startswith(
+        "The usage in the stream counts no more than a chunk: tokens are counted one per event (128 of"
+    )
 
 
 @pytest.mark.parametrize(
