@@ -23,8 +23,9 @@ SINGLES = 4
 """One that is not judged, because a first request pays for what the server sets up late, and three that are."""
 
 BUFFERED_S, _AT_ONCE_FRAC, _BUFFERED_TOKENS = 0.100, 0.1, 4
-"""An answer that took longer than 100 ms, and of which all came in the last tenth of that without a gap of a millisecond, was held
-back and let go: no model decodes so. Fewer than four tokens may share a read by chance, and what that hides is short."""
+"""An answer that took longer than 100 ms, and of which all came in the last tenth of that, with a gap of a millisecond at most a
+tenth of the times (a long one takes a network several round trips), was held back and let go: no model decodes so. Fewer than four
+tokens may share a read by chance, and what that hides is short."""
 
 _SLOW_FIRST = 2.0
 """The unjudged request is spoken of when it took this many times as long as the slowest judged one."""
@@ -187,7 +188,8 @@ def _came_at_once(record: RequestRecord) -> bool:
     if record.t_first is None or record.t_last is None or record.output_tokens < _BUFFERED_TOKENS:
         return False
     took_s, seen_s = record.t_last - record.t_sched, record.t_last - record.t_first
-    return took_s > BUFFERED_S and seen_s <= _AT_ONCE_FRAC * took_s and record.gaps.n == record.gaps.under_1ms
+    apart = record.gaps.n - record.gaps.under_1ms
+    return took_s > BUFFERED_S and seen_s <= _AT_ONCE_FRAC * took_s and apart <= _AT_ONCE_FRAC * record.gaps.n
 
 
 def slo_check(first: RequestRecord, judged: Sequence[RequestRecord], slo: Slo) -> Check:

@@ -182,7 +182,10 @@ ONE_EVENT = record(t_first=101.4, t_last=101.4, first_tokens=128, gaps=GapSummar
 E2E_ONLY = Slo(ttft_s=None, tpot_s=None, e2e_s=5.0)
 
 
-@pytest.mark.parametrize("held", [BUFFERED, ONE_EVENT], ids=["one read", "one event"])
+ROUND_TRIPS = record(t_first=101.3, t_last=101.4, gaps=GapSummary(n=127, sum_s=0.1, max_s=0.05, under_1ms=125))
+
+
+@pytest.mark.parametrize("held", [BUFFERED, ONE_EVENT, ROUND_TRIPS], ids=["one read", "one event", "over round trips"])
 @pytest.mark.parametrize(
     ("slo", "status"),
     [(IN_TIME, "refuse"), (Slo(ttft_s=0.8, tpot_s=None), "refuse"), (Slo(ttft_s=None, tpot_s=0.05), "refuse"), (E2E_ONLY, "warn")],
@@ -202,7 +205,7 @@ def test_a_stream_that_comes_whole_hides_ttft_and_tpot(held: RequestRecord, slo:
         ({"t_first": 100.08, "t_last": 100.0804}, "within 100 ms all of it is fast, not held back"),
         ({"output_tokens": 3, "asked_output": 3}, "three tokens may share a read"),
         ({"output_tokens": 1, "asked_output": 1, "first_tokens": 1, "gaps": GapSummary()}, "one token has no stream"),
-        ({"gaps": GapSummary(n=127, sum_s=0.0005, max_s=0.002, under_1ms=126)}, "a gap is a stream"),
+        ({"t_first": 101.3, "gaps": GapSummary(n=127, sum_s=0.1, max_s=0.01, under_1ms=114)}, "ten steps of a fast decode"),
         ({"t_first": 101.2, "gaps": GapSummary(n=127, sum_s=0.2, max_s=0.0009, under_1ms=127)}, "0.9 ms a token, for 200 ms"),
     ],
 )
