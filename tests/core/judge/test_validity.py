@@ -121,6 +121,11 @@ def test_an_answer_that_was_cut_off_proves_that_it_is_longer(output: int, last: 
         assert f"one had {output} tokens when it was cut off, 64 were asked for" in (reason or "")
 
 
+def test_one_token_too_many_proves_nothing_however_short_the_answer() -> None:
+    assert validity.long_answers([record(Request(output=5, asked=4, last=9.0, ending="aborted"))], LIMIT) is None
+    assert validity.long_answers([record(Request(output=6, asked=4, last=9.0, ending="aborted"))], LIMIT) is not None
+
+
 def test_without_a_limit_on_tpot_no_bound_takes_a_length_for_granted() -> None:
     cut = record(Request(output=66, asked=64, last=0.5, ending="aborted"))
     assert validity.long_answers([cut], Slo(ttft_s=0.8, tpot_s=None)) is None

@@ -449,6 +449,22 @@ def test_text_without_usage_before_a_total_that_rose_with_it() -> None:
     assert (reader.output_tokens, reader.t_last, reader.gaps.n) == (3, 4.0, 3)
 
 
+def test_text_after_the_finish_keeps_the_times_in_order() -> None:
+    stream = Stream().at(1.0, text(usage=usage(1))).at(2.0, text("b", "length", usage=usage(1))).at(3.0, text("c"))
+    stream.at(4.0, {"choices": [], "usage": usage(3)})
+    assert stream.end() == ("ok", None)
+    assert (stream.reader.t_last, stream.reader.gaps.n, stream.reader.gaps.sum_s) == (3.0, 1, 2.0)
+
+
+def test_a_first_event_that_had_all_tokens_keeps_them() -> None:
+    """What comes after it without a count may be text that was held back: no total was belied."""
+    assert streamed(5, None, closing=5).first_tokens == 5
+
+
+def test_before_anything_came_nothing_is_an_estimate() -> None:
+    assert (AnswerReader().output_tokens, AnswerReader().usage) == (0, True)
+
+
 COUNTS = st.lists(st.integers(1, 6), min_size=1, max_size=40)
 
 

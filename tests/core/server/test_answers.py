@@ -162,7 +162,7 @@ def test_an_estimated_length_is_called_one() -> None:
         ({"output_tokens": 512, "ending": "aborted"}, True),
         ({"output_tokens": 16}, True),
         ({"output_tokens": 16, "finish_reason": "stop"}, False),
-        ({"output_tokens": 16, "ending": "aborted", "finish_reason": None}, False),
+        ({"output_tokens": 16, "ending": "aborted"}, False),
     ],
 )
 def test_a_length_that_the_server_chose_itself(facts: dict[str, object], unread: bool) -> None:

@@ -1,3 +1,5 @@
+import re
+
 import httpx
 import pytest
 
@@ -334,12 +336,20 @@ async def test_a_chat_server_that_refuses_the_newer_field_is_asked_by_the_older_
 
 
 async def test_answers_that_are_too_long_by_either_field_are_refused() -> None:
-    send = by_length_field(max_completion_tokens=record(output_tokens=256), max_tokens=record(output_tokens=256))
+    send = by_length_field(max_completion_tokens=record(output_tokens=256), max_tokens=record(output_tokens=300))
     ran = await run(FakeVllm(), send, CHAT)
+    assert "256 output tokens of 128" in ran["usage"].message, "of the request as the load would send it"
     assert [hello.length_by for hello, _, _ in send.calls] == ["max_completion_tokens", "max_tokens", "max_completion_tokens"]
     assert ran["output length"].status == "refuse"
     assert "longer than asked: 200%" in ran["output length"].message
     assert "does the server ignore max_completion_tokens and max_tokens?" in ran["output length"].message
+
+
+async def test_a_server_that_refuses_the_newer_field_and_leaves_the_older_one_unread() -> None:
+    refused = record(ending="http", status=400, error="max_completion_tokens: not permitted")
+    ran = await run(FakeVllm(), by_length_field(max_completion_tokens=refused, max_tokens=record(output_tokens=256)), CHAT)
+    assert ran["output length"].status == "refuse"
+    assert ran["output length"].message.endswith("does the server ignore max_tokens?")
 
 
 async def test_a_server_that_refuses_the_older_field_keeps_the_newer_one() -> None:
@@ -382,3 +392,22 @@ async def test_a_buffered_stream_is_refused_and_no_limit_is_called_infeasible() 
     e2e = await run(FakeVllm(), FakeSend(lambda hello, i, phase: whole), config(slo=Slo(ttft_s=None, tpot_s=None, e2e_s=3.0)))
     assert e2e.names == [*ALL[:-1], "stream", "slo"]
     assert (e2e["stream"].status, e2e["slo"].status) == ("warn", "pass")
+
+
+async def test_a_server_that_says_that_it_decodes_fast_is_believed() -> None:
+    """Its own mean over the checks' requests: 60 ms for what came at once after 1.3 s, of which prefill took the most."""
+    asked = [10.0]
+    whole = record(t_first=101.31, t_last=101.31, gaps=GapSummary(n=127, under_1ms=127))
+
+    def metrics(each_s: float) -> str:
+        text = re.sub(r"^(vllm:request_decode_time_seconds_count\S*) .*$", rf"\1 {asked[0]}", capture("0.32.0-idle"), flags=re.M)
+        return re.sub(r"^(vllm:request_decode_time_seconds_sum\S*) .*$", rf"\1 {each_s * asked[0]}", text, flags=re.M)
+
+    def answer(hello: Hello, i: int, phase: Phase) -> RequestRecord:
+        asked[0] += 1
+        return whole
+
+    fast = await run(FakeVllm(metrics=lambda: metrics(0.06)), FakeSend(answer))
+    slow = await run(FakeVllm(metrics=lambda: metrics(1.2)), FakeSend(answer))
+    assert "stream" not in fast.names
+    assert slow["stream"].status == "refuse"
