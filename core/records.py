@@ -16,6 +16,7 @@ Role = Literal["warmup", "measured", "tail"]
 Ending = Literal["ok", "http", "stream", "truncated", "empty", "timeout", "connection", "client", "aborted"]
 CheckStatus = Literal["pass", "warn", "refuse"]
 LoadState = Literal["idle", "loading", "draining", "stopped"]
+LengthField = Literal["max_completion_tokens", "max_tokens"]
 
 
 # --- what is to be sent -------------------------------------------------------------------------------------------
@@ -46,7 +47,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """First message to the generator child: everything that stays the same for the run. Travels by pipe only.
 
     `nonce` (random hex of the run) makes prompts cold: it goes into salts and first tokens, never into seeds.
-    `salted` False: the server refuses a `cache_salt`, and the first tokens alone keep prompts apart.
+    `salted` False: the server refuses a `cache_salt`, and the first tokens alone keep prompts apart. `length_by`: the field that
+    tells the length of a chat's answer; servers from before the newer one refuse it, or leave it unread.
     """
 
     target: Target
@@ -56,6 +58,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     nonce: str
     access: Access = Access()
     salted: bool = True
+    length_by: LengthField = "max_completion_tokens"
 
     def __repr__(self) -> str:
         return f"Hello({self.target.url}, model={self.model!r}, {self.access!r})"
@@ -138,7 +141,8 @@ class RequestEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
 
     Three times tell how a send went: `t_sched` when it was due, `t_start` when its task began, `t_sent` when it was written;
     lateness is `t_sent - t_sched`. `t_last` is the last event whose token count rose, `t_end` the end of the body. `error` is the
-    server's first sentence or ours. `usage` False: tokens were counted one per event because the server sent no usage.
+    server's first sentence or ours. `usage` False: tokens were counted one per event because the server sent no usage, or none that
+    can be true.
     `resent`: it went out twice, because the kept connection that it was first written to was just being closed.
     """
 

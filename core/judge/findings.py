@@ -63,8 +63,9 @@ def lengths_off(case: Case) -> bool:
     seen = case.failing.lengths
     if case.failing.verdict != "void" or seen is None:
         return False
-    short = seen.output < validity.MIN_OUTPUT_SHARE * seen.output_asked
-    return short or (seen.input is not None and abs(seen.input - seen.input_asked) > validity.MAX_PROMPT_OFF * seen.input_asked)
+    share = seen.output / seen.output_asked
+    off = not validity.MIN_OUTPUT_SHARE <= share <= validity.MAX_OUTPUT_SHARE
+    return off or (seen.input is not None and abs(seen.input - seen.input_asked) > validity.MAX_PROMPT_OFF * seen.input_asked)
 
 
 def workload(case: Case) -> DiagnosisStep:

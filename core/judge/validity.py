@@ -31,7 +31,9 @@ STALLED_SHARE = 0.05
 machine that is shared; a loop that stands still for 300 ms in every second has it in every other one."""
 
 MAX_PREFIX_HITS = 0.01
-MIN_OUTPUT_SHARE = 0.95
+MIN_OUTPUT_SHARE, MAX_OUTPUT_SHARE = 0.95, 1.05
+"""A server that counts an end token too (129 for 128) is within these; one that leaves the length unread is not."""
+
 MAX_PROMPT_OFF = 0.02
 
 OTHERS_FEW, OTHERS_SHARE = 2, 0.01
@@ -151,6 +153,41 @@ def short_answers(ok: Sequence[RequestRecord]) -> str | None:
         f"answers were {got / len(ok):.4g} tokens long on average, {asked / len(ok):.4g} were asked for; "
         f"shorter ones flatter the server (finish reasons: {classes(reasons)})"
     )
+
+
+def long_answers(records: Sequence[RequestRecord], slo: Slo) -> str | None:
+    """Answers above 105 % of the asked length on average, warm-up included, or one that was cut off and had got longer.
+
+    The server had more to do than the workload says; and a bound on TPOT that holds only for the asked length took for late what
+    may still have been in time.
+    """
+    ok = [r for r in records if r.ending == "ok"]
+    asked, got = sum(r.asked_output for r in ok), sum(r.output_tokens for r in ok)
+    if got > MAX_OUTPUT_SHARE * asked:
+        return (
+            f"answers were {got / len(ok):.4g} tokens long on average, {asked / len(ok):.4g} were asked for; "
+            "longer ones make the server look slow"
+        )
+    longest = max((r for r in records if r.ending == "aborted" and _outran(r, slo)), key=_excess, default=None)
+    if longest is None:
+        return None
+    return (
+        f"answers got longer than asked: one had {longest.output_tokens} tokens when it was cut off, "
+        f"{longest.asked_output} were asked for; longer ones make the server look slow"
+    )
+
+
+def _excess(record: RequestRecord) -> int:
+    return record.output_tokens - record.asked_output
+
+
+def _outran(record: RequestRecord, slo: Slo) -> bool:
+    """Whether a request that was cut off shows that its length was not kept: by 5 %, or by more than the one token that a server
+    may count besides, with a TPOT still within its limit, which is whom the bound takes for late."""
+    if record.output_tokens > MAX_OUTPUT_SHARE * record.asked_output and _excess(record) > 1:
+        return True
+    tpot = tpot_s(record)
+    return _excess(record) > 1 and slo.tpot_s is not None and tpot is not None and tpot <= slo.tpot_s
 
 
 def prompt_length_off(ok: Sequence[RequestRecord]) -> str | None:

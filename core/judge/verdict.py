@@ -144,6 +144,7 @@ def _void_reasons(e: _Evidence) -> Iterable[str | None]:
     if e.rules.cold:  # the server's counters are everybody's; with others, only what it told of our own requests counts
         yield validity.warm_prompts(None if e.rules.with_others else e.readings.prefix_hit_frac, e.ok)
     yield validity.short_answers(e.ok)
+    yield validity.long_answers(tally.records, slo)
     yield validity.prompt_length_off(e.ok)
     if not e.rules.with_others:
         yield validity.others_took_part(e.others, tally.sent_count)

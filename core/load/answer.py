@@ -107,6 +107,10 @@ class _Gaps:
         if len(kept) == _GAPS_KEPT:
             self._sum_up()
 
+    @property
+    def n(self) -> int:
+        return self._n + len(self._kept)
+
     def summary(self) -> GapSummary:
         self._sum_up()
         bins = tuple(sorted(self._bins.items()))
@@ -133,6 +137,12 @@ class AnswerReader:
     several (speculative decoding, `--stream-interval`, a frontend that is behind). An event with output and without usage counts
     as one. The last usage that is not null decides `output_tokens`. Role-only and usage-only chunks start nothing. `done`: the
     server has said `[DONE]`, after which nothing is taken in.
+
+    A count that does not rise while text comes is no running total: vLLM 0.6.1 to 0.6.3 counted each chunk by itself in chats.
+    From then on each event with output counts as one, and `t_last` and the gaps follow them. A server whose running total is true
+    but that sends the text of one token in two events gets a gap more for each of these, and no other count, since its last usage
+    still decides; only where it makes more than two events of a token throughout are its tokens an estimate. The text that comes
+    with the finish_reason may be what was held back before, so it alone proves nothing: it counts when the last total has more.
     """
 
     def __init__(self) -> None:
@@ -149,17 +159,31 @@ class AnswerReader:
         self._counted = 0
         self._final: int | None = None
         self._continuous = False
+        self._doubted = False
+        """A total did not rise while text came."""
+        self._t_unsure: float | None = None
+        """When text came with the finish_reason, of which the total did not say that it is a token."""
         self._gaps = _Gaps()
 
     @property
     def output_tokens(self) -> int:
-        """Tokens of the answer so far, by the server's usage if it sent any."""
-        return self._counted if self._final is None else self._final
+        """Tokens of the answer so far, by the server's usage if it sent any that can be true."""
+        return self._final if self._final is not None and self._vouched(self._final) else self._events
 
     @property
     def usage(self) -> bool:
-        """False when `output_tokens` is our own count, one per event, because the server sent no usage."""
-        return self._final is not None or self._counted == 0
+        """False when `output_tokens` is our own count, one per event: the server sent no usage, or none that can be true."""
+        return self._events == 0 or (self._final is not None and self._vouched(self._final))
+
+    @property
+    def _events(self) -> int:
+        """Events that carried tokens, so far."""
+        return 0 if self.t_first is None else self._gaps.n + 1
+
+    def _vouched(self, total: int) -> bool:
+        """Whether the events do not belie the server's last total: one that is less than half of them counts a chunk alone, or
+        stopped on the way. Where it came at the end alone nothing speaks against it: something may cut tokens in pieces."""
+        return 2 * total >= self._events or not self._continuous
 
     @property
     def gaps(self) -> GapSummary:
@@ -208,6 +232,8 @@ class AnswerReader:
         if self.t_first is None:  # only the total told of tokens: the finish is the first moment that they are known of
             self.t_first = self.t_last = self._t_finish
             self.first_tokens = self.output_tokens
+        if self._doubted and self.first_tokens >= self.output_tokens and self._events > 1:
+            self.first_tokens = 1  # every event told the total of the answer
         return "ok", None
 
     def _event(self, event: SseEvent, t: float) -> None:
@@ -231,6 +257,7 @@ class AnswerReader:
     def _chunk(self, chunk: _Chunk, t: float) -> None:
         """Written out in one, because it runs for every token of every stream."""
         total: int | None = None
+        before = self._final
         usage = chunk.usage
         if usage is not None:
             total = usage.completion_tokens
@@ -244,6 +271,8 @@ class AnswerReader:
         if chunk.system_fingerprint is not None:
             self.fingerprint = chunk.system_fingerprint
         if not chunk.choices:
+            if self._t_unsure is not None and total is not None:
+                self._settle(total, self._t_unsure)
             return
         choice = chunk.choices[0]
         if choice.finish_reason:  # some servers send an empty one with every chunk
@@ -251,9 +280,9 @@ class AnswerReader:
         if total is not None and total > self._counted:
             self._continuous = True
             tokens = total - self._counted
-        elif (total is None or not self._continuous) and (
-            choice.text or (choice.delta is not None and choice.delta.carries_output)
-        ):
+        elif not (choice.text or (choice.delta is not None and choice.delta.carries_output)):
+            return
+        elif total is None or not self._continuous or self._brings_a_token(total, before or 0, choice.finish_reason, t):
             tokens = 1
         else:
             return
@@ -263,6 +292,21 @@ class AnswerReader:
             self._gaps.add(t - self.t_last)
         self.t_last = t
         self._counted += tokens
+
+    def _brings_a_token(self, total: int, before: int, finish_reason: str | None, t: float) -> bool:
+        """Of text whose total is no more than was counted: whether it is a token more than `before`, the total before it."""
+        if total == before and finish_reason and not self._doubted:
+            self._t_unsure = t
+            return False
+        self._doubted |= total <= before
+        return True
+
+    def _settle(self, total: int, t: float) -> None:
+        """The last total is known, and so whether the text at `t`, with the finish_reason, was a token."""
+        self._t_unsure = None
+        if total > self._counted and self.t_last is not None and t >= self.t_last:
+            self._gaps.add(t - self.t_last)
+            self.t_last, self._counted = t, total
 
 
 def _is_json(data: bytes) -> bool:

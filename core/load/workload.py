@@ -57,7 +57,7 @@ class Bodies:
             body["cache_salt"] = digest[:32].hex()
         if self._chat:
             body["messages"] = [{"role": "user", "content": self._text(index, digest)}]
-            body["max_completion_tokens"] = output_tokens
+            body[self._hello.length_by] = output_tokens
         else:
             picks = self._picks(index, digest, int(self._plan.input_tokens[index]), self._token_ids.size)
             body["prompt"] = self._token_ids[picks].tolist()

@@ -14,10 +14,18 @@ from core.server.mapping import has_feature
 PROMPT_TOLERANCE = 0.02
 """A repeat with prompts further off is void, so a run that would begin so is refused."""
 
-MIN_OUTPUT_FRAC = 0.95
+MIN_OUTPUT_FRAC, MAX_OUTPUT_FRAC = 0.95, 1.05
+"""What a repeat may have too, on average: an end token that is counted (129 for 128) changes nothing, a field that the server
+leaves unread does."""
+
 MAX_HIT_FRAC = 0.01
 SINGLES = 4
 """One that is not judged, because a first request pays for what the server sets up late, and three that are."""
+
+BUFFERED_S, _AT_ONCE_FRAC, _BUFFERED_TOKENS = 0.100, 0.1, 4
+"""An answer that took longer than 100 ms, and of which all came in the last tenth of that, with a gap of a millisecond at most a
+tenth of the times (a long one takes a network several round trips), was held back and let go: no model decodes so. Fewer than four
+tokens may share a read by chance, and what that hides is short."""
 
 _SLOW_FIRST = 2.0
 """The unjudged request is spoken of when it took this many times as long as the slowest judged one."""
@@ -35,9 +43,22 @@ def request_check(record: RequestRecord) -> Check:
     return check_of("request", "pass", f"A streamed request of {size} was answered: {took}.")
 
 
-def refuses_salt(record: RequestRecord) -> bool:
+def refuses_field(record: RequestRecord, field: str) -> bool:
     """Whether the server refused a field that it does not know (vLLM up to 0.6.4, and gateways that check requests)."""
-    return record.ending == "http" and record.status in (400, 422) and "cache_salt" in (record.error or "")
+    return record.ending == "http" and record.status in (400, 422) and field in (record.error or "")
+
+
+def leaves_length_unread(record: RequestRecord) -> bool:
+    """Whether the answer has a length that somebody else chose: it is longer than asked, or ended at a limit that is shorter."""
+    if too_long(record):
+        return True
+    short = record.output_tokens < MIN_OUTPUT_FRAC * record.asked_output
+    return record.ending == "ok" and short and record.finish_reason == "length"
+
+
+def too_long(record: RequestRecord) -> bool:
+    """Whether the answer, finished or not, has more tokens than may be by the way that a server counts."""
+    return record.output_tokens > MAX_OUTPUT_FRAC * record.asked_output
 
 
 def unsalted(check: Check) -> Check:
@@ -48,13 +69,20 @@ def unsalted(check: Check) -> Check:
     return check_of(check.check, "warn", message)
 
 
+def by_max_tokens(check: Check) -> Check:
+    """The same check for a server that must be asked by the older field for the length of a chat's answer."""
+    if check.status == "refuse":
+        return check
+    message = f"{check.message} It does not heed max_completion_tokens, so the length is asked for by max_tokens."
+    return check_of(check.check, check.status, message)
+
+
 def usage_check(record: RequestRecord) -> Check:
     """Whether the stream says how many tokens each event brings; without that they are counted one per event."""
     events = record.gaps.n + 1 if record.output_tokens else 0
     if not record.usage:
-        message = (
-            f"No usage in the stream: tokens are counted one per event ({events} of {record.asked_output} asked), an estimate."
-        )
+        why = "No usage in the stream" if record.prompt_tokens is None else "The usage in the stream counts no more than a chunk"
+        message = f"{why}: tokens are counted one per event ({events} of {record.asked_output} asked), an estimate."
         return check_of("usage", "warn", message)
     counts = f"{record.output_tokens} output tokens of {record.asked_output} asked, in {events} events"
     return check_of("usage", "pass" if record.output_tokens == record.asked_output else "warn", f"Usage in the stream: {counts}.")
@@ -102,19 +130,66 @@ def isolation_check(
     return check_of("isolation", "refuse", f"Prompts are not cold: {counted} ({share:.0%}); every latency would look too good.")
 
 
-def output_length_check(records: Sequence[RequestRecord]) -> Check:
-    """Whether answers get as long as asked: those that end early make a server look faster than it is."""
+def output_length_check(records: Sequence[RequestRecord], fields: Sequence[str] = ("max_tokens",)) -> Check:
+    """Whether answers get as long as asked: those that end early make a server look faster than it is, longer ones slower.
+
+    `fields`: by which the length was asked for, one after the other.
+    """
     ended = [record for record in records if record.ending == "ok"]
     asked = sum(record.asked_output for record in ended)
     if not asked:
         return check_of("output length", "warn", "No single request was answered, so its length is not known.")
     frac = sum(record.output_tokens for record in ended) / asked
-    counted = f"{frac:.0%} of the {asked} output tokens asked of {len(ended)} requests"
+    by_events = "" if all(record.usage for record in ended) else ", counted one per event,"
+    counted = f"{frac:.0%} of the {asked} output tokens asked of {len(ended)} requests{by_events}"
     if frac < MIN_OUTPUT_FRAC:
         reasons = ", ".join(sorted({record.finish_reason or "none" for record in ended}))
         message = f"Answers end early: {counted} came (finish reason: {reasons}); does the server ignore ignore_eos?"
         return check_of("output length", "refuse", message)
+    if frac > MAX_OUTPUT_FRAC:
+        message = f"Answers are longer than asked: {counted} came; does the server ignore {' and '.join(fields)}?"
+        return check_of("output length", "refuse", message)
     return check_of("output length", "pass", f"Answers are as long as asked: {counted} came.")
+
+
+def decode_s(before: ServerSample | None, after: ServerSample | None) -> float | None:
+    """For how long the server decoded an answer between two readings, on average in seconds; None where it does not tell."""
+    first, last = (None if sample is None else sample.decode_time_s for sample in (before, after))
+    if first is None or last is None or last[1] <= first[1]:
+        return None
+    return (last[0] - first[0]) / (last[1] - first[1])
+
+
+def stream_check(records: Sequence[RequestRecord], slo: Slo, server_decode_s: float | None) -> Check | None:
+    """Whether answers come as they are made; None where they do, or where it cannot be told.
+
+    `server_decode_s`: for how long the server itself says that it decoded, on average. One that did so within BUFFERED_S has
+    held nothing back.
+    """
+    ended = [record for record in records if record.ending == "ok"]
+    fast = server_decode_s is not None and server_decode_s <= BUFFERED_S
+    if not ended or fast or not all(_came_at_once(record) for record in ended):
+        return None
+    took = ", ".join(seconds(record.t_last - record.t_sched) for record in ended if record.t_last is not None)
+    what = (
+        "Something on the way buffers the stream, or the server does: "
+        f"{len(ended)} of {len(ended)} answers came whole and at once, after {took}"
+    )
+    if slo.ttft_s is None and slo.tpot_s is None:
+        return check_of("stream", "warn", f"{what}. E2E can be judged, TTFT and TPOT cannot be seen.")
+    message = (
+        f"{what}, so that neither TTFT nor TPOT can be seen. "
+        "Switch the buffering off, go past it to the server, or judge by E2E alone (--e2e without the other limits)."
+    )
+    return check_of("stream", "refuse", message)
+
+
+def _came_at_once(record: RequestRecord) -> bool:
+    if record.t_first is None or record.t_last is None or record.output_tokens < _BUFFERED_TOKENS:
+        return False
+    took_s, seen_s = record.t_last - record.t_sched, record.t_last - record.t_first
+    apart = record.gaps.n - record.gaps.under_1ms
+    return took_s > BUFFERED_S and seen_s <= _AT_ONCE_FRAC * took_s and apart <= _AT_ONCE_FRAC * record.gaps.n
 
 
 def slo_check(first: RequestRecord, judged: Sequence[RequestRecord], slo: Slo) -> Check:
@@ -173,6 +248,8 @@ def _first_was_slow(first: RequestRecord, judged: Sequence[RequestRecord]) -> st
 def _failure(record: RequestRecord) -> str:
     if record.ending == "aborted":
         so_far = "without a token" if record.t_first is None else "without an end"
+        if too_long(record):
+            so_far += f", {record.output_tokens} tokens long by then"
         return f"it was given up after {seconds(record.t_end - record.t_sched)} {so_far}"
     status = f" with status {record.status}" if record.status is not None and record.status != 200 else ""
     return f"{record.ending}{status}" + (f", {record.error.rstrip('.')}" if record.error else "")

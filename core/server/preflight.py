@@ -10,7 +10,7 @@ import msgspec
 from core.access import Access
 from core.config import Lengths, ProbeConfig, Workload
 from core.net import is_near
-from core.records import Check, Hello, Phase, PromptAlphabet, RequestRecord, ServerInfo, ServerSample
+from core.records import Check, Hello, LengthField, Phase, PromptAlphabet, RequestRecord, ServerInfo, ServerSample
 from core.server import answers, checks
 from core.server.alphabet import CALIBRATION_WORDS, LETTERS, Tokenizer, calibrated, chat_alphabet, completion_alphabets
 from core.server.checks import ModelCard, check_of
@@ -23,8 +23,8 @@ SendSingles = Callable[[Hello, int, Phase], Awaitable[list[RequestRecord]]]
 """Sends that many requests one after another through the generator, exactly as the load will, and returns how they ended.
 Phase "preflight" while something is being found out, "single" for the one unjudged and the three judged requests."""
 
-_NOTHING_LEFT = ("reachable", "place", "model", "context", "traffic", "request", "prompt length")
-"""Checks whose refusal makes the rest pointless: nothing could be sent, or not what was asked."""
+_NOTHING_LEFT = ("reachable", "place", "model", "context", "traffic", "request", "prompt length", "stream")
+"""Checks whose refusal makes the rest pointless: nothing could be sent, or not what was asked, or nothing can be seen."""
 
 _CONFIG_LABELS = (
     "block_size",
@@ -61,14 +61,18 @@ class Preflight:
         self._config = config
         self._access = access
         self._salted = True
+        self._length_by: LengthField = "max_completion_tokens"
+        self._tried_max_tokens = False
         self._nonce = nonce
         self._send = send
         self._base = config.target.url.rstrip("/")
         self._credential = Credential(self._base, access)
         self._caller = Caller(http, self._credential)
         self._before: ServerSample | None = None
+        self._after: ServerSample | None = None
         self._labels: dict[str, str] = {}
         self._records: list[RequestRecord] = []
+        self._answered: RequestRecord | None = None
         self._unjudged: RequestRecord | None = None
         self._given_up: RequestRecord | None = None
         self.info = ServerInfo(url=public(self._base))
@@ -94,6 +98,7 @@ class Preflight:
             self._prompt_length,
             self._isolation,
             self._output_length,
+            self._stream,
             self._slo,
         )
         for stage in stages:
@@ -213,10 +218,13 @@ class Preflight:
                 break
             check = answers.request_check(record)
             if record.ending == "ok":
-                self.hello = msgspec.structs.replace(hello, salted=self._salted)
+                self.hello = self._as_taken(hello)
+                self._answered = record
                 self._learn(fingerprint=record.fingerprint)
             if record.ending in ("ok", "aborted"):  # another alphabet helps against a refusal, not against silence
                 break
+        if self._length_by == "max_tokens":
+            check = answers.by_max_tokens(check)
         return check if self._salted else answers.unsalted(check)
 
     async def _layout(self) -> Check:
@@ -226,10 +234,12 @@ class Preflight:
         return check
 
     async def _usage(self) -> Check:
-        return answers.usage_check(self._records[-1])
+        assert self._answered is not None  # _request refused otherwise
+        return answers.usage_check(self._answered)
 
     async def _prompt_length(self) -> Check:
-        return answers.prompt_length_check(self._records[-1])
+        assert self._answered is not None
+        return answers.prompt_length_check(self._answered)
 
     async def _isolation(self) -> Check:
         """Sends the single requests first: that the first prompt was cold says nothing about the next."""
@@ -238,11 +248,16 @@ class Preflight:
         self._records += [record for record in sent if record.ending == "ok"]
         self._given_up = next((record for record in sent if record.ending == "aborted"), None)
         self._unjudged, self.singles = (sent[0] if sent else None), sent[1:]
-        after = await self._sample_again()
-        return answers.isolation_check(self._records, self._before, after, self._labels, self.info.version)
+        self._after = await self._sample_again()
+        return answers.isolation_check(self._records, self._before, self._after, self._labels, self.info.version)
 
     async def _output_length(self) -> Check:
-        return answers.output_length_check(self.singles)
+        chat = self._config.target.api == "chat" and self._length_by != "max_tokens"
+        fields = (*(["max_completion_tokens"] if chat else []), *(["max_tokens"] if not chat or self._tried_max_tokens else []))
+        return answers.output_length_check(self.singles, fields)
+
+    async def _stream(self) -> Check | None:
+        return answers.stream_check(self.singles, self._config.slo, answers.decode_s(self._before, self._after))
 
     async def _slo(self) -> Check:
         if self._given_up is not None:
@@ -281,16 +296,33 @@ class Preflight:
             alphabet=alphabet,
             nonce=self._nonce,
             access=self._access,
-            salted=self._salted,
         )
 
+    def _as_taken(self, hello: Hello) -> Hello:
+        """The same with what the server takes, as far as is known."""
+        return msgspec.structs.replace(hello, salted=self._salted, length_by=self._length_by)
+
     async def _one(self, hello: Hello) -> RequestRecord | None:
-        """One request of phase "preflight", and without a salt once more when the server refuses that; None when the
-        generator sent nothing."""
-        sent = await self._send(hello, 1, "preflight")
-        if self._salted and sent and answers.refuses_salt(sent[0]):
+        """One request of phase "preflight", and once more without a salt, or with `max_tokens`, when the server refuses these or
+        leaves the newer field unread; None when the generator sent nothing."""
+        record = await self._ask(self._as_taken(hello))
+        if record is not None and self._salted and answers.refuses_field(record, "cache_salt"):
             self._salted = False
-            sent = await self._send(msgspec.structs.replace(hello, salted=False), 1, "preflight")
+            record = await self._ask(self._as_taken(hello))
+        if record is None or self._tried_max_tokens or hello.target.api != "chat":
+            return record
+        refused = answers.refuses_field(record, "max_completion_tokens")
+        if not refused and not answers.leaves_length_unread(record):
+            return record
+        self._tried_max_tokens = True
+        other = await self._ask(msgspec.structs.replace(self._as_taken(hello), length_by="max_tokens"))
+        if other is None or other.ending != "ok" or (not refused and answers.leaves_length_unread(other)):
+            return record
+        self._length_by = "max_tokens"
+        return other
+
+    async def _ask(self, hello: Hello) -> RequestRecord | None:
+        sent = await self._send(hello, 1, "preflight")
         self._records += [record for record in sent if record.ending == "ok"]
         return sent[0] if sent else None
 

@@ -148,13 +148,14 @@ class Ran:
 
 
 def config(**options: object) -> ProbeConfig:
-    """A small probe; options are those of Method, and `slo`, `max_rps`, `metrics_url`."""
+    """A small probe; options are those of Method, and `slo`, `max_rps`, `metrics_url`, `api`, `tokens` asked of an answer."""
     slo = options.pop("slo", Slo(ttft_s=0.5, tpot_s=0.3))
     max_rps, metrics_url = options.pop("max_rps", None), options.pop("metrics_url", None)
+    api, tokens = options.pop("api", "completions"), options.pop("tokens", TOKENS)
     return ProbeConfig(
-        target=Target(url="http://127.0.0.1:1", metrics_url=metrics_url),  # type: ignore[arg-type]
+        target=Target(url="http://127.0.0.1:1", metrics_url=metrics_url, api=api),  # type: ignore[arg-type]
         slo=slo,  # type: ignore[arg-type]
-        workload=Workload(input_tokens=Lengths(median=16), output_tokens=Lengths(median=TOKENS)),
+        workload=Workload(input_tokens=Lengths(median=16), output_tokens=Lengths(median=tokens)),  # type: ignore[arg-type]
         method=Method(**options),  # type: ignore[arg-type]
         safety=Safety(max_rps=max_rps),  # type: ignore[arg-type]
     )
@@ -203,7 +204,7 @@ async def _session(path: Path, faults: FaultServer, given: ProbeConfig, access: 
         log = RunLog(path)
         try:
             yield Session(
-                msgspec.structs.replace(given, target=Target(url=server.url, metrics_url=given.target.metrics_url)),
+                msgspec.structs.replace(given, target=msgspec.structs.replace(given.target, url=server.url)),
                 log,
                 access=access,
                 start_load=_in_process,

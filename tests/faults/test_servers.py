@@ -232,8 +232,8 @@ def test_requests_that_never_end_hold_up_nothing_that_is_decided(path: Path) -> 
 
 
 def test_what_no_limit_decides_ends_with_the_drain_and_is_a_miss(path: Path) -> None:
-    """With a limit on TTFT alone an answer that drips for ever is never late: it is counted down, cut off and a miss."""
-    drips = Answer(pieces=tokens(200, first_s=0.05, gap_s=10.0, prompt=16))
+    """With a limit on TTFT alone an answer that drips is never late: it is counted down, cut off and a miss."""
+    drips = Answer(pieces=tokens(TOKENS, first_s=0.05, gap_s=50.0, prompt=16))
     asked = config(rates_rps=(4.0,), measure_s=15.0, drain_s=30.0, slo=Slo(ttft_s=0.5, tpot_s=None, max_error_rate=0.5))
     ran = probe(path, in_load(lambda server, request, number: drips if number % 8 == 0 else None, slots=20), asked)
     repeat = repeat_of(ran)
@@ -381,6 +381,76 @@ def test_answers_that_end_early_are_refused_before_any_load(path: Path) -> None:
     assert ran.answer.outcome == "refused"
     assert "output" in ran.answer.message or "token" in ran.answer.message
     assert not ran.steps
+
+
+def words(request: Received) -> int:
+    return len(request.json["messages"][0]["content"].split())
+
+
+CHAT = config(rates_rps=(3.0,), measure_s=10.0, api="chat", tokens=8)
+
+
+def test_a_chat_server_that_knows_max_tokens_alone_is_loaded_by_it(path: Path) -> None:
+    """The newer field is left unread, so that its own default of 32 holds."""
+    loaded: list[int] = []
+
+    def default(server: FaultServer, request: Received) -> Answer:
+        n = int(request.json.get("max_tokens", 32))
+        loaded.append(n)
+        return Answer(pieces=tokens(n, first_s=0.05, gap_s=0.02, prompt=words(request)))
+
+    ran = probe(path, lambda: FaultServer(default), CHAT)
+    assert [step.verdict for step in ran.steps] == ["pass"]
+    assert (loaded[0], set(loaded[4:])) == (32, {8})
+    assert any("the length is asked for by max_tokens" in sentence for sentence in ran.said)
+
+
+def test_a_chat_server_that_refuses_the_newer_field_is_loaded_by_max_tokens(path: Path) -> None:
+    message = "[{'type': 'extra_forbidden', 'loc': ('body', 'max_completion_tokens'), 'msg': 'Extra inputs are not permitted'}]"
+    refusal = whole(json.dumps({"object": "error", "message": message, "code": 400}).encode(), 400, JSON)
+
+    def refuse(server: FaultServer, request: Received) -> Answer:
+        if "max_completion_tokens" in request.json:
+            return refusal
+        return Answer(pieces=tokens(int(request.json["max_tokens"]), first_s=0.05, gap_s=0.02, prompt=words(request)))
+
+    ran = probe(path, lambda: FaultServer(refuse), CHAT)
+    assert [step.verdict for step in ran.steps] == ["pass"]
+
+
+def test_answers_longer_than_asked_are_refused_before_any_load(path: Path) -> None:
+    ran = probe(path, lambda: FaultServer(Answer(pieces=tokens(16, first_s=0.05, gap_s=0.02, prompt=16))))
+    assert ran.answer.outcome == "refused"
+    assert "longer than asked: 400%" in ran.answer.message
+    assert not ran.steps
+
+
+def test_answers_that_get_longer_under_load_are_no_fail_of_a_tpot_limit(path: Path) -> None:
+    """42 ms a token, with a limit of 60, and four times the tokens: a bound that takes 16 for the most calls each late."""
+    slo = Slo(ttft_s=0.5, tpot_s=0.06)
+    long = Answer(pieces=tokens(64, first_s=0.05, gap_s=0.042, prompt=16))
+    ran = probe(
+        path,
+        in_load(lambda server, request, number: long, decode_s=0.6),
+        config(rates_rps=(4.0,), measure_s=15.0, slo=slo, tokens=16),
+    )
+    assert [step.verdict for step in ran.steps] == ["void"]
+    assert "16 were asked for; longer ones make the server look slow" in repeat_of(ran).reason
+    assert ran.answer.outcome == "void"
+
+
+@pytest.mark.parametrize("limits", [Slo(ttft_s=0.5, tpot_s=0.3), Slo(ttft_s=None, tpot_s=None, e2e_s=3.0)], ids=["TTFT", "E2E"])
+def test_a_gateway_that_sends_the_body_in_one_piece_hides_ttft_and_tpot(path: Path, limits: Slo) -> None:
+    """16 tokens 40 ms apart, held back to their end: TTFT would read 650 ms, TPOT 0."""
+    held = Answer(pieces=tokens(16, first_s=0.05, gap_s=0.04, prompt=16), one_write=True)
+    ran = probe(path, lambda: FaultServer(held), config(rates_rps=(3.0,), measure_s=10.0, slo=limits, tokens=16))
+    assert any("Something on the way buffers the stream" in sentence for sentence in ran.said)
+    if limits.e2e_s is None:
+        assert ran.answer.outcome == "refused"
+        assert "nfeasible" not in ran.answer.message
+        assert not ran.steps
+    else:
+        assert [step.verdict for step in ran.steps] == ["pass"]
 
 
 def test_a_slow_first_request_is_said_and_not_judged(path: Path) -> None:

@@ -115,6 +115,18 @@ def test_usage_that_stops_on_the_way_does_not_stop_the_clock() -> None:
     assert tpot(record) == pytest.approx(0.1, abs=MS)
 
 
+@pytest.mark.parametrize("closing", [b"", usage(64)], ids=["no total", "total at the end"])
+def test_usage_that_counts_each_chunk_alone_hides_neither_tpot_nor_e2e(closing: bytes) -> None:
+    """Chats of vLLM 0.6.1 to 0.6.3: each chunk's usage says 1."""
+    role = event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}], "usage": {"completion_tokens": 0}})
+    stream = after(0.1, role) + paced(63, 0.02, token(count=1)) + after(0.02, token(count=1, finish="length"), closing)
+    record = ended(Answer(pieces=stream))
+    assert (record.ending, record.output_tokens, record.first_tokens, record.gaps.n) == ("ok", 64, 1, 63)
+    assert record.usage == bool(closing)
+    assert ttft(record) == pytest.approx(0.12, abs=MS)
+    assert tpot(record) == pytest.approx(0.02, abs=1e-5)
+
+
 TWO = tokens(2, first_s=0.1, gap_s=0.1, finish=None)[:2]
 BOOM = b'{"error":{"message":"boom","code":500}}'
 OVER_LINES = json.dumps(json.loads(BOOM), indent=2).encode()

@@ -289,6 +289,8 @@ def test_warm_prompts_and_other_lengths_are_named() -> None:
     short = MeanLengths(input=100.0, input_asked=100.0, output=20.0, output_asked=40.0, finish_reasons={"stop": 200})
     found = explained(void(lengths=short))
     assert found.cause == "lengths"
+    assert explained(void(lengths=msgspec.structs.replace(short, output=1.06 * short.output_asked))).cause == "lengths"
+    assert explained(void(lengths=msgspec.structs.replace(short, output=1.04 * short.output_asked))).cause == "unknown"
     assert "100/20 tokens where 100/40 were asked for (ended by stop 200)" in diagnosis_lines(found)[0]
 
 

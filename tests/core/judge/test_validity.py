@@ -83,8 +83,58 @@ def test_answers_shorter_than_asked(output: int, void: bool) -> None:
         assert f"{output} tokens long on average, 256 were asked for" in (reason or "")
 
 
-def test_no_answer_is_not_short() -> None:
+LIMIT = Slo(ttft_s=0.8, tpot_s=0.05)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "asked", "void"),
+    [
+        ([256], 256, False),
+        ([257] * 3, 256, False),
+        ([268], 256, False),
+        ([269], 256, True),
+        ([256, 1024], 256, True),
+        ([5], 4, True),
+    ],
+)
+def test_answers_longer_than_asked(outputs: list[int], asked: int, void: bool) -> None:
+    reason = validity.long_answers([record(Request(output=output, asked=asked)) for output in outputs], LIMIT)
+    assert (reason is not None) == void
+    if void:
+        mean = sum(outputs) / len(outputs)
+        assert reason == (
+            f"answers were {mean:.4g} tokens long on average, {asked} were asked for; longer ones make the server look slow"
+        )
+
+
+@pytest.mark.parametrize(
+    ("output", "last", "void"),
+    [(64, 0.5, False), (65, 0.5, False), (66, 0.5, True), (66, 9.0, False), (67, 9.0, False), (68, 9.0, True)],
+)
+def test_an_answer_that_was_cut_off_proves_that_it_is_longer(output: int, last: float, void: bool) -> None:
+    """More than a token too many within the limit on TPOT, for that the bound took as late; or 5 % at whatever pace."""
+    cut = record(Request(output=output, asked=64, last=last, ending="aborted"))
+    ok = [record(Request(output=64, asked=64))] * 20
+    reason = validity.long_answers([*ok, cut], LIMIT)
+    assert (reason is not None) == void
+    if void:
+        assert f"one had {output} tokens when it was cut off, 64 were asked for" in (reason or "")
+
+
+def test_one_token_too_many_proves_nothing_however_short_the_answer() -> None:
+    assert validity.long_answers([record(Request(output=5, asked=4, last=9.0, ending="aborted"))], LIMIT) is None
+    assert validity.long_answers([record(Request(output=6, asked=4, last=9.0, ending="aborted"))], LIMIT) is not None
+
+
+def test_without_a_limit_on_tpot_no_bound_takes_a_length_for_granted() -> None:
+    cut = record(Request(output=66, asked=64, last=0.5, ending="aborted"))
+    assert validity.long_answers([cut], Slo(ttft_s=0.8, tpot_s=None)) is None
+    assert validity.long_answers([cut], LIMIT) is not None
+
+
+def test_no_answer_is_neither_short_nor_long() -> None:
     assert validity.short_answers([]) is None
+    assert validity.long_answers([], LIMIT) is None
     assert validity.prompt_length_off([]) is None
 
 

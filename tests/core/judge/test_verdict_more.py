@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
-from core.judge.verdict import Decision, judge_repeat
+import pytest
+
+from core.judge.verdict import Decision, decide_step, judge_repeat
 from core.results import WorstBlock
 from tests.core.judge.judging import COMPLETE, OVER, judge, lagging
-from tests.core.judge.play import GOOD, SERVER, SLOW, Request, aborted, ramp, rules, step
+from tests.core.judge.play import GOOD, SERVER, SLOW, START, Play, Request, aborted, ramp, rules, step
 
 
 def test_a_single_stall_of_the_client_is_a_warning() -> None:
@@ -70,3 +72,29 @@ def test_one_request_of_one_token_gives_numbers_and_words() -> None:
     said = " | ".join(result.warnings)
     for words in ("of 1 request, one slow one fails", "1 of 1 answer had no token after", "are over only 1 answer"):
         assert words in said
+
+
+LONGER = Request(first=0.1, last=10.0, output=300, asked=21, ending="aborted")
+"""33 ms a token, with a limit of 50: late for 21 tokens, in time for as many as there are."""
+
+
+@pytest.mark.parametrize(
+    ("play", "kind"),
+    [(step(*[LONGER] * 30), "fail"), (step(GOOD, warm=[LONGER] * 30), "overload")],
+    ids=["in the window", "in the warm-up"],
+)
+def test_a_fail_by_a_length_that_the_server_does_not_keep_is_void(play: Play, kind: str) -> None:
+    """Nothing has ended when it is decided, so that only what was cut off tells."""
+    decision = decide_step(play.played(until=6.0), START + 6.0, rules(), 120.0)
+    assert decision is not None
+    assert decision.kind == kind
+    result = judge(play.played(), decision)
+    assert result.verdict == "void"
+    assert "one had 300 tokens when it was cut off, 21 were asked for" in result.reason
+
+
+def test_answers_that_were_all_longer_than_asked_are_void() -> None:
+    result = judge(step(*[replace(GOOD, output=23)] * 100).played())
+    assert result.verdict == "void"
+    assert result.reason.startswith("answers were 23 tokens long on average, 21 were asked for")
+    assert judge(step(*[replace(GOOD, output=22)] * 100).played()).verdict == "pass"

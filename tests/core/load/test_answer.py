@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core.load.answer import AnswerReader, error_text
 from core.load.sse import SseEvent, SseParser
@@ -357,3 +359,145 @@ def test_the_short_way_takes_nothing_after_done() -> None:
     reader.feed([SseEvent(b"[DONE]")], 1.0)
     assert not reader.plain(b'{"choices":[{"text":"a"}]}', 2.0)
     assert reader.output_tokens == 0
+
+
+# --- usage that is no running total -------------------------------------------------------------------------------
+
+
+def streamed(*totals: int | None, closing: int | None = None, piece: str = "a") -> AnswerReader:
+    """An event with text each second from 1.0 on, with these counts in their usage (None: without). The last one ends it."""
+    stream = Stream()
+    for i, total in enumerate(totals):
+        more = {} if total is None else {"usage": usage(total)}
+        stream.at(1.0 + i, text(piece, "length" if i == len(totals) - 1 else None, **more))
+    if closing is not None:
+        stream.at(99.0, {"choices": [], "usage": usage(closing)})
+    assert stream.end() == ("ok", None)
+    return stream.reader
+
+
+@pytest.mark.parametrize(
+    ("totals", "closing", "first"),
+    [
+        ([1] * 64, 64, 1),
+        ([1] * 2, 2, 1),
+        ([4] * 16, 64, 4),
+        ([2, 1, 3, 1, 1, 2], 10, 2),
+        ([1, 1, 8, 1, 1], 12, 1),
+        ([3, 2], 5, 3),
+        ([1, 2], 3, 1),
+        ([1, 2, 2], 5, 1),
+        ([1, None, 1, 1, None, 1], 6, 1),
+        ([64] * 64, 64, 1),
+    ],
+    ids=["1s", "two 1s", "4s", "speculative", "a rise by accident", "fewer", "more", "more, then as many", "some", "total in each"],
+)
+def test_usage_that_counts_one_chunk_stops_no_clock(totals: list[int | None], closing: int, first: int) -> None:
+    reader = streamed(*totals, closing=closing)
+    assert (reader.t_first, reader.t_last) == (1.0, float(len(totals)))
+    assert (reader.output_tokens, reader.first_tokens, reader.usage) == (closing, first, True)
+    assert reader.gaps.n == len(totals) - 1
+
+
+@pytest.mark.parametrize(
+    "totals",
+    [[1] * 20, [2, 1, 3, 1, 1] * 4, [1, 2] + [None] * 18, [1] * 19 + [0]],
+    ids=["ones", "speculative", "stops on the way", "none in the last"],
+)
+def test_a_last_usage_that_the_events_belie_is_not_believed(totals: list[int | None]) -> None:
+    reader = streamed(*totals)
+    assert (reader.output_tokens, reader.usage) == (20, False)
+    assert reader.t_last == 20.0
+    assert tpot(reader) == pytest.approx(1.0, rel=0.06)
+
+
+def test_an_answer_that_is_cut_off_tells_its_tokens_by_its_events() -> None:
+    stream = Stream()
+    for i in range(30):
+        stream.at(float(i), text(usage=usage(1)))
+    assert stream.end()[0] == "truncated"
+    assert (stream.reader.output_tokens, stream.reader.usage, stream.reader.t_last) == (30, False, 29.0)
+
+
+def test_a_total_at_the_end_alone_is_believed_however_small_the_pieces_are() -> None:
+    """Something on the way sends each letter in an event of its own: the server's total is no less true."""
+    reader = streamed(*[None] * 50, closing=10)
+    assert (reader.output_tokens, reader.usage, reader.t_last) == (10, True, 50.0)
+
+
+def test_the_text_of_one_token_in_two_events_changes_no_count() -> None:
+    reader = streamed(1, 2, 2, 3, 4, closing=4)
+    assert (reader.output_tokens, reader.first_tokens, reader.usage, reader.gaps.n) == (4, 1, True, 4)
+    assert reader.t_last == 5.0
+
+
+def test_text_that_was_held_back_to_the_finish_moves_no_clock() -> None:
+    reader = streamed(1, 2, 3, 3, closing=3)
+    assert (reader.output_tokens, reader.t_last, reader.gaps.n) == (3, 3.0, 2)
+
+
+def test_tokens_without_text_still_count_after_a_doubt() -> None:
+    """Text of one token in two events, and then a token whose text is held back: its count has risen."""
+    stream = Stream().at(1.0, text(usage=usage(1))).at(1.1, text(usage=usage(1))).at(1.2, text("", usage=usage(3)))
+    stream.at(1.3, text("", "length", usage=usage(3)))
+    assert stream.end() == ("ok", None)
+    assert (stream.reader.output_tokens, stream.reader.t_last) == (3, 1.2)
+
+
+def test_text_without_usage_before_a_total_that_rose_with_it() -> None:
+    reader = streamed(1, None, 2, 3, closing=3)
+    assert (reader.output_tokens, reader.t_last, reader.gaps.n) == (3, 4.0, 3)
+
+
+def test_text_after_the_finish_keeps_the_times_in_order() -> None:
+    stream = Stream().at(1.0, text(usage=usage(1))).at(2.0, text("b", "length", usage=usage(1))).at(3.0, text("c"))
+    stream.at(4.0, {"choices": [], "usage": usage(3)})
+    assert stream.end() == ("ok", None)
+    assert (stream.reader.t_last, stream.reader.gaps.n, stream.reader.gaps.sum_s) == (3.0, 1, 2.0)
+
+
+def test_a_first_event_that_had_all_tokens_keeps_them() -> None:
+    """What comes after it without a count may be text that was held back: no total was belied."""
+    assert streamed(5, None, closing=5).first_tokens == 5
+
+
+def test_before_anything_came_nothing_is_an_estimate() -> None:
+    assert (AnswerReader().output_tokens, AnswerReader().usage) == (0, True)
+
+
+COUNTS = st.lists(st.integers(1, 6), min_size=1, max_size=40)
+
+
+@given(COUNTS, st.booleans(), st.data())
+def test_a_running_total_is_followed_as_it_rises(counts: list[int], closing: bool, data: st.DataObject) -> None:
+    """Whatever the tokens of each event, and where text is held back: the rise says what an event brought."""
+    texts = data.draw(st.lists(st.sampled_from(["", "a"]), min_size=len(counts), max_size=len(counts)))
+    stream, total = Stream(), 0
+    for i, (count, piece) in enumerate(zip(counts, texts, strict=True)):
+        total += count
+        stream.at(float(i), text(piece, "length" if i == len(counts) - 1 else None, usage=usage(total)))
+    if closing:
+        stream.at(99.0, {"choices": [], "usage": usage(total)})
+    assert stream.end() == ("ok", None)
+    reader = stream.reader
+    assert (reader.t_first, reader.t_last, reader.gaps.n) == (0.0, len(counts) - 1.0, len(counts) - 1)
+    assert (reader.output_tokens, reader.first_tokens, reader.usage) == (total, counts[0], True)
+
+
+@given(COUNTS)
+def test_counts_of_each_chunk_are_told_from_a_running_total(counts: list[int]) -> None:
+    reader = streamed(*counts, closing=sum(counts))
+    assert (reader.t_first, reader.t_last) == (1.0, float(len(counts)))
+    assert (reader.output_tokens, reader.first_tokens, reader.usage) == (sum(counts), counts[0], True)
+    assert reader.gaps.n == len(counts) - 1
+
+
+@given(st.lists(st.integers(1, 3), min_size=2, max_size=40))
+def test_tokens_in_pieces_keep_their_number(pieces: list[int]) -> None:
+    """Each token's text in one to three events: the total stays, and the last event with text is at most a token's pieces away."""
+    totals = [i + 1 for i, n in enumerate(pieces) for _ in range(n)]
+    reader = streamed(*totals, closing=len(pieces))
+    if len(totals) <= 2 * len(pieces):
+        assert (reader.output_tokens, reader.usage) == (len(pieces), True)
+    assert reader.t_last is not None
+    assert 0 <= len(totals) - reader.t_last < pieces[-1]

@@ -114,3 +114,11 @@ def test_a_server_that_takes_no_salt_gets_the_same_prompts_without_one(api: Api)
     for body in salted:
         del body["cache_salt"]
     assert plain == salted
+
+
+def test_a_chat_asks_for_its_length_by_the_field_that_the_server_heeds() -> None:
+    said = hello(api="chat", workload=WORKLOAD)
+    new, old = bodies(said), bodies(msgspec.structs.replace(said, length_by="max_tokens"))
+    assert not any("max_completion_tokens" in body for body in old)
+    assert [body.pop("max_tokens") for body in old] == [body.pop("max_completion_tokens") for body in new]
+    assert old == new

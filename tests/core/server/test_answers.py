@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from core.config import Slo
@@ -56,6 +57,11 @@ def test_usage() -> None:
     without = answers.usage_check(record(usage=False, prompt_tokens=None))
     assert without.status == "warn"
     assert "No usage" in without.message
+    belied = answers.usage_check(record(usage=False))
+    assert belied.status == "warn"
+    assert belied.message.startswith(
+        "The usage in the stream counts no more than a chunk: tokens are counted one per event (128 of"
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,6 +137,104 @@ def test_output_length() -> None:
     assert short.status == "refuse"
     for words in ("end early", "31%", "stop"):
         assert words in short.message
+
+
+@pytest.mark.parametrize(("tokens", "status"), [(128, "pass"), (129, "pass"), (134, "pass"), (135, "refuse"), (512, "refuse")])
+def test_answers_that_are_longer_than_asked(tokens: int, status: CheckStatus) -> None:
+    check = answers.output_length_check([record(output_tokens=tokens)] * 3, ("max_completion_tokens", "max_tokens"))
+    assert check.status == status
+    if status == "refuse":
+        assert check.message.startswith("Answers are longer than asked: ")
+        assert check.message.endswith("does the server ignore max_completion_tokens and max_tokens?")
+
+
+def test_an_estimated_length_is_called_one() -> None:
+    long = answers.output_length_check([record(output_tokens=512, usage=False)] * 3)
+    assert "400% of the 384 output tokens asked of 3 requests, counted one per event, came" in long.message
+
+
+@pytest.mark.parametrize(
+    ("facts", "unread"),
+    [
+        ({}, False),
+        ({"output_tokens": 129}, False),
+        ({"output_tokens": 512}, True),
+        ({"output_tokens": 512, "ending": "aborted"}, True),
+        ({"output_tokens": 16}, True),
+        ({"output_tokens": 16, "finish_reason": "stop"}, False),
+        ({"output_tokens": 16, "ending": "aborted"}, False),
+    ],
+)
+def test_a_length_that_the_server_chose_itself(facts: dict[str, object], unread: bool) -> None:
+    assert answers.leaves_length_unread(record(**facts)) == unread
+
+
+def test_an_answer_given_up_says_how_long_it_had_got() -> None:
+    check = answers.request_check(record(ending="aborted", output_tokens=4000, t_end=220.0))
+    assert "it was given up after 120 s without an end, 4000 tokens long by then" in check.message
+
+
+# --- streams that are held back -----------------------------------------------------------------------------------
+
+
+BUFFERED = record(t_first=101.4, t_last=101.4005, gaps=GapSummary(n=127, sum_s=0.0005, max_s=0.0001, under_1ms=127))
+ONE_EVENT = record(t_first=101.4, t_last=101.4, first_tokens=128, gaps=GapSummary())
+E2E_ONLY = Slo(ttft_s=None, tpot_s=None, e2e_s=5.0)
+
+
+ROUND_TRIPS = record(t_first=101.3, t_last=101.4, gaps=GapSummary(n=127, sum_s=0.1, max_s=0.05, under_1ms=125))
+
+
+@pytest.mark.parametrize("held", [BUFFERED, ONE_EVENT, ROUND_TRIPS], ids=["one read", "one event", "over round trips"])
+@pytest.mark.parametrize(
+    ("slo", "status"),
+    [(IN_TIME, "refuse"), (Slo(ttft_s=0.8, tpot_s=None), "refuse"), (Slo(ttft_s=None, tpot_s=0.05), "refuse"), (E2E_ONLY, "warn")],
+)
+def test_a_stream_that_comes_whole_hides_ttft_and_tpot(held: RequestRecord, slo: Slo, status: CheckStatus) -> None:
+    check = answers.stream_check([held] * 3, slo, None)
+    assert check is not None
+    assert (check.check, check.status) == ("stream", status)
+    assert "Something on the way buffers the stream, or the server does: 3 of 3 answers came whole and at once, after 1.4 s" in (
+        check.message
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({"t_first": 100.08, "t_last": 100.0804}, "within 100 ms all of it is fast, not held back"),
+        ({"output_tokens": 3, "asked_output": 3}, "three tokens may share a read"),
+        ({"output_tokens": 1, "asked_output": 1, "first_tokens": 1, "gaps": GapSummary()}, "one token has no stream"),
+        ({"t_first": 101.3, "gaps": GapSummary(n=127, sum_s=0.1, max_s=0.01, under_1ms=114)}, "ten steps of a fast decode"),
+        ({"t_first": 101.2, "gaps": GapSummary(n=127, sum_s=0.2, max_s=0.0009, under_1ms=127)}, "0.9 ms a token, for 200 ms"),
+    ],
+)
+def test_a_stream_that_may_be_as_it_was_made_is_not_spoken_of(facts: dict[str, object], why: str) -> None:
+    seen = msgspec.structs.replace(BUFFERED, **facts)
+    assert answers.stream_check([seen] * 3, IN_TIME, None) is None, why
+
+
+def test_one_answer_that_came_as_a_stream_is_enough() -> None:
+    assert answers.stream_check([BUFFERED, BUFFERED, record()], IN_TIME, None) is None
+    failed = record(ending="truncated")
+    assert answers.stream_check([BUFFERED, failed], IN_TIME, None) is not None
+    assert answers.stream_check([failed], IN_TIME, None) is None
+    assert answers.stream_check([], IN_TIME, None) is None
+
+
+@pytest.mark.parametrize(("decode_s", "held"), [(None, True), (0.1, False), (0.101, True), (1.2, True)])
+def test_a_server_that_decoded_fast_by_its_own_account_held_nothing_back(decode_s: float | None, held: bool) -> None:
+    assert (answers.stream_check([BUFFERED] * 3, IN_TIME, decode_s) is not None) == held
+
+
+def test_the_servers_own_decode_time_is_the_mean_between_two_readings() -> None:
+    def reading(decode: tuple[float, float] | None) -> ServerSample:
+        return ServerSample(t=1, took_s=0.01, decode_time_s=decode)
+
+    assert answers.decode_s(reading((10.0, 5)), reading((16.0, 9))) == pytest.approx(1.5)
+    assert answers.decode_s(reading((10.0, 5)), reading((10.0, 5))) is None
+    assert answers.decode_s(reading(None), reading((10.0, 5))) is None
+    assert answers.decode_s(None, reading((10.0, 5))) is None
 
 
 def test_output_length_leaves_out_what_failed() -> None:

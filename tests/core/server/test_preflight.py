@@ -1,9 +1,11 @@
+import re
+
 import httpx
 import pytest
 
 from core.access import Access
 from core.config import Lengths, Slo, Target, Workload
-from core.records import Hello, Phase, RequestRecord
+from core.records import Ending, GapSummary, Hello, Phase, RequestRecord
 from core.server.alphabet import BLIND_RANGES, LETTERS
 from core.server.preflight import Preflight
 from tests.core.server.fakes import ALL, BASE, KEY, FakeSend, FakeVllm, capture, client, config, counting, record, run, texts
@@ -211,7 +213,8 @@ async def test_chat_prompts_without_tokenize_are_calibrated_by_two_requests() ->
     def answer(hello: Hello, i: int, phase: Phase) -> RequestRecord:
         asked = hello.workload.input_tokens.largest
         words = round((asked - hello.alphabet.chat_overhead_tokens) / hello.alphabet.tokens_per_word)
-        return record(asked_input=asked, prompt_tokens=11 + 2 * words, asked_output=hello.workload.output_tokens.largest)
+        limit = hello.workload.output_tokens.largest
+        return record(asked_input=asked, prompt_tokens=11 + 2 * words, asked_output=limit, output_tokens=limit)
 
     send = FakeSend(answer)
     workload = Workload(input_tokens=Lengths(median=111))
@@ -280,3 +283,131 @@ async def test_a_silent_server_is_waited_for_once_whatever_the_alphabets() -> No
     ran = await run(FakeVllm(overrides={"/tokenize": httpx.Response(404)}), send)
     assert [(n, phase) for _, n, phase in send.calls] == [(1, "preflight")]
     assert (ran["request"].status, ran.names[-1]) == ("refuse", "request")
+
+
+# --- the length of an answer ----------------------------------------------------------------------------------------
+
+CHAT = config(Target(url=BASE, api="chat"))
+
+
+def by_length_field(**answers: RequestRecord) -> FakeSend:
+    """A server that answers by the field that its chats are asked with."""
+    return FakeSend(lambda hello, i, phase: answers[hello.length_by])
+
+
+async def test_a_chat_server_that_leaves_the_newer_field_unread_is_asked_by_the_older_one() -> None:
+    for length, reason in ((512, "length"), (16, "length"), (4000, None)):
+        ending: Ending = "ok" if reason else "aborted"
+        send = by_length_field(
+            max_completion_tokens=record(output_tokens=length, finish_reason=reason, ending=ending), max_tokens=record()
+        )
+        ran = await run(FakeVllm(), send, CHAT)
+        assert [hello.length_by for hello, _, _ in send.calls] == ["max_completion_tokens", "max_tokens", "max_tokens"]
+        assert ran.names == ALL
+        assert {check.status for check in ran.checks} <= {"pass", "warn"}
+        assert "does not heed max_completion_tokens, so the length is asked for by max_tokens" in ran["request"].message
+        assert ran.preflight.hello is not None
+        assert ran.preflight.hello.length_by == "max_tokens"
+        assert "128 output tokens of 128 asked" in ran["usage"].message
+
+
+async def test_a_chat_server_that_refuses_the_newer_field_is_asked_by_the_older_one() -> None:
+    """As vLLM up to 0.6.3, of which no version is known here: it names both fields at once, then the one."""
+    both, one = "cache_salt and max_completion_tokens: Extra inputs are not permitted", "max_completion_tokens: not permitted"
+
+    def answer(hello: Hello, i: int, phase: Phase) -> RequestRecord:
+        if hello.length_by == "max_tokens" and not hello.salted:
+            return record()
+        return record(ending="http", status=400, error=both if hello.salted else one)
+
+    send = FakeSend(answer)
+    ran = await run(FakeVllm(version={}), send, CHAT)
+    asked = [(hello.salted, hello.length_by) for hello, _, _ in send.calls]
+    assert asked == [
+        (True, "max_completion_tokens"),
+        (False, "max_completion_tokens"),
+        (False, "max_tokens"),
+        (False, "max_tokens"),
+    ]
+    assert ran["request"].status == "warn"
+    assert "max_tokens" in ran["request"].message
+    assert "no cache_salt" in ran["request"].message
+    assert ran.names == ALL
+
+
+async def test_answers_that_are_too_long_by_either_field_are_refused() -> None:
+    send = by_length_field(max_completion_tokens=record(output_tokens=256), max_tokens=record(output_tokens=300))
+    ran = await run(FakeVllm(), send, CHAT)
+    assert "256 output tokens of 128" in ran["usage"].message, "of the request as the load would send it"
+    assert [hello.length_by for hello, _, _ in send.calls] == ["max_completion_tokens", "max_tokens", "max_completion_tokens"]
+    assert ran["output length"].status == "refuse"
+    assert "longer than asked: 200%" in ran["output length"].message
+    assert "does the server ignore max_completion_tokens and max_tokens?" in ran["output length"].message
+
+
+async def test_a_server_that_refuses_the_newer_field_and_leaves_the_older_one_unread() -> None:
+    refused = record(ending="http", status=400, error="max_completion_tokens: not permitted")
+    ran = await run(FakeVllm(), by_length_field(max_completion_tokens=refused, max_tokens=record(output_tokens=256)), CHAT)
+    assert ran["output length"].status == "refuse"
+    assert ran["output length"].message.endswith("does the server ignore max_tokens?")
+
+
+async def test_a_server_that_refuses_the_older_field_keeps_the_newer_one() -> None:
+    refused = record(ending="http", status=400, error="max_tokens is not supported")
+    send = by_length_field(max_completion_tokens=record(output_tokens=256), max_tokens=refused)
+    ran = await run(FakeVllm(), send, CHAT)
+    assert ran["output length"].status == "refuse"
+    assert "256 output tokens of 128" in ran["usage"].message
+
+
+async def test_completions_have_one_field_only() -> None:
+    send = FakeSend(lambda hello, i, phase: record(output_tokens=256))
+    ran = await run(FakeVllm(), send)
+    assert [phase for _, _, phase in send.calls] == ["preflight", "single"]
+    assert ran["output length"].message.endswith("does the server ignore max_tokens?")
+
+
+async def test_the_field_that_is_heeded_is_found_once_for_calibration_and_request() -> None:
+    def answer(hello: Hello, i: int, phase: Phase) -> RequestRecord:
+        asked, limit = hello.workload.input_tokens.largest, hello.workload.output_tokens.largest
+        words = round((asked - hello.alphabet.chat_overhead_tokens) / hello.alphabet.tokens_per_word)
+        n = limit if hello.length_by == "max_tokens" else 256
+        return record(asked_input=asked, prompt_tokens=11 + 2 * words, asked_output=limit, output_tokens=n)
+
+    send = FakeSend(answer)
+    ran = await run(FakeVllm(tokenize=None), send, CHAT)
+    assert [hello.length_by for hello, _, _ in send.calls] == ["max_completion_tokens"] + ["max_tokens"] * 4
+    assert ran.names == ALL
+    assert "max_tokens" in ran["request"].message
+
+
+# --- a stream that is held back -------------------------------------------------------------------------------------
+
+
+async def test_a_buffered_stream_is_refused_and_no_limit_is_called_infeasible() -> None:
+    whole = record(t_first=101.31, t_last=101.31, gaps=GapSummary(n=127, under_1ms=127))
+    ran = await run(FakeVllm(), FakeSend(lambda hello, i, phase: whole))
+    assert ran.names == [*ALL[:-1], "stream"]
+    assert ran["stream"].status == "refuse"
+    e2e = await run(FakeVllm(), FakeSend(lambda hello, i, phase: whole), config(slo=Slo(ttft_s=None, tpot_s=None, e2e_s=3.0)))
+    assert e2e.names == [*ALL[:-1], "stream", "slo"]
+    assert (e2e["stream"].status, e2e["slo"].status) == ("warn", "pass")
+
+
+async def test_a_server_that_says_that_it_decodes_fast_is_believed() -> None:
+    """Its own mean over the checks' requests: 60 ms for what came at once after 1.3 s, of which prefill took the most."""
+    asked = [10.0]
+    whole = record(t_first=101.31, t_last=101.31, gaps=GapSummary(n=127, under_1ms=127))
+
+    def metrics(each_s: float) -> str:
+        text = re.sub(r"^(vllm:request_decode_time_seconds_count\S*) .*$", rf"\1 {asked[0]}", capture("0.32.0-idle"), flags=re.M)
+        return re.sub(r"^(vllm:request_decode_time_seconds_sum\S*) .*$", rf"\1 {each_s * asked[0]}", text, flags=re.M)
+
+    def answer(hello: Hello, i: int, phase: Phase) -> RequestRecord:
+        asked[0] += 1
+        return whole
+
+    fast = await run(FakeVllm(metrics=lambda: metrics(0.06)), FakeSend(answer))
+    slow = await run(FakeVllm(metrics=lambda: metrics(1.2)), FakeSend(answer))
+    assert "stream" not in fast.names
+    assert slow["stream"].status == "refuse"
