@@ -6,7 +6,7 @@ warm-up is run once more, follows what the run does.
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import NormalDist
 
 import msgspec
@@ -86,7 +86,7 @@ def lengths_of(lengths: TokenLengths) -> Lengths:
 @dataclass
 class VirtualRun:
     """One search from its single requests to its answer; `elapsed_s` is the virtual time since the load began, `expected_s`
-    what was expected before it."""
+    what was expected before it, `results` its steps."""
 
     config: ProbeConfig
     serve: Serve
@@ -96,6 +96,7 @@ class VirtualRun:
     steps: int = 0
     redone: int = 0
     expected_s: float | None = None
+    results: list[StepResult] = field(default_factory=list)
 
     def answer(self) -> Answer:
         search = Search(self.config)
@@ -109,6 +110,7 @@ class VirtualRun:
                     search.observe_ramp(*self._ramp(segments))
                 case Step() as step:
                     result = self._step(step)
+                    self.results.append(result)
                     passed = [repeat.e2e_s.mean for repeat in result.repeats if repeat.verdict == "pass"]
                     search.observe_step(result, passed[-1] if passed else None)
                 case Hold():
