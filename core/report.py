@@ -124,6 +124,7 @@ def _step(step: StepResult) -> dict[str, Any]:
         "floor": step.floor[0] if step.floor and exact else None,
         "floor_interval": list(step.floor) if step.floor else None,
         "duration_s": step.duration_s,
+        "set_aside": step.set_aside,
         "repeats": [_repeat(repeat) for repeat in step.repeats],
     }
 
@@ -238,7 +239,7 @@ def _zones(view: RunView, answer: Answer) -> list[str]:
     if first_rps is not None and first_rps != clear_rps:
         zone = "FIRST FAIL" if clear_rps is None else "MIXED"
         since = "" if clear_rps is None else "from "
-        phases = {step.phase for step in view.steps if step.rate_rps == first_rps}
+        phases = {step.phase for step in view.steps if step.rate_rps == first_rps and not step.set_aside}
         evidence = ", in the ramp alone" if phases == {"ramp"} else _failed(knee.first_fail)
         rows.append((zone, f"{since}{rate_text(first_rps)}{evidence}"))
     if clear_rps is not None:
