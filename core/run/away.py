@@ -31,18 +31,23 @@ _SEEN: dict[Seen, str] = {
     "lost": "its /health does not answer either",
 }
 
-Ask = Callable[[float], Awaitable[RequestRecord | None]]
+Ask = Callable[[float], Awaitable[RequestRecord]]
 """Send a single request, given up after so many seconds."""
 
 
 class ServerAway(Exception):
-    """The server was not there to be judged. `seen`: what shows that; `since`: when it was last seen to work; `back`: it is there
-    again. The text is the reason why what ran then does not count."""
+    """The server was not there to be judged, at this rate. `said`: its words; `seen`: what shows that; `since`: when it was last
+    seen to work. The text is the reason why what ran then does not count."""
 
     def __init__(self, rate_rps: float, since: float, said: str, seen: Seen) -> None:
         super().__init__(f"the server was away: {said}; {_SEEN[seen]}")
         self.rate_rps, self.since, self.said = rate_rps, since, said
-        self.back = seen in ("restarted", "unread")
+        self.seen = seen
+
+    @property
+    def back(self) -> bool:
+        """Whether it was found to answer again."""
+        return self.seen in ("restarted", "unread")
 
     @property
     def again(self) -> str:
@@ -57,7 +62,7 @@ class ServerAway(Exception):
         """The message of a run that has waited in vain."""
         return (
             f"No answer: the server was away at {rate_text(self.rate_rps)} ({self.said}) and did not come back within "
-            f"{duration(AWAY_S)}. See to the server and run again; finished steps are kept."
+            f"{AWAY_S / 60:g} min. See to the server and run again; finished steps are kept."
         )
 
     def was(self, now: float) -> str:
@@ -83,16 +88,8 @@ class Absence:
         A server that answers at once when it is asked may have been away all the same: if it restarted, or if its metrics failed
         as long as nothing was served.
         """
-        for asked in range(ASKS):
-            if asked:
-                await asyncio.sleep(ASK_EVERY_S)
-            record = await self._ask(AWAY_S)
-            if _well(record):
-                break
-            if last.dark:
-                return ServerAway(rate_rps, last.since, last.said, "asked")
-        else:
-            return ServerAway(rate_rps, last.since, last.said, "asked")
+        if (failed := await self._fails(1 if last.dark else ASKS)) is not None:
+            return ServerAway(rate_rps, last.since, _words(failed), "asked")
         await self._readings.fresh(self._clock())
         if Read(self._readings.kept).breaks == 1:
             return ServerAway(rate_rps, last.since, last.said, "restarted")
@@ -100,23 +97,36 @@ class Absence:
             return ServerAway(rate_rps, last.since, last.said, "unread")
         return None
 
+    async def _fails(self, times: int) -> RequestRecord | None:
+        """The last of so many single requests that all failed; None as soon as one did not."""
+        record = None
+        for asked in range(times):
+            if asked == 1 and record is not None:
+                self._say("info", f"A single request without load failed too ({_words(record)}); asking again.")
+            if asked:
+                await asyncio.sleep(ASK_EVERY_S)
+            record = await self._ask(AWAY_S)
+            if record.ending == "ok":
+                return None
+        return record
+
     async def over(self, away: ServerAway) -> bool:
         """Wait until the server answers a single request, at most AWAY_S; whether it does. Says so at the beginning and again."""
         began = said_at = self._clock()
         if away.back:
-            self._say("info", f"The server was away and is back: {away}.")
+            self._say("warn", f"The server is back: it was away ({away.said}; {_SEEN[away.seen]}).")
             return True
-        self._say("warn", f"The server is away: {away.said}. Waiting for it, at most {duration(AWAY_S)}.")
+        self._say("warn", f"The server is away: {away.said}. Waiting for it, at most {AWAY_S / 60:g} min.")
         while (left_s := began + AWAY_S - self._clock()) > 0:
             record = await self._ask(left_s)
-            if _well(record):
+            if record.ending == "ok":
                 await self._readings.fresh(self._clock(), METRICS_S)
                 self._say("info", f"The server is back after {duration(self._clock() - away.since)}.")
                 return True
             left_s = max(0.0, began + AWAY_S - self._clock())
             if self._clock() - said_at >= SAY_EVERY_S:
                 said_at = self._clock()
-                self._say("warn", f"The server is still away: {_words(record)}. Waiting for it, at most {left_s:.0f} s more.")
+                self._say("info", f"The server is still away: {_words(record)}. Waiting for it, at most {left_s:.0f} s more.")
             await asyncio.sleep(min(ASK_EVERY_S, left_s))
         return False
 
@@ -124,11 +134,7 @@ class Absence:
         self._emit(Note(t=self._clock(), level=level, text=text))
 
 
-def _well(record: RequestRecord | None) -> bool:
-    return record is not None and record.ending == "ok"
-
-
-def _words(record: RequestRecord | None) -> str:
-    if record is None or record.ending == "aborted":
+def _words(record: RequestRecord) -> str:
+    if record.ending == "aborted":
         return "a single request was not answered"
     return (record.error or record.ending).rstrip(".")

@@ -173,10 +173,10 @@ class Conductor:
                 break
         return records
 
-    async def ask(self, seed: int, within_s: float) -> RequestRecord | None:
+    async def ask(self, seed: int, within_s: float) -> RequestRecord:
         """Send one request more of the kind that `singles` sent, to see whether the server answers; given up after `within_s`."""
         run = await self._single("preflight", seed, within_s)
-        return run.records[-1] if run.records else None
+        return run.records[-1]
 
     async def _single(self, phase: Phase, seed: int, drain_s: float) -> OrderRun:
         repeat = self._sent_in_phase.get(phase, 0)

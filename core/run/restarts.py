@@ -18,6 +18,7 @@ class Restarts:
         self._rate_rps: float | None = None
         self._inside = 0
         self._before: tuple[ServerSample, ...] = ()
+        self._epoch: float | None = None
         self._epochs: set[float] = set()
 
     def begin(self, readings: Sequence[ServerSample], *, ours: bool) -> None:
@@ -30,11 +31,12 @@ class Restarts:
         before, self._before = self._before, ()
         was_rps, self._rate_rps = self._rate_rps, rate_rps
         was_inside, self._inside = self._inside, Readings(readings).breaks
-        known = set(self._epochs)
+        back = bool(readings) and readings[0].epoch != self._epoch and readings[0].epoch in self._epochs
+        self._epoch = readings[-1].epoch if readings else None
         self._epochs |= {sample.epoch for sample in (*before, *readings) if sample.epoch is not None}
         if was_rps is None or not before or not readings or was_inside or self._inside:
             return None
-        if readings[0].epoch in known or Readings((*before, *readings)).breaks != 1:
+        if back or Readings((*before, *readings)).breaks != 1:
             return None
         if was_rps == rate_rps:
             return f"the server restarted between two repeats at {rate_text(rate_rps)}"

@@ -271,7 +271,7 @@ class Session:
         self._emit(SearchRestarted(t=now, since=away.since))
         self._remark(away.was(now))
 
-    async def _ask(self, within_s: float) -> RequestRecord | None:
+    async def _ask(self, within_s: float) -> RequestRecord:
         method = self._config.method
         return await self._conducting.ask(method.seed, min(within_s, method.drain_s))
 

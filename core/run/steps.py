@@ -262,7 +262,7 @@ class Steps:
             run = await self._load(started, index, segments)
             await self._readings.settle()
             kept = self._readings.kept
-            away = await self._away(run)
+            away = await self._away(started, run)
             result = self._judge(started, run, kept, void=run.lost if away is None else str(away), recheck=self._recheck)
             self._sync()
             if away is not None:
@@ -288,7 +288,7 @@ class Steps:
             "Mend that and run again; finished steps are kept."
         )
 
-    async def _away(self, run: OrderRun) -> ServerAway | None:
+    async def _away(self, started: StepStarted, run: OrderRun) -> ServerAway | None:
         """Whether the server was away rather than overloaded, where the order failed and ended in errors: it is asked without
         load, which takes a second where it answers."""
         tally = self._account(run)
@@ -296,7 +296,9 @@ class Steps:
         failed = run.decision is not None and run.decision.kind in ("fail", "overload")
         if last is None or run.ended or not (failed or run.gone):
             return None
-        rate_rps = tally.layout.segments[segment_at(tally, last.since)].rate_rps
+        rate_rps = started.rate_rps
+        if started.phase == "ramp":
+            rate_rps = tally.layout.segments[segment_at(tally, last.since)].rate_rps
         if run.gone:
             return ServerAway(rate_rps, last.since, last.said, "lost")
         if run.lost is not None:
@@ -386,7 +388,7 @@ class Steps:
         void: str | None = None,
         recheck: bool = False,
     ) -> RepeatResult:
-        """`readings`: of the server during the order; None: all that are kept. `void`: why the server was not there to be judged."""
+        """`readings`: of the server during the order (None: all that are kept). `void`: why the server could not be judged."""
         tally, now = self._account(run), self._clock()
         at = now if run.decided_at is None else run.decided_at
         read = self._readings.kept if readings is None else readings, run.ticks, run.done, self._server, self._machine()
