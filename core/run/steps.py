@@ -15,7 +15,7 @@ from core.judge.caveats import END_UNREAD
 from core.judge.rechecks import spread_note
 from core.judge.tally import Tally
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
-from core.records import MachineSample, Phase, RepeatOrder, Segment, ServerInfo, ServerSample
+from core.records import MachineSample, Phase, RepeatOrder, Segment, ServerInfo
 from core.results import JudgeRules, RepeatResult, StepResult, StepVerdict
 from core.run.away import Absence, ServerAway
 from core.run.between import Between
@@ -261,15 +261,14 @@ class Steps:
             self._restarts.begin(self._readings.kept, ours=prepared)
             run = await self._load(started, index, segments)
             await self._readings.settle()
-            kept = self._readings.kept
             away = await self._away(started, run)
-            result = self._judge(started, run, kept, void=run.lost if away is None else str(away), recheck=self._recheck)
+            result = self._judge(started, run, void=run.lost if away is None else str(away), recheck=self._recheck)
             self._sync()
             if away is not None:
                 self._restarts.forget()
                 self._close(started.rate_rps, "void", result.reason)
                 raise away
-            if (restarted := self._restarts.ended(started.rate_rps, kept)) is not None:
+            if (restarted := self._restarts.ended(started.rate_rps, self._readings.kept)) is not None:
                 self._remark(restarted)
             if run.lost is not None:
                 self._close(started.rate_rps, "void", result.reason)
@@ -383,15 +382,14 @@ class Steps:
         self,
         started: StepStarted,
         run: OrderRun,
-        readings: Sequence[ServerSample] | None = None,
         *,
         void: str | None = None,
         recheck: bool = False,
     ) -> RepeatResult:
-        """`readings`: of the server during the order (None: all that are kept). `void`: why the server could not be judged."""
+        """`void`: why the server was not there to be judged."""
         tally, now = self._account(run), self._clock()
         at = now if run.decided_at is None else run.decided_at
-        read = self._readings.kept if readings is None else readings, run.ticks, run.done, self._server, self._machine()
+        read = self._readings.kept, run.ticks, run.done, self._server, self._machine()
         result = judge_repeat(tally, run.decision, at, self._rules, *read)
         if (reason := void or run.lost) is not None:
             result = msgspec.structs.replace(result, verdict="void", reason=reason)

@@ -125,6 +125,7 @@ def test_a_rate_that_held_before_is_judged_again_and_says_so(path: Path) -> None
     assert cut.reason == f"the server was away: {WORDS}; single requests without load failed too"
     assert [(step.rate_rps, step.verdict, step.set_aside) for step in anew] == [(3.0, "pass", False), (4.0, "pass", False)]
     assert (ran.answer.outcome, ran.answer.knee.pass_rps, ran.answer.knee.pass_repeats) == ("at_least", 4.0, 1)
+    assert not any("restarted between" in sentence for sentence in ran.said), "that it was away says it"
     assert "measured before the server was away" in " ".join(to_text(ran.view, None).split())
 
 
