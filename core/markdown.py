@@ -75,7 +75,7 @@ def _answer_rows(view: RunView, answer: Answer) -> list[Sequence[str]]:
 
 
 def _failed(view: RunView, rate_rps: float, fails: FailCount | None) -> str:
-    if {step.phase for step in view.steps if step.rate_rps == rate_rps} == {"ramp"}:
+    if {step.phase for step in view.steps if step.rate_rps == rate_rps and not step.set_aside} == {"ramp"}:
         evidence = "in a short segment of the ramp alone"
     else:
         evidence = f"{fails.failed} of {count(fails.run, 'repeat')} failed" if fails else "not counted"

@@ -124,6 +124,7 @@ def _step(step: StepResult) -> dict[str, Any]:
         "floor": step.floor[0] if step.floor and exact else None,
         "floor_interval": list(step.floor) if step.floor else None,
         "duration_s": step.duration_s,
+        "set_aside": step.set_aside,
         "repeats": [_repeat(repeat) for repeat in step.repeats],
     }
 
@@ -248,7 +249,7 @@ def _zones(view: RunView, answer: Answer) -> list[str]:
 
 
 def _behind(view: RunView, rate_rps: float, fails: FailCount | None) -> str:
-    in_ramp = {step.phase for step in view.steps if step.rate_rps == rate_rps} == {"ramp"}
+    in_ramp = {step.phase for step in view.steps if step.rate_rps == rate_rps and not step.set_aside} == {"ramp"}
     return ", in the ramp alone" if in_ramp else _failed(fails)
 
 

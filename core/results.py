@@ -211,7 +211,10 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
 
 class StepResult(msgspec.Struct, frozen=True, kw_only=True):
     """One rate with its repeats. `floor` is the minimum attainment over the valid repeats, as an interval when curtailed.
-    Raises ValueError for a rate that cannot be."""
+    `set_aside`: it was judged before the server was away, and is no part of the answer.
+
+    Raises ValueError for a rate that cannot be.
+    """
 
     step: int
     rate_rps: float
@@ -221,6 +224,7 @@ class StepResult(msgspec.Struct, frozen=True, kw_only=True):
     floor: tuple[float, float] | None
     repeats: tuple[RepeatResult, ...]
     duration_s: float = 0.0
+    set_aside: bool = False
 
     def __post_init__(self) -> None:
         _require_possible(self.rate_rps)

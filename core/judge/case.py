@@ -178,8 +178,9 @@ def pick(
     """The case of a run, and whether it failed at all; None where nothing was measured.
 
     `void`: the run ended because a repeat did not count, and that one is looked at. The lowest failing rate counts, of the
-    search before the ramp, whose figures are over all its rates.
+    search before the ramp, whose figures are over all its rates. What was set aside is not looked at.
     """
+    steps = [step for step in steps if not step.set_aside]
     full = [step for step in steps if step.phase != "ramp" and step.repeats]
     ramps = [step for step in steps if step.phase == "ramp" and step.repeats]
     failed = [s for s in full if s.verdict in ("fail", "mixed")] or [s for s in ramps if s.verdict == "fail"]

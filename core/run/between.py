@@ -96,15 +96,19 @@ class Between:
         self._told: set[str] = set()
         self.output: str | None = None
 
-    async def prepare(self) -> None:
-        """To be called before each repeat, when nothing of ours is in flight. Raises UserError when the command fails."""
+    async def prepare(self) -> bool:
+        """To be called before each repeat, when nothing of ours is in flight; whether anything was done to the server. Raises
+        UserError when the command fails."""
+        done = False
         if self._command is not None and not self._first:
             await self._do(self._command)
+            done = True
         if self._reset is not None:
             if self._first:
                 await self._readings.settle()
-            await self._empty(self._reset)
+            done |= await self._empty(self._reset)
         self._first = False
+        return done
 
     async def _do(self, command: str) -> None:
         usual = await self._health()
@@ -130,7 +134,7 @@ class Between:
                 f"The server is not ready {duration(READY_S)} after the command given with --between: {what}.", exit_code=3
             )
 
-    async def _empty(self, reset: Callable[[], Awaitable[CacheReset]]) -> None:
+    async def _empty(self, reset: Callable[[], Awaitable[CacheReset]]) -> bool:
         done = await reset()
         if done.status == "failed":
             await self._readings.settle()
@@ -140,6 +144,7 @@ class Between:
         if done.status != "done" and done.message not in self._told:
             self._told.add(done.message)
             self._note("warn" if done.status == "failed" else "info", done.message)
+        return done.status == "done"
 
     def _note(self, level: Literal["info", "warn"], text: str) -> None:
         self._emit(Note(t=self._clock(), level=level, text=text))

@@ -65,7 +65,8 @@ class Load(Protocol):
 @dataclass(slots=True)
 class OrderRun:
     """One order and what became of it. `records` are those of single requests; `lost` says why the server cannot be judged at
-    all any more; `ended`: it is to be cut off undecided; `stands`: its decision is final, whatever ends the run now."""
+    all any more, `gone` that it is not there; `ended`: it is to be cut off undecided; `stands`: its decision is final, whatever
+    ends the run now."""
 
     order: RepeatOrder
     liveness: Liveness
@@ -76,6 +77,7 @@ class OrderRun:
     decision: Decision | None = None
     decided_at: float | None = None
     lost: str | None = None
+    gone: bool = False
     ended: bool = False
     stands: bool = False
     aborted_at: float | None = None
@@ -165,21 +167,30 @@ class Conductor:
         await self._generator.hello(hello)
         records: list[RequestRecord] = []
         for _ in range(n):
-            repeat = self._sent_in_phase.get(phase, 0)
-            self._sent_in_phase[phase] = repeat + 1
-            order = RepeatOrder(
-                order=self.next_order(), phase=phase, step=0, repeat=repeat, seed=seed, offsets_s=(0.0,), start_at=self.start_at()
-            )
-            run = await self._begin(order, 0.0)
-            await self._answered(run, drain_s)
-            await self._abort(run)
-            await self._wait(run, END_S)
-            if not run.over.is_set():
-                raise _stuck()
+            run = await self._single(phase, seed, drain_s)
             records += run.records
             if run.aborted_at is not None:
                 break
         return records
+
+    async def ask(self, seed: int, within_s: float) -> RequestRecord:
+        """Send one request more of the kind that `singles` sent, to see whether the server answers; given up after `within_s`."""
+        run = await self._single("preflight", seed, within_s)
+        return run.records[-1]
+
+    async def _single(self, phase: Phase, seed: int, drain_s: float) -> OrderRun:
+        repeat = self._sent_in_phase.get(phase, 0)
+        self._sent_in_phase[phase] = repeat + 1
+        order = RepeatOrder(
+            order=self.next_order(), phase=phase, step=0, repeat=repeat, seed=seed, offsets_s=(0.0,), start_at=self.start_at()
+        )
+        run = await self._begin(order, 0.0)
+        await self._answered(run, drain_s)
+        await self._abort(run)
+        await self._wait(run, END_S)
+        if not run.over.is_set():
+            raise _stuck()
+        return run
 
     async def _answered(self, run: OrderRun, drain_s: float) -> None:
         """Until a single request has ended or is to be given up; says once what is being waited for."""
@@ -298,6 +309,7 @@ class Conductor:
         run.health_at = now
         if await self._healthy():
             return None
+        run.gone = True
         return "the server was lost: connections break and /health does not answer"
 
     async def _abort(self, run: OrderRun) -> None:

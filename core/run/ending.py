@@ -1,7 +1,7 @@
 """What ends a run otherwise than by its search, the answer that it then has, and what every answer gets at the end."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -66,8 +66,18 @@ def so_far(search: Search, outcome: Outcome, message: str) -> Answer:
     return msgspec.structs.replace(search.answer_so_far(outcome, message), required_met=search.require_met)
 
 
-def complete(answer: Answer, config: ProbeConfig, view: RunView, idle: Idle | None, say: Callable[[str], None]) -> Answer:
-    """The answer with what others had of the server, and its diagnosis; one that cannot be made is told to `say`."""
+def complete(
+    answer: Answer,
+    config: ProbeConfig,
+    view: RunView,
+    idle: Idle | None,
+    remarks: Sequence[str],
+    say: Callable[[str], None],
+) -> Answer:
+    """The answer with what became of the server during the run (`remarks`), what others had of it, and its diagnosis; one that
+    cannot be made is told to `say`."""
+    knee = msgspec.structs.replace(answer.knee, notes=(*answer.knee.notes, *remarks))
+    answer = msgspec.structs.replace(answer, knee=knee)
     if config.safety.with_others:
         answer = on_top(answer, view.steps)
     try:

@@ -100,6 +100,14 @@ class StepJudged(msgspec.Struct, frozen=True, kw_only=True, tag="step_judged"):
     result: StepResult
 
 
+class SearchRestarted(msgspec.Struct, frozen=True, kw_only=True, tag="search_restarted"):
+    """The server was away, last seen to work at `since`, and is back: no step judged so far is part of the answer, and the search
+    begins anew."""
+
+    t: float
+    since: float
+
+
 class Note(msgspec.Struct, frozen=True, kw_only=True, tag="note"):
     """A sentence for the event line."""
 
@@ -131,6 +139,7 @@ Event = (
     | LoadStateChanged
     | RepeatJudged
     | StepJudged
+    | SearchRestarted
     | Note
     | RunEnded
 )

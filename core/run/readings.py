@@ -44,6 +44,7 @@ class Readings:
         self._kept: list[ServerSample] = []
         self._news = asyncio.Event()
         self._slow, self._said_slow = 0, False
+        self._failed_at: float | None = None
 
     async def pump(self) -> None:
         """Turn readings into events until cancelled."""
@@ -51,6 +52,7 @@ class Readings:
             return
         async for reading in self._source.readings():
             if isinstance(reading, ScrapeError):
+                self._failed_at = self._clock()
                 self._emit(SampleFailed(t=self._clock(), reason=str(reading)))
                 continue
             self._note_pace(reading)
@@ -92,6 +94,13 @@ class Readings:
     def end_before(self, t: float) -> bool:
         """Whether the server has metrics, and none of those that are kept was begun after `t`."""
         return self._source is not None and not any(reading.t - reading.took_s > t for reading in self._kept)
+
+    def failed_since(self, t: float) -> bool:
+        """Whether a reading failed after `t`, and none was begun and came between then and that."""
+        failed_at = self._failed_at
+        if failed_at is None or failed_at <= t:
+            return False
+        return not any(t < reading.t - reading.took_s and reading.t < failed_at for reading in self._kept)
 
     async def fresh(self, after: float, timeout_s: float = FRESH_S) -> ServerSample | None:
         """The first reading begun after `after`; None when none comes in time, which is longer where they are read less often."""

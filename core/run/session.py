@@ -21,11 +21,12 @@ from core.judge.singles import idle, idle_e2e_s, servers_word
 from core.load.generator import Generator
 from core.records import Check, Hello, Phase, RequestRecord, ServerInfo, ServerSample
 from core.results import Answer, Idle
+from core.run.away import Absence, ServerAway
 from core.run.between import Between
 from core.run.client import client_info, health, http_client
 from core.run.conductor import Conductor, Load
 from core.run.ending import Stopped, answer_after, close_open, complete, so_far
-from core.run.events import CheckDone, Event, LoadStateChanged, Note, RunEnded, RunStarted, ServerKnown
+from core.run.events import CheckDone, Event, LoadStateChanged, Note, RunEnded, RunStarted, SearchRestarted, ServerKnown
 from core.run.guard import Others, SafetyStop, watch
 from core.run.log import RunLog
 from core.run.machine import MachineReadings
@@ -103,6 +104,8 @@ class Session:
         self._stopping = False
         self._singles: tuple[RequestRecord, ...] = ()
         self._idle: Idle | None = None
+        self._anew = False
+        self._remarks: list[str] = []
 
     async def run(self) -> Answer:
         """The whole run. Returns also when stopped, refused or void: the outcome says so. Load is off when it returns.
@@ -210,6 +213,7 @@ class Session:
         machine = MachineReadings.of(self._config.target.gpu_metrics_url, self._client, self._emit, self._clock)
         self._spawn(machine.pump())
         self._between = self._prepared_between(readings)
+        absence = Absence(self._ask, readings, self._emit, self._clock)
         self._steps = steps = Steps(
             self._config,
             server,
@@ -218,12 +222,22 @@ class Session:
             conductor=self._conducting,
             readings=readings,
             between=self._between,
+            absence=absence,
             emit=self._emit,
+            remark=self._remark,
             sync=self._log.sync,
             clock=self._clock,
             others=self._others,
             machine=machine.kept,
         )
+        while True:
+            try:
+                return await self._to_the_answer(steps)
+            except ServerAway as away:
+                await self._begin_anew(away, absence)
+
+    async def _to_the_answer(self, steps: Steps) -> Answer:
+        """One search from its beginning. Raises ServerAway."""
         began = self._clock()
         self._emit(Note(t=began, text=self._search.expected_text()))
         while True:
@@ -244,6 +258,24 @@ class Session:
                     # a pass that was done again with a longer warm-up (unjudged) has measured its latencies all the same
                     passed = [repeat.e2e_s.mean for repeat in result.repeats if repeat.verdict in ("pass", "unjudged")]
                     self._search.observe_step(result, passed[-1] if passed else None)
+
+    async def _begin_anew(self, away: ServerAway, absence: Absence) -> None:
+        """Wait for a server that is away, and start the search anew: once, since a server that goes away again is no replica that
+        could be measured. What was known of it idle stays. Raises NoAnswer."""
+        if self._anew:
+            raise NoAnswer(away.again)
+        if not await absence.over(away):
+            raise NoAnswer(away.for_good)
+        self._anew = True
+        self._search = Search(self._config)
+        self._search.observe_singles(self._singles)
+        now = self._clock()
+        self._emit(SearchRestarted(t=now, since=away.since))
+        self._remark(away.was(now))
+
+    async def _ask(self, within_s: float) -> RequestRecord:
+        method = self._config.method
+        return await self._conducting.ask(method.seed, min(within_s, method.drain_s))
 
     def _sampled(self, sample: ServerSample) -> None:
         self._conducting.sampled(sample)
@@ -343,7 +375,7 @@ class Session:
         """The last events, and the answer with its diagnosis. The file may be the very thing that failed; the state has them
         in any case."""
         try:
-            answer = complete(answer, self._config, self.state.view(self._clock()), self._idle, self._note)
+            answer = complete(answer, self._config, self.state.view(self._clock()), self._idle, self._remarks, self._note)
             if answer.outcome in ("interrupted", "held"):
                 self._emit(LoadStateChanged(t=self._clock(), state="stopped"))
             elif self.state.load != "idle":
@@ -357,6 +389,11 @@ class Session:
 
     def _note(self, text: str) -> None:
         self._emit(Note(t=self._clock(), level="error", text=text))
+
+    def _remark(self, text: str) -> None:
+        """Say what stands beside the answer, too."""
+        self._remarks.append(text)
+        self._emit(Note(t=self._clock(), level="warn", text=text))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -22,6 +22,7 @@ from core.run.events import (
     RunEnded,
     RunStarted,
     SampleFailed,
+    SearchRestarted,
     ServerKnown,
     ServerSampled,
     StepJudged,
@@ -30,7 +31,7 @@ from core.run.events import (
 )
 from core.run.live import LiveRepeat
 from core.run.series import Series
-from core.run.verdicts import BROKEN_OFF
+from core.run.verdicts import BROKEN_OFF, set_aside
 from core.run.view import Line, RampSegment, RunView, StepView
 
 LINES_KEPT = 200
@@ -152,10 +153,11 @@ class State:
             case StepStarted():
                 self._step, self._finished, self._live = event, [], None
                 series.step(event.t, event.step)
-            case RepeatStarted(order=order):
-                self._live = self._begin(order)
+            case RepeatStarted(order=order) if order.phase in ("preflight", "single"):  # also asked after a repeat, which stays
                 if order.phase == "single" and order.repeat > 0:  # the first one is not judged
                     self._singles[order.order] = None
+            case RepeatStarted(order=order):
+                self._live = self._begin(order)
             case RepeatJudged(result=result):
                 if self._live is not None:
                     series.floor(event.t, self._live.bounds(event.t))
@@ -172,7 +174,7 @@ class State:
 
     def _begin(self, order: RepeatOrder) -> LiveRepeat | None:
         config = self._known.config
-        if config is None or order.phase in ("preflight", "single"):
+        if config is None:
             return None
         plan = draw(order, config.workload)
         arrays = (plan.offsets_s, plan.segment, plan.output_tokens)
@@ -203,6 +205,9 @@ class State:
                 self._say(t, "warn", reason)
             case LoadStateChanged(state=state):
                 self._learn(load=state)
+            case SearchRestarted():
+                self._steps = [set_aside(step) for step in self._steps]
+                self._ramp = ()
             case Note(t=t, level=level, text=text):
                 self._say(t, level, text)
             case RunEnded(t=t, answer=answer):

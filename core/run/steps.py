@@ -17,12 +17,15 @@ from core.judge.tally import Tally
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
 from core.records import MachineSample, Phase, RepeatOrder, Segment, ServerInfo
 from core.results import JudgeRules, RepeatResult, StepResult, StepVerdict
+from core.run.away import Absence, ServerAway
 from core.run.between import Between
+from core.run.blackout import unserved
 from core.run.conductor import Conductor, OrderRun
 from core.run.events import Event, Note, RepeatJudged, StepJudged, StepStarted
 from core.run.guard import Others, SafetyStop
 from core.run.hold import HeldOrder, HeldRate
 from core.run.readings import Readings
+from core.run.restarts import Restarts
 from core.run.state import State
 from core.run.verdicts import (
     Interval,
@@ -62,13 +65,16 @@ class Steps:
         conductor: Conductor,
         readings: Readings,
         between: Between,
+        absence: Absence,
         emit: Callable[[Event], None],
+        remark: Callable[[str], None],
         sync: Callable[[], None],
         clock: Callable[[], float],
         others: Others | None = None,
         machine: Callable[[], Sequence[MachineSample]] = tuple,
     ) -> None:
-        """`machine`: the readings of a GPU or host exporter, the latest last."""
+        """`remark` is told what stands beside the run's answer. `machine`: the readings of a GPU or host exporter, the latest
+        last."""
         self._others = others or Others(config.safety)
         self._config = config
         self._server = server
@@ -77,7 +83,10 @@ class Steps:
         self._conductor = conductor
         self._readings = readings
         self._between = between
+        self._absence = absence
+        self._restarts = Restarts()
         self._emit = emit
+        self._remark = remark
         self._sync = sync
         self._clock = clock
         self._machine = machine
@@ -89,12 +98,14 @@ class Steps:
         self._results: list[RepeatResult] = []
         self._stop: Literal["first_fail", "majority"] = "first_fail"
         self._recheck = False
+        self._asked: OrderRun | None = None
         self._held_rate: HeldRate | None = None
         self._held_order: HeldOrder | None = None
         self._held: list[StepResult] = []
 
     async def step(self, action: Step, left_s: float | None) -> StepResult:
-        """Judge one rate, unless `end_step` ends that. Raises NoAnswer when a repeat is void twice or the server is lost."""
+        """Judge one rate, unless `end_step` ends that. Raises NoAnswer when a repeat is void twice or the server is frozen, and
+        ServerAway when it is away."""
         rules = self._rules_for(curtail_pass=action.curtail_pass, strict=self._strict)
         started = self._start(action.phase, action.rate_rps, action.repeats, left_s, rules)
         self._stop = action.stop
@@ -133,7 +144,8 @@ class Steps:
         return True
 
     async def ramp(self, action: Ramp, left_s: float | None) -> tuple[float | None, float | None]:
-        """Run the ramp: the rate of the last segment that held and of the one that failed, None where there is none."""
+        """Run the ramp: the rate of the last segment that held and of the one that failed, None where there is none. Raises as
+        `step` does."""
         rules = self._rules_for()
         started = self._start("ramp", action.segments[0].rate_rps, 1, left_s, rules)
         _, run = await self._repeat(started, 0, action.segments)
@@ -207,6 +219,8 @@ class Steps:
             told = text if self._results or count_repeat else f"{reason}: {text}"
             self._held.append(self._close(started.rate_rps, verdict, told))
             return self._held[-1], None
+        if self._asked is not None:  # whether it was the load or the server is not known yet
+            run, self._asked.decision, self._asked.stands = self._asked, None, False
         if count_repeat and run is not None and run.order.step == started.step:
             self._judge_cut(started, run)
             if started.phase == "ramp" and run.stands and self._results[-1].verdict != "void":
@@ -244,13 +258,21 @@ class Steps:
         """
         result, self._recheck = None, recheck and started.phase != "ramp"
         for attempt in (1, 2):
-            await self._between.prepare()
+            prepared = await self._between.prepare()
             if self._ended:
                 raise _StepEnded
+            self._restarts.begin(self._readings.kept, ours=prepared)
             run = await self._load(started, index, segments)
             await self._readings.settle()
-            result = self._judge(started, run, recheck=self._recheck)
+            away = await self._away(started, run)
+            result = self._judge(started, run, void=run.lost if away is None else str(away), recheck=self._recheck)
             self._sync()
+            if away is not None:
+                self._restarts.forget()
+                self._close(started.rate_rps, "void", result.reason)
+                raise away
+            if (restarted := self._restarts.ended(started.rate_rps, self._readings.kept)) is not None:
+                self._remark(restarted)
             if run.lost is not None:
                 self._close(started.rate_rps, "void", result.reason)
                 raise NoAnswer(f"No answer: {run.lost}. See to the server and run again; finished steps are kept.")
@@ -267,6 +289,26 @@ class Steps:
             f"No answer: a repeat at {rate_text(started.rate_rps)} did not count twice in a row: {reason}. "
             "Mend that and run again; finished steps are kept."
         )
+
+    async def _away(self, started: StepStarted, run: OrderRun) -> ServerAway | None:
+        """Whether the server was away rather than overloaded, where the order failed and ended in errors: it is asked without
+        load, which takes a second where it answers."""
+        tally = self._account(run)
+        last = unserved(tally.records, self._idle_e2e_s)
+        failed = run.decision is not None and run.decision.kind in ("fail", "overload")
+        if last is None or run.ended or not (failed or run.gone):
+            return None
+        rate_rps = started.rate_rps
+        if started.phase == "ramp":
+            rate_rps = tally.layout.segments[segment_at(tally, last.since)].rate_rps
+        if run.gone:
+            return ServerAway(rate_rps, last.since, last.said, "lost")
+        if run.lost is not None:
+            return None
+        self._asked = run
+        away = await self._absence.found(rate_rps, last)
+        self._asked = None
+        return away
 
     async def _load(self, started: StepStarted, index: int, segments: tuple[Segment, ...]) -> OrderRun:
         await self._conductor.plan(segments)
@@ -339,13 +381,21 @@ class Steps:
             self._held.append(self._close(started.rate_rps, "void", run.lost))
             raise NoAnswer(f"No answer: {run.lost}. See to the server and run again; finished steps are kept.")
 
-    def _judge(self, started: StepStarted, run: OrderRun, *, recheck: bool = False) -> RepeatResult:
+    def _judge(
+        self,
+        started: StepStarted,
+        run: OrderRun,
+        *,
+        void: str | None = None,
+        recheck: bool = False,
+    ) -> RepeatResult:
+        """`void`: why the server was not there to be judged."""
         tally, now = self._account(run), self._clock()
         at = now if run.decided_at is None else run.decided_at
         read = self._readings.kept, run.ticks, run.done, self._server, self._machine()
         result = judge_repeat(tally, run.decision, at, self._rules, *read)
-        if run.lost is not None:
-            result = msgspec.structs.replace(result, verdict="void", reason=run.lost)
+        if (reason := void or run.lost) is not None:
+            result = msgspec.structs.replace(result, verdict="void", reason=reason)
         if result.verdict == "pass" and self._readings.end_before(now if run.done is None else run.done.t):
             result = msgspec.structs.replace(result, warnings=(*result.warnings, END_UNREAD))
         return self._keep(started, rechecked(result) if recheck else result)

@@ -15,7 +15,7 @@ from core.judge.stopping import REPORT_DELAY_S, out_of_reach, ramp_holds
 from core.judge.tally import Tally
 from core.judge.verdict import UNDECIDED
 from core.judge.wording import count, duration, plain
-from core.results import RepeatResult, StepVerdict
+from core.results import RepeatResult, StepResult, StepVerdict
 from core.run.conductor import OrderRun
 
 Interval = tuple[float, float]
@@ -59,6 +59,25 @@ def step_verdict(results: Sequence[RepeatResult]) -> tuple[StepVerdict, str]:
     reason = failed[0].reason if len(valid) == 1 else f"{len(failed)} of {len(valid)} repeats failed: {failed[0].reason}"
     clear = valid[0] is failed[0] or (len(failed) >= 2 and 2 * len(failed) >= len(valid))
     return "fail" if clear else "mixed", reason
+
+
+def set_aside(step: StepResult) -> StepResult:
+    """A step that was judged before the server was away: void, as are its repeats, so that nobody takes it for evidence; its
+    figures stay, and its verdict stands in the reason."""
+    repeats = tuple(
+        msgspec.structs.replace(repeat, verdict="void", reason=_aside(repeat.verdict, repeat.reason))
+        if repeat.verdict in ("pass", "fail")
+        else repeat
+        for repeat in step.repeats
+    )
+    if step.verdict not in ("pass", "fail", "mixed"):
+        return msgspec.structs.replace(step, floor=None, repeats=repeats, set_aside=True)
+    reason = _aside(step.verdict, step.reason)
+    return msgspec.structs.replace(step, verdict="void", reason=reason, floor=None, repeats=repeats, set_aside=True)
+
+
+def _aside(verdict: str, reason: str) -> str:
+    return f"measured before the server was away, not part of the answer ({verdict}: {reason})"
 
 
 def held_verdict(results: Sequence[RepeatResult]) -> tuple[StepVerdict, str]:

@@ -9,6 +9,7 @@ from core.config import FleetAsk
 from core.hardware import Hardware
 from core.markdown import to_markdown
 from core.run.state import State
+from core.run.verdicts import set_aside
 from core.run.view import RunView
 from tests.core.run.events import started
 from tests.tui import knee_samples, mode_samples, samples
@@ -53,6 +54,8 @@ def test_a_rate_that_failed_in_the_ramp_alone_is_no_repeat() -> None:
     knee = replace(view.answer.knee, first_fail_rps=16.0)
     text = summary(replace(view, answer=replace(view.answer, knee=knee)))
     assert "| fails | 16.0 requests/s | in a short segment of the ramp alone, floor at most 41 % |" in text
+    aside = set_aside(replace(view.steps[-1], rate_rps=16.0, phase="search", step=0))
+    assert text == summary(replace(view, answer=replace(view.answer, knee=knee), steps=(aside, *view.steps)))
 
 
 def test_the_price_of_the_fleet_where_one_is_given() -> None:

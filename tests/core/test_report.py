@@ -13,6 +13,7 @@ from core.hardware import Hardware
 from core.records import Check, Phase, ServerInfo
 from core.results import Answer, ClientInfo, FailCount, Knee, Percentiles, RepeatResult, RepeatVerdict, StepResult, StepVerdict
 from core.run.state import step_line
+from core.run.verdicts import set_aside
 from core.run.view import Line, RunView
 from tests.tui import knee_samples
 
@@ -36,7 +37,7 @@ PARTS = {
         speed memory binds margin assumptions"""
     ),
 }
-STEP = keys("rate_rps phase verdict reason floor repeats")
+STEP = keys("rate_rps phase verdict reason floor set_aside repeats")
 REPEAT = keys(
     """index verdict reason attainment attainment_interval planned sent succeeded errors endings error_rate lateness_s
     lateness_p99_s queue offered_rps served_rps goodput_rps output_tps total_tps ttft_s tpot_s e2e_s itl_s worst_block
@@ -248,6 +249,9 @@ def test_the_text_holds_zones_fleet_steps_client_and_notes() -> None:
     assert "FIRST FAIL  16.0 requests/s, in the ramp alone" in text
     judged = report.to_text(view(steps=(*STEPS, step(3, 16.0, "search", "fail", (0.1, 0.4)))), None)
     assert "FIRST FAIL  16.0 requests/s, 1 of 1 repeats failed" in judged
+    aside = set_aside(step(3, 16.0, "search", "fail", (0.1, 0.4)))
+    anew = report.to_text(view(steps=(aside, *STEPS)), None)
+    assert "FIRST FAIL  16.0 requests/s, in the ramp alone" in anew, "what was set aside is no evidence"
     assert "CLEAR FAIL  not looked for in quick mode" in text
     assert "Fleet for a peak of 50.0 requests/s at headroom 0.7, 1 GPU per replica (assumed):" in text
     assert "at most 41 %" in text

@@ -28,7 +28,8 @@ class FaultServer:
     """First come, first served, `slots` at a time: the first token after `prefill_s`, the rest in one chunk after `decode_s`.
 
     `frozen_at`: from then on nothing is produced, though everything is accepted. `keeps_cancelled`: a request whose client has gone
-    holds its slot to its end. `keys`: path prefix -> the key that it wants. `redirects`: path -> address. `pages`: path -> answer.
+    holds its slot to its end. While there is `away`, a gateway says that in the server's place. `keys`: path prefix -> the key
+    that it wants. `redirects`: path -> address. `pages`: path -> answer.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class FaultServer:
         self.counts: Counter[str] = Counter()
         self.running = self.waiting = 0
         self.epoch = 1000.0
+        self.away: Answer | None = None
         self._free = asyncio.Semaphore(slots)
         self._began = asyncio.get_running_loop().time()
         self._idle: dict[int, asyncio.TimerHandle] = {}
@@ -71,6 +73,8 @@ class FaultServer:
             timer.cancel()
         path = request.path.partition("?")[0]
         self.counts[path] += 1
+        if self.away is not None and path != "/health":
+            return await self.deliver(request, self.away)
         if path in self.redirects:
             return await self.deliver(request, whole(b"", 307, f"Location: {self.redirects[path]}"))
         if any(path.startswith(prefix) and not _has(request, key) for prefix, key in self.keys.items()):
@@ -142,6 +146,9 @@ class FaultServer:
                 await asyncio.sleep(delay_s)
             elif delay_s and not await _slept(request, delay_s):
                 return True
+            if self.away is not None:
+                reset(request)
+                return True
             if self.t >= self.frozen_at:
                 return await _gone(request)
             if not request.gone.is_set():
@@ -150,6 +157,15 @@ class FaultServer:
         self.counts["generation_tokens"] += n
         self.counts["success"] += 1
         return request.gone.is_set()
+
+    async def restart(self, gone_s: float, says: Answer) -> None:
+        """Break what is open, be away so long behind a gateway that says this, and be back as a new process."""
+        self.away = says
+        await asyncio.sleep(gone_s)
+        self.away = None
+        self.epoch += 60
+        for name in ("prompt_tokens", "generation_tokens", "success"):
+            self.counts[name] = 0
 
     def exposition(self) -> str:
         """/metrics of what it has done."""

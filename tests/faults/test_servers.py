@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
@@ -37,6 +37,19 @@ def in_load(answer: Callable[[FaultServer, Received, int], Answer | None], **opt
         return answer(server, request, number) if number > 0 else None
 
     return lambda: FaultServer(fault, **options)  # type: ignore[arg-type]
+
+
+def under_load(answer: Answer, after: int = 0) -> Callable[[Session, FaultServer], Coroutine[None, None, None]]:
+    """A server that says this to every request but the first so many, as long as there is load; a single request is served."""
+
+    async def meddle(session: Session, server: FaultServer) -> None:
+        def fault(server: FaultServer, request: Received) -> Answer | None:
+            loaded = session.state.load != "idle" and server.counts["/v1/completions"] > PREFLIGHT_REQUESTS + after
+            return answer if loaded else None
+
+        server.fault = fault
+
+    return meddle
 
 
 def repeat_of(ran: Ran) -> RepeatResult:
@@ -75,8 +88,10 @@ def test_a_server_that_dies_under_load_ends_the_run_and_what_was_finished_stays(
 
     ran = probe(path, FaultServer, config(rates_rps=(3.0, 4.0), measure_s=10.0), meddle=die)
     assert ran.answer.outcome == "void"
-    assert "the server was lost" in ran.answer.message
+    assert "the server was away at 4.00 requests/s" in ran.answer.message
+    assert "did not come back within 5 min" in ran.answer.message
     assert [step.verdict for step in ran.steps] == ["pass", "void"]
+    assert ran.answer.knee.pass_rps == 3.0
     assert set(repeat_of(ran).endings) <= {"ok", "connection", "aborted"}
     assert any("connection reset" in sentence for sentence in ran.said)
 
@@ -116,7 +131,7 @@ def test_refusals_of_a_gateway_are_misses_and_improve_no_percentile(path: Path) 
 
 def test_every_request_failing_is_a_fail_with_the_servers_words_and_no_number_out_of_nothing(path: Path) -> None:
     full = whole(b'{"error":{"message":"[Errno 24] Too many open files. Sorry."}}', 500, JSON)
-    ran = probe(path, in_load(lambda server, request, number: full), LIST)
+    ran = probe(path, FaultServer, LIST, meddle=under_load(full))
     repeat = repeat_of(ran)
     assert (ran.answer.outcome, ran.steps[-1].verdict) == ("void", "fail")
     assert set(repeat.endings) <= {"http", "aborted"}
@@ -166,7 +181,7 @@ def test_a_server_that_only_answers_errors_after_a_rate_that_held_is_said_to(pat
     async def gone(session: Session, server: FaultServer) -> None:
         while not any(step.verdict == "pass" for step in session.state.view(0.0).steps):  # noqa: ASYNC110 (virtual time)
             await asyncio.sleep(0.1)
-        server.fault = lambda server, request: whole(b'{"error":{"message":"No healthy upstream"}}', 503, JSON)
+        await under_load(whole(b'{"error":{"message":"No healthy upstream"}}', 503, JSON))(session, server)
 
     ran = probe(path, FaultServer, config(rates_rps=(3.0, 4.0), measure_s=8.0), meddle=gone)
     assert ran.steps[-1].verdict == "fail"
@@ -179,8 +194,7 @@ def test_a_server_that_only_answers_errors_after_a_rate_that_held_is_said_to(pat
 
 
 def test_errors_of_a_ramp_are_the_reason_why_it_ended(path: Path) -> None:
-    full = whole(b"no", 503)
-    ran = probe(path, in_load(lambda server, request, number: full if number > 30 else None))
+    ran = probe(path, FaultServer, meddle=under_load(whole(b"no", 503), after=30))
     assert ran.steps[0].phase == "ramp"
     assert "requests ended in errors (HTTP 503 Reason: no); at most" in ran.steps[0].reason
     assert "(HTTP 503 Reason: no). See to the server" in ran.answer.message

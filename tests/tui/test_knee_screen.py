@@ -6,10 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from core.results import StepResult
-from core.run.view import RunView
+from core.run.verdicts import set_aside
+from core.run.view import Line, RunView
 from tests.tui import knee_samples, mode_samples, samples
 from tests.tui.screen import lines_of, rendered, settle, shown, text_of
-from tui.widgets import knee_step
+from tui.plots import Plot
+from tui.style import VERDICTS
+from tui.widgets import answer, curve, knee_step
 
 
 def squeezed(text: str) -> str:
@@ -223,3 +226,23 @@ def test_no_row_of_the_numbers_is_wider_than_the_panel(step: StepResult, width: 
     percentiles, _, _, _, lengths, each = knee_step.blocks(step, samples.CONFIG.slo, width)
     for row in (*percentiles, *lengths, *each):
         assert row.cell_length <= width
+
+
+def test_what_became_of_the_server_is_the_first_thing_to_know() -> None:
+    view, remark = knee_samples.finished(), "the server was away for 20 s: the search was started anew"
+    assert view.answer is not None
+    given = replace(view.answer, knee=replace(view.answer.knee, notes=(*view.answer.knee.notes, remark)))
+    lines = (Line(t_s=1.0, level="warn", text="A repeat does not count: late"), Line(t_s=2.0, level="warn", text=remark))
+    assert answer.notes(replace(view, answer=given, lines=lines), given)[0] == remark
+
+
+def test_what_was_set_aside_is_drawn_as_void_and_is_no_end_of_the_curve() -> None:
+    view = knee_samples.finished()
+    drawn = curve.attainment(replace(view, steps=(*map(set_aside, view.steps), *view.steps)), "1").body
+    plain = curve.attainment(view, "1").body
+    assert isinstance(drawn, Plot)
+    assert isinstance(plain, Plot)
+    assert (drawn.x_range, drawn.y_range, drawn.curves, drawn.zones) == (plain.x_range, plain.y_range, plain.curves, plain.zones)
+    void = VERDICTS["void"].glyph
+    assert sum(dot.glyph == void for dot in drawn.dots) > sum(dot.glyph == void for dot in plain.dots)
+    assert [dot for dot in drawn.dots if dot.glyph != void] == [dot for dot in plain.dots if dot.glyph != void]

@@ -43,13 +43,18 @@ def note_lines(view: RunView, answer: Answer, width: int) -> list[list[Content]]
 
 
 def notes(view: RunView, answer: Answer) -> list[str]:
-    """The notes of the report: repeats that did not count, a late client and warm prompts first, what is so in every run last."""
+    """The notes of the report: what became of the server during the run first, then repeats that did not count, a late client and
+    warm prompts, what is so in every run last."""
     shown = [note for note in report.notes(view) if note != answer.message]
     if answer.outcome == "refused":  # its checks have rows of their own
         rows = {f"{check.check}: {check.message}" for check in view.checks}
         shown = [note for note in shown if note not in rows]
 
+    warned = {line.text for line in view.lines if line.level == "warn"} & {*answer.knee.notes}
+
     def rank(note: str) -> int:
+        if note in warned:
+            return -1
         found = (at for at, pattern in enumerate(_IMPORTANT) if pattern.search(note))
         return next(found, len(_IMPORTANT) + (note in answer.knee.notes))
 

@@ -73,7 +73,7 @@ def attainment(view: RunView, name: str, marks: Sequence[Upright] = ()) -> Face:
     if not rates:
         return Face(tuple(title), "no rate is judged yet: the points come with the first step")
     low, high = _axis(rates, marks)
-    full = {step.rate_rps for step in view.steps if step.phase != "ramp"}
+    full = {step.rate_rps for step in view.steps if step.phase != "ramp" and not step.set_aside}
     ends = [floors[at] for at in (knee.pass_rps, knee.first_fail_rps, knee.fail_rps) if at in floors and at in full]
     bottom = _bottom([*(ends or floors.values()), *(dot.y for dot in running)], target)
     clipped = any(floor < bottom for floor in floors.values())

@@ -92,6 +92,14 @@ def explained(
     return found
 
 
+def test_what_was_set_aside_is_not_looked_at() -> None:
+    gone = msgspec.structs.replace(step(9.0, "void", repeat(verdict="void", running_max=64.0)), set_aside=True)
+    alone, beside = [HELD, step(12.4, "fail", repeat())], [gone, HELD, step(12.4, "fail", repeat())]
+    assert diagnose(SLO, ANSWER, beside, SERVER, IDLE) == diagnose(SLO, ANSWER, alone, SERVER, IDLE)
+    void = msgspec.structs.replace(ANSWER, outcome="void")
+    assert diagnose(SLO, void, [gone], SERVER, IDLE) is None
+
+
 def test_a_plateau_of_running_sequences_beside_a_queue_is_the_number_of_sequences() -> None:
     found = explained(repeat())
     assert (found.cause, found.also, found.sure, found.setting) == ("slots", None, True, "--max-num-seqs")

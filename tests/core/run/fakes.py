@@ -55,13 +55,15 @@ def config(**method: object) -> ProbeConfig:
 class FakeServer:
     """First come, first served, SLOTS at a time, SERVICE_S each. What is wrong with it is set by the tests.
 
-    From `refuses_from` on it refuses connections; with `cuts` it also breaks those that are open then. /health does not
+    From `refuses_from` on it refuses connections, but with `serves_singles` only under load; with `cuts` it also breaks those that
+    are open then. /health does not
     answer when the server `hangs`, and refuses when it is not `healthy`.
     """
 
     frozen_at: float = math.inf
     refuses_from: float = math.inf
     cuts: bool = False
+    serves_singles: bool = False
     healthy: bool = True
     hangs: bool = False
     in_flight: set[tuple[int, int]] = field(default_factory=set)
@@ -222,7 +224,7 @@ class FakeGenerator:
             events.append((t, RequestSent(order=order.order, index=index, t_sched=sched, t_sent=t)))
             start = max(t, free[0])
             first, end = start + PREFILL_S, start + SERVICE_S
-            if t >= self.server.refuses_from:
+            if t >= self.server.refuses_from and not (self.server.serves_singles and len(due) == 1):
                 events.append((t, _record(order.order, index, sched, t, None, t, "connection")))
                 continue
             heapq.heapreplace(free, end)

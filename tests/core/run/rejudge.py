@@ -26,6 +26,7 @@ from core.run.events import (
     RepeatJudged,
     RepeatStarted,
     RunStarted,
+    SearchRestarted,
     ServerKnown,
     ServerSampled,
     StepJudged,
@@ -34,7 +35,7 @@ from core.run.events import (
 from core.run.hold import HeldOrder
 from core.run.liveness import Liveness
 from core.run.state import State
-from core.run.verdicts import floor_of, held_verdict, rechecked, step_verdict
+from core.run.verdicts import floor_of, held_verdict, rechecked, set_aside, step_verdict
 
 ROOT = Path(__file__).resolve().parents[3]
 RUNS = sorted([*(ROOT / "tests/data/runs").glob("*.jsonl"), ROOT / "screenshots/demo.jsonl"])
@@ -98,6 +99,8 @@ class Rejudge:
                 self._judge(event, self._repeat)
             case StepJudged(result=result):
                 self._close(result)
+            case SearchRestarted():
+                self._steps = [set_aside(step) for step in self._steps]
             case _:
                 pass
         self._state.apply(event)

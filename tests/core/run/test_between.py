@@ -162,6 +162,7 @@ def test_a_restart_between_repeats_voids_nothing(path: Path, monkeypatch: pytest
     assert answer.outcome == "bracket"
     assert [event.result.verdict for event in events_of(path, RepeatJudged)] == ["pass"] * 3
     assert idle == [True, True]
+    assert not any("restarted" in event.text for event in events_of(path, Note)), "it was wanted"
     assert "secret" not in path.read_text()
     assert bench.asked.count("GET /health") == 4, "before each command, and once the server is back"
 

@@ -13,6 +13,7 @@ from core.config import FleetAsk, Slo
 from core.hardware import Hardware
 from core.results import Answer
 from core.run import log as runs
+from core.run.away import AWAY_S
 from core.run.events import Note, RepeatJudged, RepeatStarted, RunEnded, StepJudged
 from core.run.readings import FRESH_S
 from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_view, on_bench, to_the_end
@@ -154,14 +155,17 @@ def test_a_server_that_is_gone_is_no_knee(path: Path, cuts: bool) -> None:
     bench, answer = on_bench(path, to_the_end, set_up=goes)
 
     assert answer.outcome == "void"
-    assert "the server was lost" in answer.message
-    assert events_of(path, StepJudged)[-1].result.verdict == "void"
+    assert "the server was away at" in answer.message
+    assert "did not come back within 5 min" in answer.message
+    judged = events_of(path, StepJudged)[-1].result
+    assert judged.verdict == "void"
+    assert judged.reason.endswith("its /health does not answer either")
     assert_ended_clean(bench, path)
 
 
 def test_a_server_that_refuses_connections_but_is_there_fails(path: Path) -> None:
     def refuses(bench: Bench) -> None:
-        bench.server.refuses_from = 1040.0
+        bench.server.refuses_from, bench.server.serves_singles = 1040.0, True
 
     _, answer = on_bench(path, to_the_end, set_up=refuses)
 
@@ -177,13 +181,13 @@ def test_a_server_that_refuses_connections_and_does_not_say_how_it_is_is_gone(pa
         bench.server.refuses_from, bench.server.hangs = 1040.0, True
 
     async def in_time(bench: Bench) -> Answer:
-        async with asyncio.timeout(300):
+        async with asyncio.timeout(300 + AWAY_S):
             return await bench.session.run()
 
     _, answer = on_bench(path, in_time, set_up=hangs)
 
     assert answer.outcome == "void"
-    assert "the server was lost" in answer.message
+    assert "did not come back within 5 min" in answer.message
 
 
 def test_a_refused_check_sends_no_load(path: Path) -> None:

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from core.config import Method, Slo
+from core.judge.bracket import Bracket
 from core.judge.stopping import REPORT_DELAY_S
-from core.records import Check, LoadTick, ServerInfo
+from core.records import Check, LoadTick, RepeatOrder, ServerInfo
 from core.results import Answer, Knee, Percentiles, RepeatResult, StepResult
 from core.run.events import (
     CheckDone,
@@ -19,6 +20,7 @@ from core.run.events import (
     RepeatStarted,
     RunEnded,
     SampleFailed,
+    SearchRestarted,
     ServerKnown,
     ServerSampled,
     StepJudged,
@@ -26,7 +28,7 @@ from core.run.events import (
     time_of,
 )
 from core.run.series import MAX_BINS
-from core.run.state import LINES_KEPT, State
+from core.run.state import LINES_KEPT, State, step_line
 from tests.core.run.events import CONFIG, START, due, ended, first, opening, order, request, sample, sent, started
 
 
@@ -56,6 +58,41 @@ def step_result(**changes: object) -> StepResult:
         step=1, rate_rps=4.0, phase="search", verdict="pass", reason="all fine", floor=(0.9, 0.9), repeats=(repeat_result(),)
     )
     return msgspec.structs.replace(result, **changes)
+
+
+def test_a_search_that_starts_anew_sets_aside_what_was_judged() -> None:
+    slow = msgspec.structs.replace(repeat_result(verdict="fail"), reason="slow")
+    mixed = step_result(step=2, verdict="mixed", repeats=(repeat_result(), slow))
+    void = step_result(step=3, verdict="void", reason="the server was away", floor=None, repeats=(repeat_result(verdict="void"),))
+    judged = (step_result(), mixed, void)
+    before = applied(started(), *(StepJudged(t=START + n, result=step) for n, step in enumerate(judged, 1)))
+    kept = [step_line(step) for step in judged]
+    before.apply(SearchRestarted(t=START + 9, since=START + 3))
+    before.apply(StepJudged(t=START + 20, result=step_result(step=4)))
+    *aside, anew = before.view(START + 30).steps
+
+    assert [(step.verdict, step.floor, step.set_aside) for step in aside] == [("void", None, True)] * 3
+    assert [repeat.verdict for step in aside for repeat in step.repeats] == ["void"] * 4
+    assert aside[0].reason == "measured before the server was away, not part of the answer (pass: all fine)"
+    assert aside[1].repeats[1].reason.endswith("(fail: slow)")
+    assert aside[2].reason == "the server was away", "it was void before"
+    assert (anew.verdict, anew.set_aside) == ("pass", False)
+    assert [line.text for line in before.view(START + 30).lines][:3] == kept, "what was said stays said"
+    assert Bracket.of(Method(), (*aside, anew)).knee().pass_repeats == 1
+
+
+def test_a_single_request_that_is_asked_in_between_leaves_the_repeat_where_it_is() -> None:
+    plan = order()
+    state = applied(*opening(plan), sent(0, plan.start_at))
+    tally = state.tally
+    asked = RepeatOrder(order=2, phase="preflight", step=0, repeat=7, seed=11, offsets_s=(0.0,), start_at=START + 5)
+    state.apply(RepeatStarted(t=START + 5, order=asked))
+    state.apply(ended(0, START + 5, START + 6, number=2))
+
+    assert tally is not None
+    assert state.tally is tally
+    assert tally.sent_count == 1
+    assert not tally.records
 
 
 def test_before_the_start_there_is_nothing() -> None:

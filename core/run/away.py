@@ -1,0 +1,140 @@
+"""A server that is away is not slow: whether it is, asked with single requests when the load is off, and the wait for it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+from core.judge.bracket import rate_text
+from core.judge.readings import Readings as Read
+from core.judge.wording import duration
+from core.records import RequestRecord
+from core.run.blackout import Unserved
+from core.run.events import Event, Note
+from core.run.readings import Readings
+
+AWAY_S = 300.0
+"""A pod that is started again loads its weights and compiles for one to three minutes. One that takes longer than this is more
+likely not to come back by itself, and a run that nobody looks at must end."""
+ASK_EVERY_S = 2.0
+SAY_EVERY_S = 15.0
+ASKS = 4
+"""A few errors at the end of an order may be one bad moment: so many single requests, `ASK_EVERY_S` apart, must fail after them. A
+server that fails one request in ten, which no rate passes, does that once in ten thousand times."""
+METRICS_S = 15.0
+"""A server answers before all of it is up; its metrics are waited for so long, and are no reason not to go on."""
+
+Seen = Literal["asked", "restarted", "unread", "lost"]
+_SEEN: dict[Seen, str] = {
+    "asked": "single requests without load failed too",
+    "restarted": "it restarted meanwhile",
+    "unread": "its metrics failed together with the requests",
+    "lost": "its /health does not answer either",
+}
+
+Ask = Callable[[float], Awaitable[RequestRecord]]
+"""Send a single request, given up after so many seconds."""
+
+
+class ServerAway(Exception):
+    """The server was not there to be judged, at this rate. `said`: its words; `seen`: what shows that; `since`: when it was last
+    seen to work. The text is the reason why what ran then does not count."""
+
+    def __init__(self, rate_rps: float, since: float, said: str, seen: Seen) -> None:
+        super().__init__(f"the server was away: {said}; {_SEEN[seen]}")
+        self.rate_rps, self.since, self.said = rate_rps, since, said
+        self.seen = seen
+
+    @property
+    def back(self) -> bool:
+        """Whether it was found to answer again."""
+        return self.seen in ("restarted", "unread")
+
+    @property
+    def again(self) -> str:
+        """The message of a run that ends because this was the second time."""
+        return (
+            f"No answer: the server was away a second time, at {rate_text(self.rate_rps)} ({self.said}). "
+            "See to the server and run again; finished steps are kept."
+        )
+
+    @property
+    def for_good(self) -> str:
+        """The message of a run that has waited in vain."""
+        return (
+            f"No answer: the server was away at {rate_text(self.rate_rps)} ({self.said}) and did not come back within "
+            f"{AWAY_S / 60:g} min. See to the server and run again; finished steps are kept."
+        )
+
+    def was(self, now: float) -> str:
+        """What is to be known beside the answer of a search that was started anew at `now`."""
+        return (
+            f"the server was away for {duration(now - self.since)} ({self.said}): the search was started anew, and nothing that "
+            "was measured before is part of the answer"
+        )
+
+
+class Absence:
+    """Finds out whether the server is away, and waits for it. `ask` sends a single request while no load runs."""
+
+    def __init__(self, ask: Ask, readings: Readings, emit: Callable[[Event], None], clock: Callable[[], float]) -> None:
+        self._ask = ask
+        self._readings = readings
+        self._emit = emit
+        self._clock = clock
+
+    async def found(self, rate_rps: float, last: Unserved) -> ServerAway | None:
+        """Whether an order that failed and ended in such errors met a server that was away; None where load made it fail.
+
+        A server that answers at once when it is asked may have been away all the same: if it restarted, or if its metrics failed
+        as long as nothing was served.
+        """
+        if (failed := await self._fails(1 if last.dark else ASKS)) is not None:
+            return ServerAway(rate_rps, last.since, _words(failed), "asked")
+        await self._readings.fresh(self._clock())
+        if Read(self._readings.kept).breaks == 1:
+            return ServerAway(rate_rps, last.since, last.said, "restarted")
+        if last.dark and self._readings.failed_since(last.since):
+            return ServerAway(rate_rps, last.since, last.said, "unread")
+        return None
+
+    async def _fails(self, times: int) -> RequestRecord | None:
+        """The last of so many single requests that all failed; None as soon as one did not."""
+        record = None
+        for asked in range(times):
+            if asked == 1 and record is not None:
+                self._say("info", f"A single request without load failed too ({_words(record)}); asking again.")
+            if asked:
+                await asyncio.sleep(ASK_EVERY_S)
+            record = await self._ask(AWAY_S)
+            if record.ending == "ok":
+                return None
+        return record
+
+    async def over(self, away: ServerAway) -> bool:
+        """Wait until the server answers a single request, at most AWAY_S; whether it does. Says so at the beginning and again."""
+        began = said_at = self._clock()
+        if away.back:
+            self._say("warn", f"The server is back: it was away ({away.said}; {_SEEN[away.seen]}).")
+            return True
+        self._say("warn", f"The server is away: {away.said}. Waiting for it, at most {AWAY_S / 60:g} min.")
+        while (left_s := began + AWAY_S - self._clock()) > 0:
+            record = await self._ask(left_s)
+            if record.ending == "ok":
+                await self._readings.fresh(self._clock(), METRICS_S)
+                self._say("info", f"The server is back after {duration(self._clock() - away.since)}.")
+                return True
+            left_s = max(0.0, began + AWAY_S - self._clock())
+            if self._clock() - said_at >= SAY_EVERY_S:
+                said_at = self._clock()
+                self._say("info", f"The server is still away: {_words(record)}. Waiting for it, at most {left_s:.0f} s more.")
+            await asyncio.sleep(min(ASK_EVERY_S, left_s))
+        return False
+
+    def _say(self, level: Literal["info", "warn"], text: str) -> None:
+        self._emit(Note(t=self._clock(), level=level, text=text))
+
+
+def _words(record: RequestRecord) -> str:
+    if record.ending == "aborted":
+        return "a single request was not answered"
+    return (record.error or record.ending).rstrip(".")

@@ -1,0 +1,47 @@
+"""Did the server restart while nothing was sent, between two orders? Its readings are compared across the gap. Pure."""
+
+from collections.abc import Sequence
+
+from core.judge.bracket import rate_text
+from core.judge.readings import Readings
+from core.records import ServerSample
+
+
+class Restarts:
+    """Told of the readings before each order (`begin`) and of those during it (`ended`).
+
+    One break in the gap, and none before or after it, is a restart. More of them, or a process that was seen before, are several
+    processes behind one address.
+    """
+
+    def __init__(self) -> None:
+        self._rate_rps: float | None = None
+        self._inside = 0
+        self._before: tuple[ServerSample, ...] = ()
+        self._epoch: float | None = None
+        self._epochs: set[float] = set()
+
+    def begin(self, readings: Sequence[ServerSample], *, ours: bool) -> None:
+        """An order is about to be sent; `readings`: of the order before it and since. `ours`: something that the user asked for has
+        been done to the server meanwhile, or its absence is known of, so that a restart in the gap is no news."""
+        self._before = () if ours else tuple(readings)
+
+    def ended(self, rate_rps: float, readings: Sequence[ServerSample]) -> str | None:
+        """The order is over, with these readings: a sentence if the server restarted between it and the one before."""
+        before, self._before = self._before, ()
+        was_rps, self._rate_rps = self._rate_rps, rate_rps
+        was_inside, self._inside = self._inside, Readings(readings).breaks
+        back = bool(readings) and readings[0].epoch != self._epoch and readings[0].epoch in self._epochs
+        self._epoch = readings[-1].epoch if readings else None
+        self._epochs |= {sample.epoch for sample in (*before, *readings) if sample.epoch is not None}
+        if was_rps is None or not before or not readings or was_inside or self._inside:
+            return None
+        if back or Readings((*before, *readings)).breaks != 1:
+            return None
+        if was_rps == rate_rps:
+            return f"the server restarted between two repeats at {rate_text(rate_rps)}"
+        return f"the server restarted between the steps at {rate_text(was_rps)} and {rate_text(rate_rps)}"
+
+    def forget(self) -> None:
+        """What was before is no part of the run's answer any more."""
+        self._rate_rps, self._inside, self._before = None, 0, ()

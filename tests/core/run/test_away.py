@@ -1,0 +1,156 @@
+"""Is the server away? Asked with single requests, and waited for, in virtual time."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from core.records import Ending, RequestRecord, ServerSample
+from core.run.away import ASK_EVERY_S, ASKS, AWAY_S, SAY_EVERY_S, Absence, ServerAway
+from core.run.blackout import Unserved
+from core.run.events import Event, Note
+from core.run.readings import Readings
+from core.server.metrics import ScrapeError
+from tests.core.run.events import ended, sample
+from tests.core.run.virtual import now, run
+
+
+@dataclass
+class Server:
+    """Answers single requests as `ending` says at the time of each, in half a second; its metrics as `reading` says."""
+
+    ending: Callable[[float], Ending]
+    reading: Callable[[float], ServerSample | ScrapeError] = lambda t: sample(t)
+    asked: list[float] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+    async def ask(self, within_s: float) -> RequestRecord:
+        t = now()
+        self.asked.append(t)
+        await asyncio.sleep(min(within_s, 0.5))
+        return ended(0, t, now(), ending=self.ending(t))
+
+    async def readings(self) -> AsyncIterator[ServerSample | ScrapeError]:
+        while True:
+            yield self.reading(now())
+            await asyncio.sleep(0.5)
+
+    @property
+    def said(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, Note)]
+
+
+def last(*, dark: bool, since: float = 1010.0) -> Unserved:
+    return Unserved(since=since, errors=12, said="HTTP 503", dark=dark)
+
+
+def found(server: Server, dark: bool, after_s: float = 20.0) -> ServerAway | None:
+    """What is found out `after_s` seconds after the first reading."""
+
+    async def work() -> ServerAway | None:
+        readings = Readings(server, server.events.append, now, lambda sample: None)
+        pump = asyncio.create_task(readings.pump())
+        await asyncio.sleep(after_s)
+        try:
+            return await Absence(server.ask, readings, server.events.append, now).found(4.0, last(dark=dark))
+        finally:
+            pump.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await pump
+
+    return run(work())
+
+
+def waited(server: Server, away: ServerAway) -> tuple[bool, float]:
+    async def work() -> tuple[bool, float]:
+        absence = Absence(server.ask, Readings(None, server.events.append, now, lambda sample: None), server.events.append, now)
+        began = now()
+        return await absence.over(away), now() - began
+
+    return run(work())
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_server_that_answers_without_load_was_overloaded(dark: bool) -> None:
+    server = Server(lambda t: "ok")
+
+    assert found(server, dark) is None
+    assert len(server.asked) == 1
+    assert server.said == []
+
+
+def test_one_that_fails_a_single_request_after_a_long_row_of_errors_is_away() -> None:
+    server = Server(lambda t: "connection")
+    away = found(server, dark=True)
+
+    assert away is not None
+    assert (away.seen, away.back, len(server.asked)) == ("asked", False, 1)
+
+
+def test_a_few_errors_are_asked_about_several_times() -> None:
+    server = Server(lambda t: "http")
+    away = found(server, dark=False)
+
+    assert away is not None
+    assert (away.seen, len(server.asked)) == ("asked", ASKS)
+    assert server.asked[1] - server.asked[0] == pytest.approx(ASK_EVERY_S + 0.5)
+    assert sum("asking again" in sentence for sentence in server.said) == 1
+
+    begun = [0]
+
+    def third(t: float) -> Ending:
+        begun[0] += 1
+        return "ok" if begun[0] == 3 else "http"
+
+    assert found(Server(third), dark=False) is None, "it fails some requests, and serves others"
+
+
+def test_a_restart_meanwhile_is_an_absence_though_it_answers_again() -> None:
+    away = found(Server(lambda t: "ok", lambda t: sample(t, epoch=1.0 if t < 1015 else 2.0)), dark=False)
+
+    assert away is not None
+    assert (away.seen, away.back) == ("restarted", True)
+    turns = Server(lambda t: "ok", lambda t: sample(t, epoch=1.0 + int(2 * t) % 2))
+    assert found(turns, dark=False) is None, "several processes in turn"
+
+
+@pytest.mark.parametrize(
+    ("from_s", "until_s", "dark", "away"),
+    [(1011, 1016, True, True), (1011, 1016, False, False), (1005, 1009, True, False), (1014, 1016, True, False)],
+    ids=["together", "a few errors", "before", "with a reading between"],
+)
+def test_metrics_that_failed_as_long_as_nothing_was_served(from_s: float, until_s: float, dark: bool, away: bool) -> None:
+    def reading(t: float) -> ServerSample | ScrapeError:
+        return ScrapeError("answers 503") if from_s <= t < until_s or (away and 1010 < t < from_s) else sample(t)
+
+    seen = found(Server(lambda t: "ok", reading), dark)
+    assert (seen is not None and seen.seen == "unread") == away
+
+
+def test_the_wait_ends_when_a_request_is_answered() -> None:
+    server = Server(lambda t: "ok" if t >= 1040 else "http")
+    back, took_s = waited(server, ServerAway(4.0, 990.0, "HTTP 503", "asked"))
+
+    assert back
+    assert 40 <= took_s <= 43.5
+    assert server.said[0] == "The server is away: HTTP 503. Waiting for it, at most 5 min."
+    assert [sentence for sentence in server.said[1:-1] if not sentence.startswith("The server is still away: http. ")] == []
+    assert len(server.said[1:-1]) == int(40 / (SAY_EVERY_S + ASK_EVERY_S + 0.5))
+    assert server.said[-1].startswith("The server is back after 5")
+
+
+def test_the_wait_has_its_limit_whatever_a_request_takes() -> None:
+    back, took_s = waited(Server(lambda t: "aborted"), ServerAway(4.0, 990.0, "HTTP 503", "asked"))
+
+    assert not back
+    assert took_s == pytest.approx(AWAY_S, abs=0.1)
+
+
+def test_who_is_back_is_not_waited_for() -> None:
+    server = Server(lambda t: "http")
+
+    assert waited(server, ServerAway(4.0, 990.0, "HTTP 503", "restarted")) == (True, 0.0)
+    assert server.asked == []
+    assert server.said == ["The server is back: it was away (HTTP 503; it restarted meanwhile)."]

@@ -1,0 +1,70 @@
+"""A restart while nothing is sent is noticed, unless it was wanted or there is more than one process."""
+
+from core.records import ServerSample
+from core.run.restarts import Restarts
+from tests.core.run.events import sample
+
+
+def row(t: float, *epochs: float) -> list[ServerSample]:
+    return [sample(t + i, epoch=epoch, tokens=100.0 * epoch + t + i) for i, epoch in enumerate(epochs)]
+
+
+def told(first: list[ServerSample], gap: list[ServerSample], second: list[ServerSample], *, ours: bool = False) -> str | None:
+    """What is said after a second order at 4 requests/s, whose readings begin with the newest one of before."""
+    restarts = Restarts()
+    restarts.begin([], ours=False)
+    assert restarts.ended(2.0, first) is None
+    restarts.begin([*first, *gap], ours=ours)
+    return restarts.ended(4.0, second)
+
+
+def test_the_same_process_before_and_after_is_none() -> None:
+    assert told(row(0, 1, 1), row(10, 1), row(20, 1, 1)) is None
+
+
+def test_another_process_after_the_gap_is_a_restart() -> None:
+    words = "the server restarted between the steps at 2.00 requests/s and 4.00 requests/s"
+    assert told(row(0, 1, 1), row(10, 2), row(20, 2, 2)) == words
+    assert told(row(0, 1, 1), [], row(20, 2, 2)) == words, "also when the reading before the order was too old to be kept"
+
+
+def test_between_two_repeats_of_a_rate_it_is_said_so() -> None:
+    restarts = Restarts()
+    restarts.begin([], ours=False)
+    restarts.ended(4.0, row(0, 1, 1))
+    restarts.begin(row(0, 1, 1), ours=False)
+    assert restarts.ended(4.0, row(20, 2, 2)) == "the server restarted between two repeats at 4.00 requests/s"
+
+
+def test_a_counter_that_fell_is_enough() -> None:
+    first, second = [sample(0.0, tokens=500.0), sample(1.0, tokens=900.0)], [sample(20.0, tokens=10.0)]
+    assert told(first, [], second) is not None
+
+
+def test_one_that_was_wanted_is_no_news() -> None:
+    assert told(row(0, 1, 1), row(10, 2), row(20, 2, 2), ours=True) is None
+
+
+def test_one_during_an_order_is_told_elsewhere() -> None:
+    assert told(row(0, 1, 2), row(10, 2), row(20, 2, 2)) is None
+    assert told(row(0, 1, 1), row(10, 1), row(20, 1, 2)) is None
+
+
+def test_several_processes_in_turn_are_none() -> None:
+    assert told(row(0, 1, 2, 1), row(10, 2), row(20, 1, 2, 1)) is None
+    assert told(row(0, 1, 1), row(10, 2, 1), row(20, 2, 2)) is None
+    restarts = Restarts()
+    for rate_rps, epochs in ((1.0, (1, 1)), (2.0, (2, 2))):
+        restarts.begin([], ours=False)
+        restarts.ended(rate_rps, row(10 * rate_rps, *epochs))
+    restarts.begin(row(20, 2, 2), ours=False)
+    assert restarts.ended(3.0, row(30, 1, 1)) is None, "a process that was seen before"
+
+
+def test_what_was_forgotten_is_not_compared() -> None:
+    restarts = Restarts()
+    restarts.begin([], ours=False)
+    restarts.ended(2.0, row(0, 1, 1))
+    restarts.forget()
+    restarts.begin(row(0, 1, 1), ours=False)
+    assert restarts.ended(4.0, row(20, 2, 2)) is None
