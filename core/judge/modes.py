@@ -192,7 +192,7 @@ def ramp_segments(start_rps: float, idle_e2e_s: float, max_rps: float | None) ->
 def warmup_needed_s(e2e_s: NDArray[np.float64]) -> float:
     """The warm-up W in seconds for requests whose E2E is like these, one or more: by their mean and their length-biased mean."""
     mean_s, biased_s = float(e2e_s.mean()), float((e2e_s**2).mean() / e2e_s.mean())
-    return max(SHORTEST_WARMUP_S, WARMUP_MEANS * mean_s, WARMUP_BIASED * biased_s)
+    return max(WARMUP_MEANS * mean_s, WARMUP_BIASED * biased_s)
 
 
 def needed_s(slo: Slo, rate_rps: float) -> float:
@@ -215,7 +215,7 @@ def repeat_cost_s(
     """What one repeat takes if it passes, in seconds: W + M, and E to its last requests, or longer when it waits for all of
     them. One that fails is cut short."""
     tail_s = e2e_s if curtail_pass else E2E_LONGEST * e2e_s
-    return warmup_s + measured_s(measure_s, slo, rate_rps, e2e_s, within_s) + tail_s
+    return max(SHORTEST_WARMUP_S, warmup_s) + measured_s(measure_s, slo, rate_rps, e2e_s, within_s) + tail_s
 
 
 def planned_warmup_s(needed_s: float, rate_rps: float, passed_rps: float | None) -> float:
@@ -274,7 +274,8 @@ def with_warmup(segments: tuple[Segment, ...], warmup_s: float, rate_rps: float,
     return (*_warmup(warmup_s, rate_rps, safety), *rest)
 
 
-def _warmup(length_s: float, rate_rps: float, safety: Safety) -> tuple[Segment, Segment]:
+def _warmup(needed_s: float, rate_rps: float, safety: Safety) -> tuple[Segment, Segment]:
+    length_s = max(SHORTEST_WARMUP_S, needed_s)
     # The boosted half is load like any other: max_rps holds for it too, at the price of a slightly kinder warm-up there.
     boosted_rps = WARMUP_BOOST * rate_rps
     if safety.max_rps is not None:
