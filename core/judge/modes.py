@@ -47,6 +47,9 @@ WARMUP_GROWTH = 2.0
 E2E_LONGEST = 2.2
 """A repeat that is not curtailed waits for its slow requests: at simulated knees p95 of E2E is 2.3 to 2.5 times its mean."""
 
+ENOUGH_MISSES = 5
+"""A window asks for as many requests as may miss so often: with fewer, a handful of slow ones decides."""
+
 HOLD_S = 24 * 3600.0
 HOLD_REQUESTS = 500_000
 """One order of a held rate is drawn whole before it starts and kept account of in memory, so it must have an end."""
@@ -200,7 +203,7 @@ def needed_s(slo: Slo, rate_rps: float) -> float:
 
     A target of 100 % allows no miss at any count, so no count follows from it.
     """
-    return 0.0 if slo.target == 1 else 5 / (1 - slo.target) / rate_rps
+    return 0.0 if slo.target == 1 else ENOUGH_MISSES / (1 - slo.target) / rate_rps
 
 
 def measured_s(measure_s: float, slo: Slo, rate_rps: float, e2e_s: float, within_s: float = math.inf) -> float:
