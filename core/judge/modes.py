@@ -4,14 +4,16 @@ The constants come from searches of simulated replicas with known knees (continu
 """
 
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from core.config import Method, Mode, Safety, Slo
 from core.records import Segment
+
+if TYPE_CHECKING:  # the command reads the modes before it knows whether it will ever need numpy
+    import numpy as np
+    from numpy.typing import NDArray
 
 START_PER_IDLE = 2.0
 """The ramp starts at 2/s0: two requests in flight on average, which a server that batches at all can take."""
@@ -192,7 +194,7 @@ def ramp_segments(start_rps: float, idle_e2e_s: float, max_rps: float | None) ->
     return tuple(segments)
 
 
-def warmup_needed_s(e2e_s: NDArray[np.float64]) -> float:
+def warmup_needed_s(e2e_s: "NDArray[np.float64]") -> float:
     """The warm-up W in seconds for requests whose E2E is like these, one or more: by their mean and their length-biased mean."""
     mean_s, biased_s = float(e2e_s.mean()), float((e2e_s**2).mean() / e2e_s.mean())
     return max(WARMUP_MEANS * mean_s, WARMUP_BIASED * biased_s)
