@@ -63,7 +63,7 @@ def symbols_option() -> Option:
     return Option(
         OUTPUT,
         "--symbols",
-        "What the screen draws with, for terminals and fonts that lack the default [default: braille].",
+        "Characters that charts are drawn with; use block or ascii if your font lacks braille [default: braille].",
         type=click.Choice(symbols.CHOICES),
         expose_value=False,
         callback=use,
@@ -88,23 +88,34 @@ def _method_options() -> list[Option]:
         Option(
             METHOD,
             "--mode",
-            f"How thorough. quick: 1 repeat of 40 s at each rate, {usual_time('quick')}, a first look; standard: 3 of 90 s,"
-            f" {usual_time('standard')}; acceptance: 10 of 60 s, {usual_time('acceptance')}, to sign [default: quick]. Windows grow"
-            " where a server is slow or a target strict; the expected time is said before the load.",
+            f"How thoroughly to judge each rate. quick: 1 repeat of 40 s, {usual_time('quick')}, a first look; standard: 3 of 90 s,"
+            f" {usual_time('standard')}; acceptance: 10 of 60 s, {usual_time('acceptance')}, for sign-off [default: quick]. Slow"
+            " servers and strict targets need longer windows; the expected time is shown before the load starts.",
             type=click.Choice(["quick", "standard", "acceptance"]),
         ),
-        Option(METHOD, "--careful", f"Quick mode with 2 repeats of 30 s, {usual_time('careful')}.", is_flag=True),
-        Option(METHOD, "--repeats", "Repeats of each rate, every one of which must pass [default: the mode's].", type=_COUNT),
-        Option(METHOD, "--measure", "Shortest window of one repeat, such as 90s or 30m [default: the mode's].", type=_DURATION),
-        Option(METHOD, "--budget", "Time after which a search starts no new rate [default: the mode's].", type=_DURATION),
-        Option(METHOD, "--rates", "Judge these rates instead of searching, such as 2,4,6.5; one alone is verified.", type=_RATES),
-        Option(METHOD, "--hold", "Keep this rate until it is stopped; on the screen + and - change it by 10 %.", type=_RATE),
-        Option(METHOD, "--require-rps", "Judge this rate too; exit code 1 when it does not pass.", type=_RATE),
-        Option(METHOD, "--reset-cache", "Empty the server's prefix cache between repeats, and check that it worked.", is_flag=True),
+        Option(METHOD, "--careful", f"Quick mode with 2 repeats of 30 s per rate, {usual_time('careful')}.", is_flag=True),
+        Option(METHOD, "--repeats", "Repeats per rate, all of which must pass [default: set by --mode].", type=_COUNT),
+        Option(
+            METHOD,
+            "--measure",
+            "Shortest measurement window of a repeat, such as 90s or 30m [default: set by --mode].",
+            type=_DURATION,
+        ),
+        Option(METHOD, "--budget", "Time after which the search starts no new rate [default: set by --mode].", type=_DURATION),
+        Option(
+            METHOD,
+            "--rates",
+            "Judge these rates instead of searching, such as 2,4,6.5. Give a single rate to verify it.",
+            type=_RATES,
+        ),
+        Option(METHOD, "--hold", "Keep this rate until you stop the run; on the screen, + and - change it by 10 %.", type=_RATE),
+        Option(METHOD, "--require-rps", "Also judge this rate; exit code 1 if it does not pass.", type=_RATE),
+        Option(METHOD, "--reset-cache", "Reset the server's prefix cache between repeats and check that it worked.", is_flag=True),
         Option(
             METHOD,
             "--between",
-            "Command to run between repeats, such as a restart of the server, which is then waited for. Written down nowhere.",
+            "Shell command to run between repeats, such as a server restart; kneescope then waits until the server is ready. The"
+            " command is never recorded.",
             type=_COMMAND,
         ),
     ]
@@ -113,51 +124,70 @@ def _method_options() -> list[Option]:
 def _table() -> list[Option]:
     choice = click.Choice
     return [
-        Option(SERVER, "--model", "Model to ask for [default: the only one the server has, else asked for]."),
-        Option(SERVER, "--api", "Interface to load [default: completions].", type=choice(["completions", "chat"])),
-        Option(SERVER, "--metrics-url", "Address of the server's metrics [default: /metrics beside the API].", type=_URL),
+        Option(SERVER, "--model", "Model to request [default: the server's only model, else you are asked]."),
+        Option(SERVER, "--api", "API to load [default: completions].", type=choice(["completions", "chat"])),
+        Option(
+            SERVER, "--metrics-url", "URL of the server's Prometheus metrics [default: /metrics on the API's address].", type=_URL
+        ),
         Option(
             SERVER,
             "--gpu-metrics-url",
-            "A DCGM or node exporter on the server's machine, for GPU and host figures in the diagnosis [default: none].",
+            "URL of a DCGM or node exporter on the server's host; adds GPU and host figures to the diagnosis [default: none].",
             type=_URL,
         ),
         *access_options(),
         Option(
             LIMITS,
             "--ttft",
-            "Longest time to first token, such as 800ms, or none. When no limit is given: 800ms and a TPOT of 50ms;"
-            " for demo, the replica's own. A limit that is given stands alone.",
+            "Limit on the time to first token, such as 800ms, or none [default: 800ms; demo: the replica's own]. Setting any"
+            " limit turns off the defaults of the others.",
             type=_LIMIT,
         ),
-        Option(LIMITS, "--tpot", "Longest time per output token after the first, such as 50ms, or none.", type=_LIMIT),
-        Option(LIMITS, "--e2e", "Longest time to the end of the answer, such as 10s, or none.", type=_LIMIT),
-        Option(LIMITS, "--target", "Share of requests that must meet every limit [default: 95%].", type=_SHARE),
+        Option(
+            LIMITS,
+            "--tpot",
+            "Limit on the time per output token after the first, such as 50ms, or none [default: 50ms; demo: the replica's own].",
+            type=_LIMIT,
+        ),
+        Option(
+            LIMITS,
+            "--e2e",
+            "Limit on the time to the end of the answer, such as 10s, or none [default: none; demo: the replica's own].",
+            type=_LIMIT,
+        ),
+        Option(
+            LIMITS, "--target", "Share of requests that must meet every limit [default: 95%; demo: the replica's own].", type=_SHARE
+        ),
         Option(LIMITS, "--max-error-rate", "Share of requests that may end in an error [default: 1%].", type=_SHARE),
         Option(
             WORKLOAD,
             "--input-tokens",
-            "Prompt length: N, or lognormal:MEDIAN,SIGMA,MAX [default: 512; demo: the replica's].",
+            "Prompt length in tokens: N, or lognormal:MEDIAN,SIGMA,MAX [default: 512; demo: the replica's own].",
             type=_LENGTH,
         ),
-        Option(WORKLOAD, "--output-tokens", "Answer length, likewise [default: 128; demo: the replica's].", type=_LENGTH),
+        Option(
+            WORKLOAD,
+            "--output-tokens",
+            "Answer length in tokens: N, or lognormal:MEDIAN,SIGMA,MAX [default: 128; demo: the replica's own].",
+            type=_LENGTH,
+        ),
         *_method_options(),
-        Option(METHOD, "--start-rps", "First rate of the ramp [default: 2 / the idle latency of a request].", type=_RATE),
-        Option(METHOD, "--drain", "Longest wait for requests that no limit decides [default: 2m].", type=_DURATION),
-        Option(METHOD, "--seed", "Seed of arrivals and lengths [default: 11].", type=_SEED),
+        Option(METHOD, "--start-rps", "First rate of the ramp [default: 2 / the idle E2E latency].", type=_RATE),
+        Option(METHOD, "--drain", "Longest wait for open requests that no limit has decided [default: 2m].", type=_DURATION),
+        Option(METHOD, "--seed", "Random seed for arrivals and lengths [default: 11].", type=_SEED),
         *safety_options(),
         *fleet_options(),
         Option(
             OUTPUT,
             "--profile",
-            "File (TOML) with options, as the screen of `kneescope` alone saves it; what is given here wins. demo takes all but the"
-            " server's.",
+            "TOML file of options, as saved from the Connect screen. Options on the command line override it; demo skips those"
+            " that belong to a server.",
             metavar="FILE",
         ),
-        Option(OUTPUT, "--headless", "Lines instead of the screen, as without a terminal.", is_flag=True),
-        Option(OUTPUT, "--json", "Write the result as JSON; - for stdout.", to="json_file", metavar="FILE|-"),
-        Option(OUTPUT, "--out", "Run file to write [default: a new one in the user's state folder].", metavar="FILE"),
-        Option(OUTPUT, "--quiet", "No screen and no progress lines, only the result.", is_flag=True),
+        Option(OUTPUT, "--headless", "Print lines instead of drawing the screen; automatic without a terminal.", is_flag=True),
+        Option(OUTPUT, "--json", "Write the result as JSON to this file; - for stdout.", to="json_file", metavar="FILE|-"),
+        Option(OUTPUT, "--out", "File to record the run in [default: a new file in the user's state folder].", metavar="FILE"),
+        Option(OUTPUT, "--quiet", "Print only the result: no screen, no progress lines.", is_flag=True),
         symbols_option(),
     ]
 
