@@ -1,4 +1,4 @@
-"""The options that open a server: what goes to its origin alone, and is written nowhere."""
+"""Options for access to a server. Their values go to its origin only and are recorded nowhere."""
 
 from tui.clicking import Option, Reads
 from tui.inputs import read_header, read_proxy
@@ -6,14 +6,14 @@ from tui.inputs import read_header, read_proxy
 ACCESS = "Access"
 
 SECRET_OPTIONS = ("--header", "--between")
-"""Their values may hold a secret: they are blanked out wherever a command line is written down, and no file may keep them."""
+"""Their values may hold a secret: they are blanked out wherever a command line is recorded, and no file may keep them."""
 
 _HEADER = Reads("'name: value'", read_header)
 _PROXY = Reads("address", read_proxy)
 
 
 def access_options() -> list[Option]:
-    """What opens a server, goes to its origin alone, and is written nowhere."""
+    """Key, headers, certificates and proxy."""
     return [
         Option(
             ACCESS,

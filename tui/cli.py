@@ -1,4 +1,4 @@
-"""The command line: commands, their arguments and exit codes. What a command runs is imported only when it runs."""
+"""The command line: commands, their arguments and exit codes. The code behind a command is imported only when it runs."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ _SERVER = Reads("url", read_server)
 
 
 class Kneescope(click.Group):
-    """All commands; every way of ending becomes an exit code here, and nothing that a user can cause a traceback."""
+    """All commands. Every ending becomes an exit code here, and no user error becomes a traceback."""
 
     def main(
         self,
@@ -108,7 +108,7 @@ def cli(context: click.Context) -> int:
 
 
 def _connect() -> int:
-    """Ask on a screen what to run, and run it as `probe` does; left without starting anything it was interrupted."""
+    """Ask on a screen what to run, and run it as `probe` does; leaving without a start counts as interrupted."""
     interrupt_on_terminate()
     from tui import connect, live
 

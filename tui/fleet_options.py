@@ -1,4 +1,4 @@
-"""The options that say what a fleet must carry, survive and run on: the same for a run and for `kneescope fleet`."""
+"""Options for what a fleet must carry, survive and run on: the same for a run and for `kneescope fleet`."""
 
 import math
 from collections.abc import Mapping
@@ -65,7 +65,7 @@ _GPU = Reads("name", read_gpu)
 
 
 def fleet_options() -> list[Option]:
-    """Peak and headroom, what must be survived, the price; and the hardware, for what can be known on paper."""
+    """Peak and headroom, what the fleet must survive, the price, and the hardware for the estimates on paper."""
     return [
         Option(FLEET, "--peak-rps", "Peak rate the fleet must carry [default: none, so no fleet is sized].", type=_RATE),
         Option(FLEET, "--mean-rps", "Mean rate of the same traffic, to show what autoscaling to it would save.", type=_RATE),
@@ -116,7 +116,7 @@ def fleet_options() -> list[Option]:
 
 
 def fleet_command_options() -> list[click.Parameter]:
-    """What `kneescope fleet` takes: one replica as it is known, and what the fleet must carry."""
+    """What `kneescope fleet` takes: the known figures of one replica, and what the fleet must carry."""
     return [
         Option(
             REPLICA, "--run", "Recorded run to start from: a path, or last. Options given here override it.", metavar="FILE|last"
@@ -157,9 +157,9 @@ def fleet_command_options() -> list[click.Parameter]:
 
 
 def fleet_ask(options: Mapping[str, Any], base: FleetAsk | None = None) -> FleetAsk:
-    """What was asked for, over `base` where nothing was given. `options` holds others too; None means not given.
+    """The fleet that was asked for; `base` fills in what was not given. `options` may hold others too; None means not given.
 
-    Raises UserError for what makes no sense together.
+    Raises UserError for options that contradict each other.
     """
     base = base or FleetAsk()
     hardware = base.hardware

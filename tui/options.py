@@ -1,6 +1,6 @@
 """The options of probe, demo and preflight: declared once in one table, turned into one ProbeConfig.
 
-Values are read by the configuration's own parsers, so that every front end refuses the same nonsense with the same sentence.
+Values are read by the configuration's own parsers, so that every front end rejects the same input with the same sentence.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ def _read_limit(text: str, name: str) -> float | str:
 
 
 def symbols_option() -> Option:
-    """`--symbols`, which every command with a screen takes; it is in force from the moment that it is read."""
+    """`--symbols`, which every command with a screen takes; it takes effect as soon as it is parsed."""
 
     def use(context: click.Context, option: click.Parameter, choice: symbols.Symbols | None) -> None:
         if choice is not None:
@@ -83,7 +83,7 @@ _URL = Reads("url", read_url)
 
 
 def _method_options() -> list[Option]:
-    """How thoroughly rates are judged, which ones, and what happens between two repeats."""
+    """Which rates are judged, how thoroughly, and what happens between two repeats."""
     return [
         Option(
             METHOD,
@@ -198,8 +198,8 @@ def run_options() -> list[click.Parameter]:
 
 
 def preflight_options() -> list[click.Parameter]:
-    """What the checks alone need: server, access, limits, workload, the hardware on paper with its TP, PP and DP, `--with-others`
-    and `--json`."""
+    """What the checks need without a run: server, access, limits, workload, the hardware on paper with its TP, PP and DP,
+    `--with-others` and `--json`."""
     sections, others = (SERVER, ACCESS, LIMITS, WORKLOAD, HARDWARE), ("tp", "pp", "dp", "with_others", "json_file")
     return [o for o in _table() if o.section in sections or o.name in others]
 
@@ -283,7 +283,7 @@ class Given:
             raise UserError("--out and --json name the same file; the run file and the result need one each.")
 
     def _refuse_above_the_most(self) -> None:
-        """Nothing that was asked for may be above `--max-rps`."""
+        """No rate that was asked for may be above `--max-rps`."""
         asked = {
             "--start-rps": (self.start_rps,),
             "--rates": self.rates or (),
@@ -296,7 +296,7 @@ class Given:
                     raise UserError(f"{name} {rate:g} is above --max-rps {self.max_rps:g}; lower the first or raise the second.")
 
     def _refuse_what_has_no_effect(self) -> None:
-        """An option that the other ones leave nothing to do would be misread as having done it."""
+        """Refuse an option that the others make ineffective: a user would assume that it took effect."""
         if self.insecure and self.ca_file is not None:
             raise UserError("--insecure checks no certificate, so --ca-file has no effect; leave one out.")
         if self.rates is not None and self.start_rps is not None:
@@ -319,7 +319,7 @@ class Given:
 
 
 def access_of(given: Given, environ: Mapping[str, str]) -> Access:
-    """What opens the server, read from files and the environment; files that cannot be used are refused now (UserError)."""
+    """Access to the server, read from files and the environment; files that cannot be used are refused now (UserError)."""
     access = Access(
         api_key=api_key(given.api_key_file, environ),
         headers=given.header,
@@ -336,7 +336,7 @@ def access_of(given: Given, environ: Mapping[str, str]) -> Access:
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands where an option was not given: the product's defaults, or a simulated replica's own."""
+    """What applies if an option was not given: the product's defaults, or a simulated replica's own."""
 
     slo: Slo = Slo(default=True)
     workload: Workload = Workload()
@@ -363,7 +363,7 @@ def _present(**values: Any) -> dict[str, Any]:
 
 
 def build(given: Given, url: str, base: Base | None = None) -> ProbeConfig:
-    """The run that was asked for. Raises UserError with a sentence for anything that makes no sense together."""
+    """The run that was asked for. Raises UserError for options that contradict each other."""
     base = base or Base()
     return ProbeConfig(
         target=Target(

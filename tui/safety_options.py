@@ -1,4 +1,4 @@
-"""The options that spare a server, and those who use it; `--yes` and `--with-others` are leave to load it all the same."""
+"""Options that protect a server and its other users; `--yes` and `--with-others` give permission to load it anyway."""
 
 from core.config import parse_duration_s
 from tui.clicking import Option, Reads
@@ -13,7 +13,7 @@ _RATE = Reads("rate", read_rate)
 
 
 def safety_options() -> list[Option]:
-    """What spares the server, and those who use it."""
+    """Limits on the load, and permission to load a server that is remote or busy."""
     return [
         Option(SAFETY, "--max-rps", "Never load above this rate, warm-up included [default: no limit].", type=_RATE),
         Option(SAFETY, "--max-in-flight", "End the run when more than N requests are in flight [default: no limit].", type=_COUNT),
