@@ -32,7 +32,7 @@ MEANINGS: dict[str, str] = {
     "server": "the server that was measured",
     "client": "the machine and software that generated the load",
     "preflight": "the checks before the load, in order",
-    "steps": "every rate that was tried, in order",
+    "steps": "the ramp and every rate that was judged, in order",
     "diagnosis": "why the replica breaks there; null without a failing rate to explain",
     "fleet": "the fleet size, its headroom and what limits one replica",
     "run_log": "path of the run file",
