@@ -9,9 +9,12 @@ FARTHER = 2.0
 """Two failing rates are compared when they are so many times apart: the search goes down by halves."""
 FALLEN = 0.7
 """Misses of the lower rate below this share of those at the higher one have fallen: going on down may help."""
-LIGHT = 1.5
-"""A rate whose median request takes no longer than so many times the idle server's is carried lightly, as by a server far below
-its knee; at simulated knees the median is 2 to 4 times the idle one. Misses there are not made by the load."""
+LIGHT, SLOWER = 1.5, 1.1
+"""Load makes requests slower. Where the median request takes at most so many times the idle server's, and at the higher rate at
+most so many times what it takes at the lower one, load does nothing there, and misses are not made by it. At simulated knees the
+median is 2 to 4 times the idle one; where a TPOT limit is nearer to the idle server's than that, only the second tells."""
+DECIDED = 20
+"""So many requests must be decided at each rate: a step that fails at once has seen hardly any."""
 
 
 class Futile(NamedTuple):
@@ -25,24 +28,29 @@ class Futile(NamedTuple):
 
 def futile(steps: Iterable[StepResult], idle_e2e_p50_s: float) -> Futile | None:
     """What says that a rate below all of these failing full steps would fail as well; None while it might not."""
-    known = [(step, share) for step in steps if (share := _missed(step)) is not None]
+    known = [seen for step in steps if (seen := _seen(step)) is not None]
     if not known:
         return None
-    low, low_frac = min(known, key=lambda pair: pair[0].rate_rps)
-    e2e_p50_s = low.repeats[-1].e2e_s.p50
-    if e2e_p50_s is None or e2e_p50_s > LIGHT * idle_e2e_p50_s:
+    low = min(known, key=lambda seen: seen.rate_rps)
+    higher = [seen for seen in known if seen.rate_rps >= FARTHER * low.rate_rps * (1 - 1e-9)]
+    high = min(higher, key=lambda seen: seen.rate_rps, default=None)
+    if high is None or high.missed_frac * FALLEN > low.missed_frac:
         return None
-    higher = [(step, share) for step, share in known if step.rate_rps >= FARTHER * low.rate_rps * (1 - 1e-9)]
-    if not higher:
+    if low.e2e_p50_s > LIGHT * idle_e2e_p50_s or high.e2e_p50_s > SLOWER * low.e2e_p50_s:
         return None
-    high, high_frac = min(higher, key=lambda pair: pair[0].rate_rps)
-    return Futile(low.rate_rps, low_frac, high.rate_rps, high_frac) if low_frac >= FALLEN * high_frac else None
+    return Futile(low.rate_rps, low.missed_frac, high.rate_rps, high.missed_frac)
 
 
-def _missed(step: StepResult) -> float | None:
-    """The share of its decided requests that missed, over all repeats; None where it did not fail, or nothing was decided."""
+class _Seen(NamedTuple):
+    rate_rps: float
+    missed_frac: float
+    e2e_p50_s: float
+
+
+def _seen(step: StepResult) -> _Seen | None:
+    """What the last repeat of a step that failed has shown; None where it did not fail, or hardly anything was decided."""
     if step.verdict not in ("fail", "mixed"):
         return None
-    repeats = [repeat for repeat in step.repeats if repeat.verdict in ("pass", "fail")]
-    missed, decided = sum(r.misses for r in repeats), sum(r.good + r.misses for r in repeats)
-    return missed / decided if decided else None
+    last = step.repeats[-1]
+    decided, e2e_p50_s = last.good + last.misses, last.e2e_s.p50
+    return None if decided < DECIDED or e2e_p50_s is None else _Seen(step.rate_rps, last.misses / decided, e2e_p50_s)

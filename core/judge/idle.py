@@ -38,12 +38,10 @@ _NORMAL = NormalDist()
 @dataclass(frozen=True, slots=True)
 class IdleServer:
     """Latencies of requests on the idle server, in seconds. `ttft_s` has one value for each share of the prompts, `later_s` the
-    time from first to last token for each share of the answers; `tpot_s` is the same for all that have one (`decodes`)."""
+    time from first to last token for each share of the answers."""
 
     ttft_s: NDArray[np.float64]
     later_s: NDArray[np.float64]
-    decodes: NDArray[np.bool_]
-    tpot_s: float
 
     @classmethod
     def of(cls, records: Sequence[RequestRecord], workload: Workload) -> Self | None:
@@ -60,8 +58,6 @@ class IdleServer:
         return cls(
             ttft_s=seen.tpot_s + seen.prefill_token_s * _shares(workload.input_tokens),
             later_s=seen.tpot_s * (answers - 1),
-            decodes=answers > 1,
-            tpot_s=seen.tpot_s,
         )
 
     @property
@@ -70,11 +66,11 @@ class IdleServer:
         return self.ttft_s[:, None] + self.later_s[None, :]
 
     def misses(self, slo: Slo, faster: float = 1.0) -> float:
-        """The share of requests that miss a limit with nothing else to do; `faster`: on a server so many times as fast."""
+        """The share of requests whose lengths miss a limit with nothing else to do; `faster`: on a server so many times as fast.
+        TPOT does not follow the lengths: the single requests themselves are judged by it."""
         late_first = np.zeros(self.ttft_s.shape, dtype=bool) if slo.ttft_s is None else self.ttft_s > faster * slo.ttft_s
-        slow = self.decodes & (slo.tpot_s is not None and self.tpot_s > faster * slo.tpot_s)
-        late_last = False if slo.e2e_s is None else self.e2e_s > faster * slo.e2e_s
-        return float(np.mean(late_first[:, None] | slow[None, :] | late_last))
+        late_last = np.zeros(self.e2e_s.shape, dtype=bool) if slo.e2e_s is None else self.e2e_s > faster * slo.e2e_s
+        return float(np.mean(late_first[:, None] | late_last))
 
 
 def _told_s(record: RequestRecord, seen: Idle) -> float:
@@ -108,10 +104,14 @@ def lengths_check(config: ProbeConfig, singles: Sequence[RequestRecord]) -> Chec
     allowed, missed = 1 - config.slo.target, server.misses(config.slo)
     if missed <= NEAR_SHARE * allowed:
         return None
-    said = f"On the idle server about {100 * missed:.2g} % of requests miss a limit, by their drawn lengths alone"
-    may = f"the target of {plain(config.slo.target)} lets {plain(allowed)} miss"
+    share = plain(round(missed, 2 if missed >= 0.1 else 3))
+    said = f"On the idle server about {share} of requests miss a limit, by their drawn lengths alone"
+    may = f"the target of {plain(config.slo.target)} lets {plain(round(allowed, 6))} miss"
+    searches = not config.method.rates_rps and config.method.hold_rps is None
+    if server.misses(config.slo, SURELY) > allowed and not searches:
+        return Check(check=LENGTHS, status="warn", message=f"{said}, and {may}: no rate can pass.")
     if server.misses(config.slo, SURELY) > allowed:
-        fix = "no rate can hold; ask for shorter requests, a longer limit or a lower target"
+        fix = "no rate can pass; ask for shorter requests, a longer limit or a lower target"
         return Check(check=LENGTHS, status="refuse", message=f"{said}, and {may}: {fix}.")
     why = "load can add little before it fails, and where that is shows only in long windows"
     return Check(check=LENGTHS, status="warn", message=f"{said}, and {may}: {why}.")

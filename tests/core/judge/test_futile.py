@@ -27,6 +27,9 @@ def test_a_lower_rate_that_misses_as_much_tells_that_the_load_is_not_why() -> No
         (failing(8.0, 90, 10), failing(4.0, 92, 8, e2e_p50_s=3.1)),  # the lower rate, too, makes requests wait
         (failing(8.0, 90, 10), failing(4.0, 92, 8, e2e_p50_s=None)),
         (failing(8.0, 0, 0), failing(4.0, 92, 8)),  # overloaded before any of its requests was decided
+        (failing(8.0, 17, 2), failing(4.0, 92, 8)),  # 19 of them were, or
+        (failing(8.0, 92, 8), failing(4.0, 17, 2)),
+        (failing(8.0, 90, 10, e2e_p50_s=2.5), failing(4.0, 92, 8)),  # twice the rate makes requests slower
     ],
 )
 def test_else_going_down_may_help(high: StepResult, low: StepResult) -> None:

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from core.config import Lengths, ProbeConfig, Slo, Target, Workload
+from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
 from core.judge.idle import IdleServer, idle_e2es_s, lengths_check
 from core.judge.modes import warmup_needed_s
 from core.records import CheckStatus, RequestRecord
@@ -56,9 +56,9 @@ def test_each_limit_counts() -> None:
     server = IdleServer.of(SINGLES, long_prompts)
     assert server is not None
     assert server.misses(Slo(ttft_s=TPOT_S + PREFILL_S * 1000, tpot_s=None)) == pytest.approx(0.5, abs=0.01)
-    assert server.misses(Slo(ttft_s=None, tpot_s=0.009)) > 0.99, "but answers of one token have no TPOT"
-    assert server.misses(Slo(ttft_s=None, tpot_s=0.009), faster=1.2) == 0.0
-    assert server.misses(Slo(ttft_s=9.0, tpot_s=0.02)) == 0.0
+    assert server.misses(Slo(ttft_s=None, tpot_s=0.009)) == 0.0, "no TPOT is longer for a longer answer"
+    both = Slo(ttft_s=TPOT_S + PREFILL_S * 1000, tpot_s=None, e2e_s=2.0)
+    assert server.misses(both) > server.misses(Slo(ttft_s=None, tpot_s=None, e2e_s=2.0)) > 0.4
 
 
 def test_where_lengths_tell_nothing_the_single_requests_speak() -> None:
@@ -86,6 +86,16 @@ def test_requests_that_miss_idle_are_said_before_the_load(e2e_s: float, target: 
     slo = Slo(ttft_s=None, tpot_s=None, e2e_s=e2e_s, target=target)
     check = lengths_check(ProbeConfig(target=Target(url="http://127.0.0.1:8000"), slo=slo, workload=DRAWN), SINGLES)
     assert (check and check.status) == status
+
+
+@pytest.mark.parametrize("method", [Method(rates_rps=(2.0,)), Method(hold_rps=2.0)])
+def test_rates_that_were_named_are_judged_all_the_same(method: Method) -> None:
+    slo = Slo(ttft_s=None, tpot_s=None, e2e_s=4.0)
+    probe = ProbeConfig(target=Target(url="http://127.0.0.1:8000"), slo=slo, workload=DRAWN, method=method)
+    check = lengths_check(probe, SINGLES)
+    assert check is not None
+    assert check.status == "warn"
+    assert "no rate can pass" in check.message
 
 
 def test_the_check_says_how_many_and_what_the_target_allows() -> None:
