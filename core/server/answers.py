@@ -57,8 +57,8 @@ def leaves_length_unread(record: RequestRecord) -> bool:
 
 
 def too_long(record: RequestRecord) -> bool:
-    """Whether the answer, finished or not, has more tokens than may be by the way that a server counts."""
-    return record.output_tokens > MAX_OUTPUT_FRAC * record.asked_output
+    """Whether the answer, finished or not, has more tokens than may be by the way that a server counts: one more may be its end."""
+    return record.output_tokens > max(MAX_OUTPUT_FRAC * record.asked_output, record.asked_output + 1)
 
 
 def unsalted(check: Check) -> Check:
@@ -146,7 +146,7 @@ def output_length_check(records: Sequence[RequestRecord], fields: Sequence[str] 
         reasons = ", ".join(sorted({record.finish_reason or "none" for record in ended}))
         message = f"Answers end early: {counted} came (finish reason: {reasons}); does the server ignore ignore_eos?"
         return check_of("output length", "refuse", message)
-    if frac > MAX_OUTPUT_FRAC:
+    if frac > MAX_OUTPUT_FRAC and any(too_long(record) for record in ended):
         message = f"Answers are longer than asked: {counted} came; does the server ignore {' and '.join(fields)}?"
         return check_of("output length", "refuse", message)
     return check_of("output length", "pass", f"Answers are as long as asked: {counted} came.")

@@ -303,23 +303,29 @@ class Preflight:
         return msgspec.structs.replace(hello, salted=self._salted, length_by=self._length_by)
 
     async def _one(self, hello: Hello) -> RequestRecord | None:
-        """One request of phase "preflight", and once more without a salt, or with `max_tokens`, when the server refuses these or
-        leaves the newer field unread; None when the generator sent nothing."""
+        """One request of phase "preflight", and again without what the server refuses of it, or with `max_tokens` when it leaves the
+        newer field unread; None when the generator sent nothing."""
         record = await self._ask(self._as_taken(hello))
-        if record is not None and self._salted and answers.refuses_field(record, "cache_salt"):
-            self._salted = False
+        while record is not None and self._gives_way(record):
             record = await self._ask(self._as_taken(hello))
-        if record is None or self._tried_max_tokens or hello.target.api != "chat":
-            return record
-        refused = answers.refuses_field(record, "max_completion_tokens")
-        if not refused and not answers.leaves_length_unread(record):
+        if record is None or hello.target.api != "chat" or self._tried_max_tokens or not answers.leaves_length_unread(record):
             return record
         self._tried_max_tokens = True
         other = await self._ask(msgspec.structs.replace(self._as_taken(hello), length_by="max_tokens"))
-        if other is None or other.ending != "ok" or (not refused and answers.leaves_length_unread(other)):
+        if other is None or other.ending != "ok" or answers.leaves_length_unread(other):
             return record
         self._length_by = "max_tokens"
         return other
+
+    def _gives_way(self, record: RequestRecord) -> bool:
+        """Whether a field that was just refused is one that can be left out, or has an older name."""
+        if self._salted and answers.refuses_field(record, "cache_salt"):
+            self._salted = False
+            return True
+        if not self._tried_max_tokens and answers.refuses_field(record, "max_completion_tokens"):
+            self._tried_max_tokens, self._length_by = True, "max_tokens"
+            return True
+        return False
 
     async def _ask(self, hello: Hello) -> RequestRecord | None:
         sent = await self._send(hello, 1, "preflight")

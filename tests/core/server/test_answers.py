@@ -148,6 +148,15 @@ def test_answers_that_are_longer_than_asked(tokens: int, status: CheckStatus) ->
         assert check.message.endswith("does the server ignore max_completion_tokens and max_tokens?")
 
 
+@pytest.mark.parametrize(
+    ("asked", "came", "status"), [(1, 2, "pass"), (16, 17, "pass"), (4, 6, "refuse"), (16, 18, "refuse"), (128, 129, "pass")]
+)
+def test_an_end_token_that_is_counted_makes_no_answer_too_long(asked: int, came: int, status: CheckStatus) -> None:
+    one = msgspec.structs.replace(record(output_tokens=came), asked_output=asked)
+    assert answers.output_length_check([one] * 3).status == status
+    assert answers.leaves_length_unread(one) == (status == "refuse")
+
+
 def test_an_estimated_length_is_called_one() -> None:
     long = answers.output_length_check([record(output_tokens=512, usage=False)] * 3)
     assert "400% of the 384 output tokens asked of 3 requests, counted one per event, came" in long.message

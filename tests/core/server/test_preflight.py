@@ -311,6 +311,24 @@ async def test_a_chat_server_that_leaves_the_newer_field_unread_is_asked_by_the_
         assert "128 output tokens of 128 asked" in ran["usage"].message
 
 
+@pytest.mark.parametrize("first", ["max_completion_tokens", "cache_salt"])
+async def test_fields_that_are_refused_one_at_a_time_are_given_up_in_any_order(first: str) -> None:
+    def answer(hello: Hello, i: int, phase: Phase) -> RequestRecord:
+        refused = [
+            *(["cache_salt"] if hello.salted else []),
+            *(["max_completion_tokens"] if hello.length_by == "max_completion_tokens" else []),
+        ]
+        if not refused:
+            return record()
+        return record(ending="http", status=422, error=f"{first if first in refused else refused[0]}: not permitted")
+
+    send = FakeSend(answer)
+    ran = await run(FakeVllm(version={}), send, CHAT)
+    assert ran["request"].status == "warn"
+    assert (send.calls[-1][0].salted, send.calls[-1][0].length_by) == (False, "max_tokens")
+    assert len(send.calls) == 4, "two refusals, the answer, and the single requests"
+
+
 async def test_a_chat_server_that_refuses_the_newer_field_is_asked_by_the_older_one() -> None:
     """As vLLM up to 0.6.3, of which no version is known here: it names both fields at once, then the one."""
     both, one = "cache_salt and max_completion_tokens: Extra inputs are not permitted", "max_completion_tokens: not permitted"
