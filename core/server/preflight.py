@@ -303,8 +303,8 @@ class Preflight:
         return msgspec.structs.replace(hello, salted=self._salted, length_by=self._length_by)
 
     async def _one(self, hello: Hello) -> RequestRecord | None:
-        """One request of phase "preflight", and again without what the server refuses of it, or with `max_tokens` when it leaves the
-        newer field unread; None when the generator sent nothing."""
+        """One request of phase "preflight", and again without what the server refuses of it, or with `max_tokens` when it leaves
+        the newer field unread; None when the generator sent nothing."""
         record = await self._ask(self._as_taken(hello))
         while record is not None and self._gives_way(record):
             record = await self._ask(self._as_taken(hello))
