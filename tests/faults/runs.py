@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -125,13 +126,17 @@ class Ran:
     path: Path
     server: FaultServer
 
-    @property
+    @cached_property
     def view(self) -> RunView:
         """The run as its file tells it."""
         return Recorded(str(self.path)).view()
 
+    @cached_property
+    def _all(self) -> list[Event]:
+        return list(runs.read(self.path))
+
     def events(self, kind: type[Event]) -> list[Event]:
-        return [event for event in runs.read(self.path) if isinstance(event, kind)]
+        return [event for event in self._all if isinstance(event, kind)]
 
     @property
     def steps(self) -> list[StepResult]:
@@ -142,7 +147,7 @@ class Ran:
         """Every sentence of the run: checks, notes and failed readings, in order."""
         return [
             event.check.message if isinstance(event, CheckDone) else event.text if isinstance(event, Note) else event.reason
-            for event in runs.read(self.path)
+            for event in self._all
             if isinstance(event, CheckDone | Note | SampleFailed)
         ]
 
