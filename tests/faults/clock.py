@@ -9,13 +9,15 @@ import selectors
 import socket
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 from unittest import mock
 
 from core.load import alarm
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 CARRIED_S = 0.0003
 """The loopback carries a write within microseconds; who waits for a timer after a write waits this long for bytes first."""
 NOBODY_S = 10.0
@@ -77,9 +79,9 @@ class _Loop(asyncio.SelectorEventLoop):
         self._virtual = selector
         super().__init__(selector)
 
-    def run_in_executor(self, *call: Any) -> Any:
+    def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
         """As ever, and counted as long as it takes."""
-        future = super().run_in_executor(*call)
+        future = super().run_in_executor(executor, func, *args)
         self._virtual.threads += 1
         future.add_done_callback(self._is_back)
         return future

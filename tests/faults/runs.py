@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,7 +17,7 @@ import httpx
 import msgspec
 
 from core.access import Access
-from core.config import Lengths, Method, ProbeConfig, Safety, Slo, Target, Workload
+from core.config import Lengths, ProbeConfig, Slo, Workload
 from core.load import child, meter
 from core.load.child import Child
 from core.records import Abort, Check, ChildMessage, Hello, LoadReady, RepeatOrder, RequestEnded, StopArrivals
@@ -30,6 +30,7 @@ from core.run.session import Session
 from core.run.view import RunView
 from core.server.http import Credential
 from core.server.metrics import Scraper
+from tests import builders
 from tests.core.load.calling import Caller, calling
 from tests.core.load.server import serving
 from tests.faults.answers import Answer
@@ -152,18 +153,11 @@ class Ran:
         ]
 
 
-def config(**options: object) -> ProbeConfig:
-    """A small probe; options are those of Method, and `slo`, `max_rps`, `metrics_url`, `api`, `tokens` asked of an answer."""
-    slo = options.pop("slo", Slo(ttft_s=0.5, tpot_s=0.3))
-    max_rps, metrics_url = options.pop("max_rps", None), options.pop("metrics_url", None)
-    api, tokens = options.pop("api", "completions"), options.pop("tokens", TOKENS)
-    return ProbeConfig(
-        target=Target(url="http://127.0.0.1:1", metrics_url=metrics_url, api=api),  # type: ignore[arg-type]
-        slo=slo,  # type: ignore[arg-type]
-        workload=Workload(input_tokens=Lengths(median=16), output_tokens=Lengths(median=tokens)),  # type: ignore[arg-type]
-        method=Method(**options),  # type: ignore[arg-type]
-        safety=Safety(max_rps=max_rps),  # type: ignore[arg-type]
-    )
+config = partial(
+    builders.config,
+    slo=Slo(ttft_s=0.5, tpot_s=0.3),
+    workload=Workload(input_tokens=Lengths(median=16), output_tokens=Lengths(median=TOKENS)),
+)
 
 
 def probe(
