@@ -6,6 +6,8 @@ PEERS ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
+unexport PYTHONDONTWRITEBYTECODE  # every process that a test starts would compile all of it again
+
 .PHONY: help demo bench test check test-vllm real-vllm screenshots install clean
 
 help: ## list the targets
@@ -16,8 +18,9 @@ demo: $(VENV)/.run ## set up and probe the embedded replica, live (no terminal: 
 
 install: $(VENV)/.run ## set up the product alone, in $(VENV)
 
-test: $(VENV)/.dev ## set up and run the tests (no vLLM needed)
-	$(BIN)/python -m pytest
+test: $(VENV)/.dev ## set up and run the tests (no vLLM needed): first on all cores, then those that need the machine for themselves
+	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal -m 'not vllm and not alone'; first=$$?; \
+	$(BIN)/python -m pytest -m alone; second=$$?; [ $$first = 0 ] && exit $$second; exit $$first
 
 check: $(VENV)/.dev ## lint, types, import contracts
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -11,10 +12,11 @@ from core import report
 from core.config import FleetAsk, Method, ProbeConfig, Slo, Target
 from core.hardware import Hardware
 from core.records import Check, Phase, ServerInfo
-from core.results import Answer, ClientInfo, FailCount, Knee, Percentiles, RepeatResult, RepeatVerdict, StepResult, StepVerdict
+from core.results import Answer, ClientInfo, FailCount, Knee, Percentiles, RepeatVerdict, StepResult, StepVerdict
 from core.run.state import step_line
 from core.run.verdicts import set_aside
 from core.run.view import Line, RunView
+from tests import builders
 from tests.tui import knee_samples
 
 
@@ -44,37 +46,36 @@ REPEAT = keys(
     kv_usage_max preemptions waiting_max running_max prefix_hit_frac buckets loop_lag_max_s"""
 )
 
-NONE = Percentiles()
 LATE = Percentiles(p50=0.0002, p95=0.0005, p99=0.0009, mean=0.0003, max=0.0042, n=450)
 NOTE = "lower end rests on one repeat, which is no evidence by itself"
 
 
-def repeat(verdict: RepeatVerdict, interval: tuple[float, float], **changes: Any) -> RepeatResult:
-    result = RepeatResult(
-        index=0, order=7, verdict=verdict, reason=f"{verdict} it is",
-        attainment=interval[0] if interval[0] == interval[1] else None,
-        attainment_interval=interval, planned=450, sent=450, succeeded=440, good=432, misses=18, errors=0, error_rate=0.0,
-        endings={"ok": 440, "aborted": 10}, lateness_s=LATE, queue="flat", offered_rps=11.3, served_rps=11.1, goodput_rps=10.9,
-        output_tps=300.0, total_tps=900.0, ttft_s=NONE, tpot_s=NONE, e2e_s=NONE, itl_s=NONE,
-    )  # fmt: skip
-    return msgspec.structs.replace(result, **changes)
+repeat = partial(
+    builders.repeat,
+    order=7,
+    planned=450,
+    sent=450,
+    succeeded=440,
+    good=432,
+    misses=18,
+    endings={"ok": 440, "aborted": 10},
+    lateness_s=LATE,
+    offered_rps=11.3,
+    served_rps=11.1,
+    goodput_rps=10.9,
+    output_tps=300.0,
+    total_tps=900.0,
+)
 
 
 def step(
     number: int, rate_rps: float, phase: Phase, verdict: StepVerdict, floor: tuple[float, float] | None, **changes: Any
 ) -> StepResult:
+    """A step of one repeat, to which the changes belong."""
     verdicts: dict[StepVerdict, RepeatVerdict] = {"pass": "pass", "fail": "fail", "void": "void"}
     each = verdicts.get(verdict, "unjudged")
-    repeats = (repeat(each, floor or (0.0, 1.0), **changes),)
-    return StepResult(
-        step=number,
-        rate_rps=rate_rps,
-        phase=phase,
-        verdict=verdict,
-        reason=f"{verdict} because of it",
-        floor=floor,
-        repeats=repeats,
-    )
+    only = repeat(each, floor or (0.0, 1.0), **{"reason": f"{each} it is", **changes})
+    return builders.step(rate_rps, verdict, only, number=number, phase=phase, reason=f"{verdict} because of it", floor=floor)
 
 
 STEPS = (

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,8 +17,8 @@ import httpx
 import msgspec
 
 from core.access import Access
-from core.config import Lengths, Method, ProbeConfig, Safety, Slo, Target, Workload
-from core.load import meter
+from core.config import Lengths, ProbeConfig, Slo, Workload
+from core.load import child, meter
 from core.load.child import Child
 from core.records import Abort, Check, ChildMessage, Hello, LoadReady, RepeatOrder, RequestEnded, StopArrivals
 from core.results import Answer as RunAnswer
@@ -29,6 +30,7 @@ from core.run.session import Session
 from core.run.view import RunView
 from core.server.http import Credential
 from core.server.metrics import Scraper
+from tests import builders
 from tests.core.load.calling import Caller, calling
 from tests.core.load.server import serving
 from tests.faults.answers import Answer
@@ -125,13 +127,17 @@ class Ran:
     path: Path
     server: FaultServer
 
-    @property
+    @cached_property
     def view(self) -> RunView:
         """The run as its file tells it."""
         return Recorded(str(self.path)).view()
 
+    @cached_property
+    def _all(self) -> list[Event]:
+        return list(runs.read(self.path))
+
     def events(self, kind: type[Event]) -> list[Event]:
-        return [event for event in runs.read(self.path) if isinstance(event, kind)]
+        return [event for event in self._all if isinstance(event, kind)]
 
     @property
     def steps(self) -> list[StepResult]:
@@ -142,23 +148,16 @@ class Ran:
         """Every sentence of the run: checks, notes and failed readings, in order."""
         return [
             event.check.message if isinstance(event, CheckDone) else event.text if isinstance(event, Note) else event.reason
-            for event in runs.read(self.path)
+            for event in self._all
             if isinstance(event, CheckDone | Note | SampleFailed)
         ]
 
 
-def config(**options: object) -> ProbeConfig:
-    """A small probe; options are those of Method, and `slo`, `max_rps`, `metrics_url`, `api`, `tokens` asked of an answer."""
-    slo = options.pop("slo", Slo(ttft_s=0.5, tpot_s=0.3))
-    max_rps, metrics_url = options.pop("max_rps", None), options.pop("metrics_url", None)
-    api, tokens = options.pop("api", "completions"), options.pop("tokens", TOKENS)
-    return ProbeConfig(
-        target=Target(url="http://127.0.0.1:1", metrics_url=metrics_url, api=api),  # type: ignore[arg-type]
-        slo=slo,  # type: ignore[arg-type]
-        workload=Workload(input_tokens=Lengths(median=16), output_tokens=Lengths(median=tokens)),  # type: ignore[arg-type]
-        method=Method(**options),  # type: ignore[arg-type]
-        safety=Safety(max_rps=max_rps),  # type: ignore[arg-type]
-    )
+config = partial(
+    builders.config,
+    slo=Slo(ttft_s=0.5, tpot_s=0.3),
+    workload=Workload(input_tokens=Lengths(median=16), output_tokens=Lengths(median=TOKENS)),
+)
 
 
 def probe(
@@ -200,17 +199,19 @@ def preflight(
 
 @asynccontextmanager
 async def _session(path: Path, faults: FaultServer, given: ProbeConfig, access: Access) -> AsyncIterator[Session]:
+    """The child's part collects garbage before each order: here it would look through all tests there are, a fifth of a second."""
     async with serving(faults) as server, asyncio.timeout(LONGEST_S):
         log = RunLog(path)
         try:
-            yield Session(
-                msgspec.structs.replace(given, target=msgspec.structs.replace(given.target, url=server.url)),
-                log,
-                access=access,
-                start_load=_in_process,
-                scraper=_scraper,
-                clock=lambda: time.monotonic(),
-            )
+            with mock.patch.object(child, "gc"):
+                yield Session(
+                    msgspec.structs.replace(given, target=msgspec.structs.replace(given.target, url=server.url)),
+                    log,
+                    access=access,
+                    start_load=_in_process,
+                    scraper=_scraper,
+                    clock=lambda: time.monotonic(),
+                )
         finally:
             log.close()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.config import Slo
+from core.config import Lengths, Slo
 from core.records import RequestSent
 from core.report import to_json, to_text
 from core.results import RepeatResult
@@ -401,7 +401,7 @@ def words(request: Received) -> int:
     return len(request.json["messages"][0]["content"].split())
 
 
-CHAT = config(rates_rps=(3.0,), measure_s=10.0, api="chat", tokens=8)
+CHAT = config(rates_rps=(3.0,), measure_s=10.0, api="chat", output_tokens=Lengths(median=8))
 
 
 def test_a_chat_server_that_knows_max_tokens_alone_is_loaded_by_it(path: Path) -> None:
@@ -446,7 +446,7 @@ def test_answers_that_get_longer_under_load_are_no_fail_of_a_tpot_limit(path: Pa
     ran = probe(
         path,
         in_load(lambda server, request, number: long, decode_s=0.6),
-        config(rates_rps=(4.0,), measure_s=15.0, slo=slo, tokens=16),
+        config(rates_rps=(4.0,), measure_s=15.0, slo=slo, output_tokens=Lengths(median=16)),
     )
     assert [step.verdict for step in ran.steps] == ["void"]
     assert "16 were asked for; longer ones make the server look slow" in repeat_of(ran).reason
@@ -457,7 +457,8 @@ def test_answers_that_get_longer_under_load_are_no_fail_of_a_tpot_limit(path: Pa
 def test_a_gateway_that_sends_the_body_in_one_piece_hides_ttft_and_tpot(path: Path, limits: Slo) -> None:
     """16 tokens 40 ms apart, held back to their end: TTFT would read 650 ms, TPOT 0."""
     held = Answer(pieces=tokens(16, first_s=0.05, gap_s=0.04, prompt=16), one_write=True)
-    ran = probe(path, lambda: FaultServer(held), config(rates_rps=(3.0,), measure_s=10.0, slo=limits, tokens=16))
+    asked = config(rates_rps=(3.0,), measure_s=10.0, slo=limits, output_tokens=Lengths(median=16))
+    ran = probe(path, lambda: FaultServer(held), asked)
     assert any("Something on the way buffers the stream" in sentence for sentence in ran.said)
     if limits.e2e_s is None:
         assert ran.answer.outcome == "refused"

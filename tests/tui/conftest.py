@@ -1,6 +1,5 @@
 """What tests of the screen and of the command line share."""
 
-import gc
 import signal
 from typing import Any
 
@@ -35,12 +34,6 @@ async def resized(self: Pilot[Any], width: int, height: int) -> None:
 def a_resize_is_taken_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not a hundredth of a second later, which a test may be through with by then."""
     monkeypatch.setattr(Pilot, "resize_terminal", resized)
-
-
-def pytest_collection_finish() -> None:
-    """What is there when the tests begin stays: that the collector need not look through it saves a tenth of the time."""
-    gc.collect()
-    gc.freeze()
 
 
 _PARSED: dict[object, list[RuleSet]] = {}

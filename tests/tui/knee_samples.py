@@ -16,6 +16,7 @@ from core.results import (
     WorstBlock,
 )
 from core.run.view import RunView
+from tests import builders
 from tests.tui import mode_samples, samples
 
 BUCKETS = (
@@ -33,10 +34,11 @@ def repeat(
     verdict: RepeatVerdict, interval: tuple[float, float], rate: float, index: int = 0, n: int = 400, reason: str = ""
 ) -> RepeatResult:
     """A repeat at a rate; the server finishes at most 13 requests a second."""
-    base = samples._repeat(verdict, interval, curtailed=interval[0] < interval[1], reason=reason)
-    return replace(
-        base,
+    return samples.repeat(
+        verdict,
+        interval,
         index=index,
+        reason=reason,
         offered_rps=rate,
         served_rps=min(rate, 13.0),
         goodput_rps=min(rate, 13.0) * interval[1],
@@ -53,7 +55,7 @@ def step(number: int, rate: float, phase: Phase, verdict: StepVerdict, reason: s
     """A step whose floor is that of its repeats that count."""
     ends = [each.attainment_interval for each in repeats if each.verdict != "void"]
     floor = (min(low for low, _ in ends), min(high for _, high in ends))
-    return StepResult(step=number, rate_rps=rate, phase=phase, verdict=verdict, reason=reason, floor=floor, repeats=repeats)
+    return builders.step(rate, verdict, *repeats, number=number, phase=phase, reason=reason, floor=floor)
 
 
 STEPS = (

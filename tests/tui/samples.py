@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -10,6 +11,7 @@ from core.judge.bracket import ONE_FAILING_STEP, ONE_REPEAT
 from core.records import Check, Phase, ServerInfo, ServerSample
 from core.results import Answer, Bounds, FailCount, Knee, Percentiles, RepeatResult, RepeatVerdict, StepResult, StepVerdict
 from core.run.view import Line, Part, RepeatView, RunView, SeriesPoint, StepView
+from tests import builders
 from tui.frame import Playback
 
 CONFIG = ProbeConfig(
@@ -81,42 +83,29 @@ def _sample(t: float, waiting: float = 1, running: float = 13) -> ServerSample:
     return ServerSample(t=t, took_s=0.004, waiting=waiting, running=running, kv_usage_frac=0.34, preemptions_total=0)
 
 
-def _repeat(verdict: RepeatVerdict, interval: tuple[float, float], *, curtailed: bool = False, reason: str = "") -> RepeatResult:
+def repeat(verdict: RepeatVerdict, interval: tuple[float, float], **given: Any) -> RepeatResult:
+    """A repeat of 480 requests at 12/s, which ended early if its attainment is not one number."""
     planned = 480
     misses = round((1 - interval[1]) * planned)
-    nothing = Percentiles()
-    return RepeatResult(
-        index=0,
-        order=1,
-        verdict=verdict,
-        reason=reason,
-        attainment=None if curtailed else interval[0],
-        attainment_interval=interval,
-        planned=planned,
-        sent=planned,
-        succeeded=planned - misses,
-        good=planned - misses,
-        misses=misses,
-        errors=0,
-        error_rate=0.0,
-        endings={"ok": planned},
-        lateness_s=Percentiles(p50=0.0002, p95=0.0006, p99=0.0008, mean=0.0003, max=0.001, n=planned),
-        queue="flat",
-        offered_rps=12.0,
-        served_rps=11.9,
-        goodput_rps=11.5,
-        output_tps=380.0,
-        total_tps=1140.0,
-        ttft_s=nothing,
-        tpot_s=nothing,
-        e2e_s=nothing,
-        itl_s=nothing,
-        loop_lag_max_s=0.0041,
-        client_cpu_frac=0.12,
-        client_memory_peak_bytes=61_400_000,
-        curtailed=curtailed,
-        duration_s=6.0 if curtailed else 58.0,
-    )
+    facts: dict[str, Any] = {
+        "reason": "",
+        **dict.fromkeys(("planned", "sent"), planned),
+        **dict.fromkeys(("succeeded", "good"), planned - misses),
+        "misses": misses,
+        "endings": {"ok": planned},
+        "lateness_s": Percentiles(p50=0.0002, p95=0.0006, p99=0.0008, mean=0.0003, max=0.001, n=planned),
+        "offered_rps": 12.0,
+        "served_rps": 11.9,
+        "goodput_rps": 11.5,
+        "output_tps": 380.0,
+        "total_tps": 1140.0,
+        "loop_lag_max_s": 0.0041,
+        "client_cpu_frac": 0.12,
+        "client_memory_peak_bytes": 61_400_000,
+        "curtailed": interval[0] < interval[1],
+        "duration_s": 6.0 if interval[0] < interval[1] else 58.0,
+    }
+    return builders.repeat(verdict, interval, **(facts | given))
 
 
 def judged_step(
@@ -128,8 +117,8 @@ def judged_step(
     reason: str,
     repeats: tuple[RepeatVerdict, ...],
 ) -> StepResult:
-    results = tuple(_repeat(one, floor or (0.0, 1.0), curtailed=bool(floor and floor[0] < floor[1])) for one in repeats)
-    return StepResult(step=step, rate_rps=rate, phase=phase, verdict=verdict, reason=reason, floor=floor, repeats=results)
+    results = [repeat(one, floor) if floor else repeat(one, (0.0, 1.0), curtailed=False, duration_s=58.0) for one in repeats]
+    return builders.step(rate, verdict, *results, number=step, phase=phase, reason=reason, floor=floor)
 
 
 RAMP_STEPS = (

@@ -8,16 +8,17 @@ import httpx
 import pytest
 
 from core.access import Access
-from core.config import ProbeConfig, Safety, Target
+from core.config import ProbeConfig, Target
 from core.errors import UserError
 from core.records import ServerSample
 from core.server import look as looking
 from core.server.look import Look
+from tests.builders import HERE, config
 from tests.core.server.fakes import FakeVllm, capture, client
 from tui import asking
 
 KEY = "sk-TESTSECRET"
-HERE, THERE = "http://127.0.0.1:8000", "https://8.8.8.8"
+THERE = "https://8.8.8.8"
 
 
 @dataclass
@@ -68,10 +69,6 @@ def busy(running: float) -> ServerSample:
 
 PLAIN = Look(near=True, models=("tiny",), sample=busy(0))
 SHUT = Look(near=True, key_wanted=True)
-
-
-def config(url: str = HERE, model: str | None = None, **safety: bool) -> ProbeConfig:
-    return ProbeConfig(target=Target(url=url, model=model), safety=Safety(**safety))
 
 
 def test_nothing_is_asked_where_nothing_is_missing(person: Person) -> None:

@@ -17,7 +17,7 @@ from tui.outlook import outlook
 from tui.settings import FIELDS, Wrong, fields_of, read
 
 
-def config(line: str) -> ProbeConfig:
+def asked_in_words(line: str) -> ProbeConfig:
     return build(words.given(words.split(line)), URL)
 
 
@@ -32,7 +32,7 @@ def test_fields_and_the_command_line_are_the_same_run() -> None:
         "--model=-m --api chat --input-tokens lognormal:64,1,128 --output-tokens 32 --ttft 500ms --tpot none --e2e 10s"
         " --target 99% --careful --max-rps 40 --peak-rps 50 --headroom 0.5 --seed 3 --between 'x y' --json -"
     )
-    assert (asked.url, asked.config) == (URL, config(line))
+    assert (asked.url, asked.config) == (URL, asked_in_words(line))
     assert (asked.given.between, asked.given.json_file) == ("x y", "-")
     assert asked.command == f"kneescope probe {URL} {line}".replace("'x y'", "'...'")
     assert set(texts) == set(FIELDS) - {"key", "api-key-file"}
@@ -106,7 +106,7 @@ def test_a_header_in_the_last_field_reaches_the_run_and_is_written_nowhere() -> 
 def test_every_option_without_a_field_of_its_own_goes_through_the_last_one() -> None:
     line = "--cost 2.5 --lost 2 --rollout 1 --growth 10% --scale-out 4m --burstiness 0.5 --gpu 'H100 SXM' --weights-gb 15.2 --yes"
     asked = read({"url": URL, "peak-rps": "50", "more": f"{line} --with-others --max-waiting 4"}, "", {})
-    assert asked.config == config(f"--peak-rps 50 {line} --with-others --max-waiting 4")
+    assert asked.config == asked_in_words(f"--peak-rps 50 {line} --with-others --max-waiting 4")
     assert asked.config.safety.public_ok
 
 
@@ -144,24 +144,24 @@ def test_what_the_checks_depend_on() -> None:
     ],
 )
 def test_what_is_to_be_expected_once_the_server_is_known(line: str, time: str, rate: str, sends: str) -> None:
-    known = outlook(config(line), SINGLES)
+    known = outlook(asked_in_words(line), SINGLES)
     assert time in known.time
     assert rate in known.rate
     assert sends in known.sends
 
 
 def test_a_bound_is_how_many_it_says() -> None:
-    known = outlook(config("--rates 2,6 --measure 60s"), SINGLES)
+    known = outlook(asked_in_words("--rates 2,6 --measure 60s"), SINGLES)
     assert int(known.sends.split()[1].replace(",", "")) >= 2 * 60 + 6 * 60
 
 
 def test_what_is_to_be_expected_before_that() -> None:
-    known = outlook(config("--mode standard"))
+    known = outlook(asked_in_words("--mode standard"))
     assert "about 15 min in standard mode" in known.time
     assert "max rps sets a bound" in known.rate
     assert "known after the checks" in known.sends
-    assert "40.0 requests/s" in outlook(config("--max-rps 40")).rate
-    assert outlook(config(""), (single(0.5, ending="http"),) * 3) == outlook(config(""))
+    assert "40.0 requests/s" in outlook(asked_in_words("--max-rps 40")).rate
+    assert outlook(asked_in_words(""), (single(0.5, ending="http"),) * 3) == outlook(asked_in_words(""))
 
 
 def client(status: int, body: bytes) -> httpx.AsyncClient:

@@ -9,9 +9,9 @@ from core.config import FleetAsk
 from core.run import log as runs
 from core.run.events import RepeatStarted, StepJudged
 from core.run.session import Session
+from tests.builders import asked_step
 from tests.core.run import fakes
 from tests.core.run.bench import Bench, events_of, scripted
-from tests.core.run.test_session_steps import step
 from tests.tui.screen import settle, text_of
 from tui import display, live
 from tui.app import Hands, KneescopeApp
@@ -22,7 +22,7 @@ async def test_n_ends_the_step_and_the_run_goes_on_to_the_next(tmp_path: Path, m
     monkeypatch.setattr(fakes, "PREFILL_S", 0.01)
     log = runs.RunLog(path := tmp_path / "run.jsonl")
     bench = Bench(log)
-    scripted(step(40.0, 3), step(20.0, 3))(bench)
+    scripted(asked_step(40.0, 3), asked_step(20.0, 3))(bench)
     session, source = bench.session, live.Live(bench.session)
     app = KneescopeApp(source, run=source.run, hands=Hands(stop=session.stop, end_step=session.end_step))
 

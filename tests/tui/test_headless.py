@@ -11,6 +11,7 @@ from core.records import Check, Phase
 from core.results import Answer, Bounds, Percentiles, RepeatResult, RepeatVerdict, StepResult
 from core.run.state import step_line
 from core.run.view import Line, RepeatView, RunView, StepView
+from tests import builders
 from tui.headless import PROGRESS_S, CheckPrinter, Printer, follow
 from tui.phrases import duration_text, method_text
 
@@ -36,38 +37,13 @@ STEP = StepView(step=3, phase="search", rate_rps=12.4, repeats_planned=1, finish
 
 
 def repeat(index: int, verdict: RepeatVerdict, interval: tuple[float, float], reason: str) -> RepeatResult:
-    nothing = Percentiles()
-    return RepeatResult(
-        index=index,
-        order=1,
-        verdict=verdict,
-        reason=reason,
-        attainment=None,
-        attainment_interval=interval,
-        planned=1200,
-        sent=1100,
-        succeeded=1000,
-        good=480,
-        misses=20,
-        errors=0,
-        error_rate=0.0,
-        endings={},
-        lateness_s=Percentiles(p99=0.0021, n=1100),
-        queue="flat",
-        offered_rps=1.0,
-        served_rps=1.0,
-        goodput_rps=1.0,
-        output_tps=1.0,
-        total_tps=1.0,
-        ttft_s=nothing,
-        tpot_s=nothing,
-        e2e_s=nothing,
-        itl_s=nothing,
-    )
+    counts = {"planned": 1200, "sent": 1100, "succeeded": 1000, "good": 480, "misses": 20}
+    late = Percentiles(p99=0.0021, n=1100)
+    return builders.repeat(verdict, interval, index=index, reason=reason, lateness_s=late, **counts)
 
 
 def judged(*repeats: RepeatResult, phase: Phase = "search", step: int = 3) -> StepResult:
-    return StepResult(step=step, rate_rps=12.4, phase=phase, verdict="fail", reason="repeat 2 failed", floor=None, repeats=repeats)
+    return builders.step(12.4, "fail", *repeats, number=step, phase=phase, reason="repeat 2 failed")
 
 
 def said(step: StepResult, t_s: float = 59.0) -> Line:

@@ -4,6 +4,7 @@ Looked at by a person each time that they change.
 """
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,3 +131,12 @@ def test_help(moment: str, snap_compare: Compare) -> None:
         await settle(app, pilot)
 
     assert snap_compare(app, terminal_size=(80, 24), run_before=explain)
+
+
+def test_no_picture_is_left_over(request: pytest.FixtureRequest) -> None:
+    """What finds that when one process runs all tests does not look where several share them."""
+    module = request.node.getparent(pytest.Module)
+    assert module is not None
+    drawn = {test.name for test in module.collect() if isinstance(test, pytest.Function) and "snap_compare" in test.fixturenames}
+    kept = {path.stem for path in Path(__file__).with_name("__snapshots__").glob("test_snapshots/*.svg")}
+    assert kept == drawn

@@ -5,13 +5,14 @@ import heapq
 import math
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import httpx
 import msgspec
 import numpy as np
 
 from core.access import Access
-from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
+from core.config import Lengths, ProbeConfig, Slo, Workload
 from core.errors import UserError
 from core.load.arrivals import draw
 from core.records import (
@@ -33,6 +34,7 @@ from core.records import (
 )
 from core.server.metrics import ScrapeError
 from core.server.preflight import SendSingles
+from tests import builders
 from tests.core.run.virtual import now
 
 SLOTS = 8
@@ -42,13 +44,12 @@ CAPACITY_RPS = SLOTS / SERVICE_S
 TOKENS = 17
 
 
-def config(**method: object) -> ProbeConfig:
-    return ProbeConfig(
-        target=Target(url="http://127.0.0.1:8000", model="fake"),
-        slo=Slo(ttft_s=0.5, tpot_s=0.06),
-        workload=Workload(input_tokens=Lengths(median=32), output_tokens=Lengths(median=TOKENS)),
-        method=Method(**method),  # type: ignore[arg-type]
-    )
+config = partial(
+    builders.config,
+    model="fake",
+    slo=Slo(ttft_s=0.5, tpot_s=0.06),
+    workload=Workload(input_tokens=Lengths(median=32), output_tokens=Lengths(median=TOKENS)),
+)
 
 
 @dataclass

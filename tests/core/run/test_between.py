@@ -10,11 +10,10 @@ import httpx
 import pytest
 
 from core.errors import UserError
-from core.judge.actions import Step
-from core.records import Segment
 from core.run.between import OUTPUT_BYTES, Between, Ended, run_command
 from core.run.events import Event, Note, RepeatJudged, RunEnded
 from core.run.readings import Readings
+from tests.builders import asked_step
 from tests.core.run.bench import Bench, assert_ended_clean, events_of, on_bench, scripted, to_the_end
 from tests.core.run.fakes import config
 from tests.core.run.virtual import now, run
@@ -127,16 +126,6 @@ def test_a_server_that_does_not_come_back_ends_the_run(monkeypatch: pytest.Monke
 # --- in a run ---
 
 
-def step(repeats: int) -> Step:
-    segments = (
-        Segment(rate_rps=6.0, duration_s=2.0, role="warmup"),
-        Segment(rate_rps=4.0, duration_s=2.0, role="warmup"),
-        Segment(rate_rps=4.0, duration_s=30.0, role="measured"),
-        Segment(rate_rps=4.0, duration_s=120.0, role="tail"),
-    )
-    return Step(phase="confirm", rate_rps=4.0, repeats=repeats, segments=segments, curtail_pass=False)
-
-
 def test_a_restart_between_repeats_voids_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     benches: list[Bench] = []
     idle: list[bool] = []
@@ -155,7 +144,7 @@ def test_a_restart_between_repeats_voids_nothing(path: Path, monkeypatch: pytest
 
     def set_up(bench: Bench) -> None:
         benches.append(bench)
-        scripted(step(3))(bench)
+        scripted(asked_step(4.0, 3))(bench)
 
     bench, answer = on_bench(path, to_the_end, between="systemctl restart secret", set_up=set_up)
 
@@ -172,7 +161,7 @@ def test_a_failing_command_ends_the_run(path: Path, monkeypatch: pytest.MonkeyPa
         return Ended(code=7, output="password=hunter2")
 
     monkeypatch.setattr("core.run.between.run_command", fails)
-    bench, answer = on_bench(path, to_the_end, between="false", set_up=scripted(step(3)))
+    bench, answer = on_bench(path, to_the_end, between="false", set_up=scripted(asked_step(4.0, 3)))
 
     assert answer.outcome == "void"
     assert "exit code 7" in answer.message
@@ -197,7 +186,7 @@ def test_a_stop_ends_the_command(path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     def set_up(bench: Bench) -> None:
         benches.append(bench)
-        scripted(step(2))(bench)
+        scripted(asked_step(4.0, 2))(bench)
 
     monkeypatch.setattr("core.run.between.run_command", hangs)
     bench, answer = on_bench(path, to_the_end, between="sleep 1000", set_up=set_up)
@@ -210,7 +199,7 @@ def test_a_stop_ends_the_command(path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def resets(path: Path, *answers: httpx.Response) -> tuple[Bench, list[Note]]:
     def set_up(bench: Bench) -> None:
         bench.resets += answers
-        scripted(step(3))(bench)
+        scripted(asked_step(4.0, 3))(bench)
 
     bench, answer = on_bench(path, to_the_end, probe=config(reset_cache=True), set_up=set_up)
     assert answer.outcome == "bracket"
@@ -251,6 +240,6 @@ def test_a_reset_that_failed_is_tried_once_more(path: Path) -> None:
 
 
 def test_without_the_option_nothing_is_reset(tmp_path: Path) -> None:
-    bench, _ = on_bench(tmp_path / "run.jsonl", to_the_end, set_up=scripted(step(2)))
+    bench, _ = on_bench(tmp_path / "run.jsonl", to_the_end, set_up=scripted(asked_step(4.0, 2)))
 
     assert not any("reset" in asked for asked in bench.asked)

@@ -1,6 +1,7 @@
 """What ends load whatever a search wants: limits of the run, a ramp that runs away, the requests of others. In virtual time."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,7 +17,7 @@ from tests.core.run.events import sample
 from tests.core.run.fakes import CAPACITY_RPS, FakeServer, config
 
 
-def probe(safety: Safety, slo: Slo | None = None, **method: object) -> ProbeConfig:
+def probe(safety: Safety, slo: Slo | None = None, **method: Any) -> ProbeConfig:
     plain = config(**method)
     return msgspec.structs.replace(plain, safety=safety, slo=slo or plain.slo)
 

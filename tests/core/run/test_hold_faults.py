@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -84,7 +85,7 @@ def silent_from(t: float) -> Callable[[Bench], None]:
     return set_up
 
 
-def many_open(**method: object) -> ProbeConfig:
+def many_open(**method: Any) -> ProbeConfig:
     """More requests are open at once than may miss, and they pass."""
     plain = config(measure_s=12.0, **method)
     return msgspec.structs.replace(plain, slo=Slo(ttft_s=8.0, tpot_s=0.06))

@@ -11,9 +11,9 @@ from core.results import Answer, StepResult
 from core.run.between import Between
 from core.run.events import RepeatStarted, StepJudged, StepStarted
 from core.run.view import StepView
+from tests.builders import asked_step
 from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_view, on_bench, scripted, to_the_end
 from tests.core.run.fakes import config
-from tests.core.run.test_session_steps import step
 from tests.core.run.virtual import now
 
 Work = Callable[[Bench], Awaitable[Answer]]
@@ -89,7 +89,7 @@ def test_its_load_is_off_at_once(path: Path) -> None:
 
 
 def test_repeats_that_were_judged_are_kept(path: Path) -> None:
-    bench, _ = on_bench(path, ended_when(measuring(1), []), set_up=scripted(step(4.0, 3), step(3.0, 1)))
+    bench, _ = on_bench(path, ended_when(measuring(1), []), set_up=scripted(asked_step(4.0, 3), asked_step(3.0, 1)))
 
     ended, following = steps_of(path)
     assert [repeat.verdict for repeat in ended.repeats] == ["pass", "unjudged"]
@@ -108,7 +108,7 @@ def test_between_repeats_the_preparation_ends_first_and_no_load_follows(path: Pa
     monkeypatch.setattr(Between, "prepare", prepare)
     said: list[bool] = []
     work = ended_when(lambda current: len(current.verdicts) == 1, said)
-    on_bench(path, work, set_up=scripted(step(4.0, 3)))
+    on_bench(path, work, set_up=scripted(asked_step(4.0, 3)))
 
     assert said == [True]
     assert [repeat.verdict for repeat in steps_of(path)[0].repeats] == ["pass"]
@@ -144,7 +144,7 @@ def test_a_held_rate_cannot_be_ended(path: Path) -> None:
 
 def test_a_verdict_of_the_moment_before_stands(path: Path) -> None:
     other = path.with_name("other.jsonl")
-    on_bench(other, to_the_end, set_up=scripted(step(40.0, 1)))
+    on_bench(other, to_the_end, set_up=scripted(asked_step(40.0, 1)))
     done = max(event.t for event in events_of(other, LoadDone))
     said: list[bool] = []
 
@@ -152,7 +152,7 @@ def test_a_verdict_of_the_moment_before_stands(path: Path) -> None:
         asyncio.get_running_loop().call_at(done + 0.1, lambda: said.append(bench.session.end_step()))
         return await bench.session.run()
 
-    on_bench(path, work, set_up=scripted(step(40.0, 1)))
+    on_bench(path, work, set_up=scripted(asked_step(40.0, 1)))
 
     (ended,) = steps_of(path)
     assert said == [True]

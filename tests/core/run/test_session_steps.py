@@ -5,25 +5,13 @@ from typing import Any
 
 import pytest
 
-from core.judge.actions import Step
-from core.records import LoadDone, Phase, RepeatOrder, Segment
+from core.records import LoadDone, RepeatOrder
 from core.run import log as runs
 from core.run.events import LoadStateChanged, Note, RepeatJudged, RepeatStarted, StepJudged, StepStarted
 from core.run.state import State
+from tests.builders import asked_step
 from tests.core.run.bench import Bench, Scripted, events_of, final_view, on_bench, scripted, stopped_at, to_the_end
 from tests.core.run.fakes import SERVICE_S, config
-
-
-def step(rate_rps: float, repeats: int, stop: str = "first_fail", phase: Phase = "confirm", warmup_s: float = 4.0) -> Step:
-    segments = (
-        Segment(rate_rps=1.5 * rate_rps, duration_s=warmup_s / 2, role="warmup"),
-        Segment(rate_rps=rate_rps, duration_s=warmup_s / 2, role="warmup"),
-        Segment(rate_rps=rate_rps, duration_s=30.0, role="measured"),
-        Segment(rate_rps=rate_rps, duration_s=120.0, role="tail"),
-    )
-    return Step(
-        phase=phase, rate_rps=rate_rps, repeats=repeats, segments=segments, curtail_pass=False, stop=stop  # type: ignore[arg-type]
-    )  # fmt: skip
 
 
 def verdicts(path: Path) -> list[tuple[int, str]]:
@@ -40,7 +28,7 @@ def verdicts(path: Path) -> list[tuple[int, str]]:
     ],
 )
 def test_a_step_ends_as_soon_as_it_is_clear(path: Path, rate_rps: float, stop: str, expected: list[str]) -> None:
-    on_bench(path, to_the_end, set_up=scripted(step(rate_rps, 3, stop)))
+    on_bench(path, to_the_end, set_up=scripted(asked_step(rate_rps, 3, stop=stop)))
 
     assert verdicts(path) == list(enumerate(expected))
     result = events_of(path, StepJudged)[0].result
@@ -64,7 +52,7 @@ def test_each_void_repeat_of_a_step_is_done_again_once(path: Path) -> None:
 
     def set_up(bench: Bench) -> None:
         bench.generator.late_s = late_s
-        scripted(step(4.0, 3))(bench)
+        scripted(asked_step(4.0, 3))(bench)
 
     _, answer = on_bench(path, to_the_end, set_up=set_up)
 
@@ -74,7 +62,7 @@ def test_each_void_repeat_of_a_step_is_done_again_once(path: Path) -> None:
 
 
 def test_a_pass_after_a_short_warmup_is_done_again_with_a_longer_one(path: Path) -> None:
-    bench, _ = on_bench(path, to_the_end, set_up=scripted(step(4.0, 2, warmup_s=1.0)))
+    bench, _ = on_bench(path, to_the_end, set_up=scripted(asked_step(4.0, 2, warmup_s=1.0)))
 
     assert verdicts(path) == [(0, "unjudged"), (0, "pass"), (1, "pass")]
     result = events_of(path, StepJudged)[0].result
@@ -95,10 +83,10 @@ def test_a_pass_after_a_short_warmup_is_done_again_with_a_longer_one(path: Path)
 
 def test_a_run_that_is_stopped_promises_no_further_repeat(path: Path) -> None:
     other = path.with_name("other.jsonl")
-    on_bench(other, to_the_end, set_up=scripted(step(4.0, 2, warmup_s=1.0)))
+    on_bench(other, to_the_end, set_up=scripted(asked_step(4.0, 2, warmup_s=1.0)))
     repeat = events_of(other, RepeatJudged)[0].result.order
     done = next(event.t for event in events_of(other, LoadDone) if event.order == repeat)
-    on_bench(path, stopped_at(done + 0.15), set_up=scripted(step(4.0, 2, warmup_s=1.0)))
+    on_bench(path, stopped_at(done + 0.15), set_up=scripted(asked_step(4.0, 2, warmup_s=1.0)))
 
     assert verdicts(path) == [(0, "unjudged")]
     assert events_of(path, RepeatJudged)[0].result.reason.startswith("the warm-up of 1 s")
@@ -106,13 +94,13 @@ def test_a_run_that_is_stopped_promises_no_further_repeat(path: Path) -> None:
 
 
 def test_a_fail_after_a_short_warmup_stands(path: Path) -> None:
-    on_bench(path, to_the_end, set_up=scripted(step(20.0, 2, warmup_s=1.0)))
+    on_bench(path, to_the_end, set_up=scripted(asked_step(20.0, 2, warmup_s=1.0)))
 
     assert verdicts(path) == [(0, "fail")]
 
 
 def test_what_is_done_again_is_not_in_the_running_floor(path: Path) -> None:
-    on_bench(path, to_the_end, set_up=scripted(step(4.0, 2, warmup_s=1.0)))
+    on_bench(path, to_the_end, set_up=scripted(asked_step(4.0, 2, warmup_s=1.0)))
 
     state, finished = State(), []
     for event in runs.read(path):
@@ -160,7 +148,7 @@ def test_a_list_is_judged_and_nothing_else(path: Path) -> None:
 
 def test_acceptance_is_strict_about_few_requests(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A window of a handful of requests, in which the target allows no miss, is void there."""
-    tiny = step(0.3, 1)
+    tiny = asked_step(0.3, 1)
     _, answer = on_bench(path, to_the_end, probe=config(mode="acceptance"), set_up=scripted(tiny))
     assert answer.outcome == "void"
 

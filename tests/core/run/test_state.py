@@ -10,7 +10,7 @@ from core.config import Method, Slo
 from core.judge.bracket import Bracket
 from core.judge.stopping import REPORT_DELAY_S
 from core.records import Check, LoadTick, RepeatOrder, ServerInfo
-from core.results import Answer, Knee, Percentiles, RepeatResult, StepResult
+from core.results import Answer, Knee, RepeatResult, StepResult
 from core.run.events import (
     CheckDone,
     Event,
@@ -29,6 +29,7 @@ from core.run.events import (
 )
 from core.run.series import MAX_BINS
 from core.run.state import LINES_KEPT, State, step_line
+from tests import builders
 from tests.core.run.events import CONFIG, START, due, ended, first, opening, order, request, sample, sent, started
 
 
@@ -44,19 +45,12 @@ def tick(t: float) -> LoadTick:
 
 
 def repeat_result(interval: tuple[float, float] = (0.9, 0.9), verdict: str = "pass") -> RepeatResult:
-    none = Percentiles()
-    return RepeatResult(
-        index=0, order=1, verdict=verdict, reason="because", attainment=interval[0], attainment_interval=interval,  # type: ignore[arg-type]
-        planned=40, sent=40, succeeded=40, good=36, misses=4, errors=0, error_rate=0.0, endings={"ok": 40}, lateness_s=none,
-        queue="flat", offered_rps=4.0, served_rps=4.0, goodput_rps=3.6, output_tps=1.0, total_tps=1.0, ttft_s=none, tpot_s=none,
-        e2e_s=none, itl_s=none,
-    )  # fmt: skip
+    counts = {"planned": 40, "sent": 40, "succeeded": 40, "good": 36, "misses": 4, "endings": {"ok": 40}}
+    return builders.repeat(verdict, interval, reason="because", offered_rps=4.0, served_rps=4.0, goodput_rps=3.6, **counts)  # type: ignore[arg-type]
 
 
 def step_result(**changes: object) -> StepResult:
-    result = StepResult(
-        step=1, rate_rps=4.0, phase="search", verdict="pass", reason="all fine", floor=(0.9, 0.9), repeats=(repeat_result(),)
-    )
+    result = builders.step(4.0, "pass", repeat_result(), reason="all fine", floor=(0.9, 0.9))
     return msgspec.structs.replace(result, **changes)
 
 

@@ -3,15 +3,17 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import httpx
 import msgspec
 
 from core.access import Access
-from core.config import ProbeConfig, Safety, Slo, Target, Workload
+from core.config import ProbeConfig, Safety, Slo, Target
 from core.records import Check, GapSummary, Hello, Phase, RequestRecord
 from core.server.preflight import Preflight
+from tests import builders
 
 DATA = Path(__file__).parents[2] / "data" / "metrics"
 KEY = "sk-TESTSECRET"
@@ -199,10 +201,7 @@ def texts(checks: Sequence[Check]) -> str:
     return "\n".join(check.message for check in checks)
 
 
-def config(target: Target | None = None, workload: Workload | None = None, slo: Slo | None = None) -> ProbeConfig:
-    return ProbeConfig(
-        target=target or Target(url=BASE), workload=workload or Workload(), slo=slo or Slo(), safety=Safety(public_ok=True)
-    )
+config = partial(builders.config, target=BASE, slo=Slo(), public_ok=True)
 
 
 def with_counters(queries: float, hits: float) -> str:

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from core.access import Access
-from core.config import Lengths, Slo, Target, Workload
+from core.config import Lengths, Workload
 from core.records import Ending, GapSummary, Hello, Phase, RequestRecord
 from core.server.alphabet import BLIND_RANGES, LETTERS
 from core.server.preflight import Preflight
@@ -120,7 +120,7 @@ async def test_several_models_need_a_choice() -> None:
     ran = await run(FakeVllm(models=models))
     assert ran.names == ALL[:3]
     assert "a, b" in ran["model"].message
-    chosen = await run(FakeVllm(models=models), config=config(Target(url=BASE, model="b")))
+    chosen = await run(FakeVllm(models=models), config=config(model="b"))
     assert (chosen.preflight.info.model, chosen.preflight.info.max_model_len) == ("b", 2048)
     assert chosen.names == ALL
 
@@ -203,7 +203,7 @@ async def test_singles_that_were_cut_off_are_refused() -> None:
 
 async def test_chat_prompts_by_tokenize() -> None:
     send = FakeSend()
-    await run(FakeVllm(template_tokens=9), send, config(Target(url=BASE, api="chat")))
+    await run(FakeVllm(template_tokens=9), send, config(api="chat"))
     alphabet = send.calls[-1][0].alphabet
     assert (alphabet.tokens_per_word, alphabet.chat_overhead_tokens, alphabet.token_ids) == (1, 9, ())
     assert [phase for _, _, phase in send.calls] == ["preflight", "single"]
@@ -218,7 +218,7 @@ async def test_chat_prompts_without_tokenize_are_calibrated_by_two_requests() ->
 
     send = FakeSend(answer)
     workload = Workload(input_tokens=Lengths(median=111))
-    ran = await run(FakeVllm(tokenize=None), send, config(Target(url=BASE, api="chat"), workload))
+    ran = await run(FakeVllm(tokenize=None), send, config(api="chat", workload=workload))
     hello = send.calls[-1][0]
     assert (hello.alphabet.tokens_per_word, hello.alphabet.chat_overhead_tokens) == (2, 11)
     assert (hello.alphabet.words, hello.workload) == (LETTERS, workload)
@@ -266,7 +266,7 @@ async def test_a_server_that_is_gone_before_the_single_requests_is_no_answer() -
 
 
 async def test_limits_below_a_single_request_are_infeasible() -> None:
-    ran = await run(FakeVllm(), config=config(slo=Slo(ttft_s=0.01, tpot_s=None)))
+    ran = await run(FakeVllm(), config=config(ttft_s=0.01, tpot_s=None))
     assert ran["slo"].status == "refuse"
     assert "Infeasible at any rate" in ran["slo"].message
     assert len(ran.preflight.singles) == 3
@@ -287,7 +287,7 @@ async def test_a_silent_server_is_waited_for_once_whatever_the_alphabets() -> No
 
 # --- the length of an answer ----------------------------------------------------------------------------------------
 
-CHAT = config(Target(url=BASE, api="chat"))
+CHAT = config(api="chat")
 
 
 def by_length_field(**answers: RequestRecord) -> FakeSend:
@@ -407,7 +407,7 @@ async def test_a_buffered_stream_is_refused_and_no_limit_is_called_infeasible() 
     ran = await run(FakeVllm(), FakeSend(lambda hello, i, phase: whole))
     assert ran.names == [*ALL[:-1], "stream"]
     assert ran["stream"].status == "refuse"
-    e2e = await run(FakeVllm(), FakeSend(lambda hello, i, phase: whole), config(slo=Slo(ttft_s=None, tpot_s=None, e2e_s=3.0)))
+    e2e = await run(FakeVllm(), FakeSend(lambda hello, i, phase: whole), config(ttft_s=None, tpot_s=None, e2e_s=3.0))
     assert e2e.names == [*ALL[:-1], "stream", "slo"]
     assert (e2e["stream"].status, e2e["slo"].status) == ("warn", "pass")
 

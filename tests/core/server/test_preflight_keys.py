@@ -75,7 +75,7 @@ async def test_what_is_learned_of_a_server_does_not_hold_the_key() -> None:
 async def test_the_key_stays_at_the_targets_origin() -> None:
     target = Target(url=BASE, metrics_url="http://pod:9090/metrics")
     server = FakeVllm()
-    await run(server, config=config(target), key=KEY)
+    await run(server, config=config(target=target), key=KEY)
     keys = {(request.url.host, request.headers.get("authorization")) for request in server.seen}
     assert keys == {("gw", f"Bearer {KEY}"), ("pod", None)}
 

@@ -1,7 +1,6 @@
 import httpx
 import pytest
 
-from core.config import Target
 from tests.core.server.fakes import ALL, BASE, KEY, FakeVllm, Handler, capture, config, run
 
 
@@ -30,13 +29,13 @@ def gateway(metrics_at: str | None) -> Handler:
     ],
 )
 async def test_metrics_are_looked_for_where_they_may_be(metrics_at: str, given: str | None) -> None:
-    ran = await run(gateway(metrics_at), config=config(Target(url=f"{BASE}/llm", metrics_url=given)))
+    ran = await run(gateway(metrics_at), config=config(target=f"{BASE}/llm", metrics_url=given))
     assert ran["metrics"].status == "pass"
     assert ran.preflight.info.metrics_url == metrics_at
 
 
 async def test_metrics_that_are_nowhere_are_said_with_what_was_tried() -> None:
-    ran = await run(gateway(None), config=config(Target(url=f"{BASE}/llm/")))
+    ran = await run(gateway(None), config=config(target=f"{BASE}/llm/"))
     message = ran["metrics"].message
     assert ran["metrics"].status == "warn"
     for tried in (f"{BASE}/llm/metrics answers 404", f"{BASE}/metrics answers 404", "--metrics-url"):
@@ -48,7 +47,7 @@ async def test_metrics_that_are_nowhere_are_said_with_what_was_tried() -> None:
 
 async def test_a_metrics_address_that_was_given_is_the_only_one_tried() -> None:
     server = FakeVllm(overrides={"http://pod:9090/m": httpx.ConnectError("x")})
-    ran = await run(server, config=config(Target(url=BASE, metrics_url="http://pod:9090/m")))
+    ran = await run(server, config=config(metrics_url="http://pod:9090/m"))
     assert ran["metrics"].status == "warn"
     assert "/metrics" not in server.paths()
 

@@ -98,10 +98,10 @@ async def test_the_headers_of_a_gateway_go_where_the_key_goes() -> None:
     target = Target(url=BASE, metrics_url="http://pod:9090/metrics")
     echo = httpx.Response(400, json={"error": {"message": "what is h-SECRET?"}})
     server.overrides["/v1/models"] = echo
-    ran = await of(server, config(target), access)
+    ran = await of(server, config(target=target), access)
     assert "what is ***?" in ran["model"].message
     server.overrides.clear()
-    ran = await of(server, config(target), access)
+    ran = await of(server, config(target=target), access)
     assert {(request.url.host, request.headers.get("x-gateway")) for request in server.seen} == {("gw", "h-SECRET"), ("pod", None)}
     assert all(request.headers["accept-encoding"] == "identity" for request in server.seen)
     assert ran.preflight.hello is not None
@@ -135,7 +135,7 @@ async def test_one_that_is_known_to_refuse_it_is_not_even_tried() -> None:
 
 
 async def test_calibration_learns_it_too() -> None:
-    asked = config(Target(url=BASE, api="chat"))
+    asked = config(api="chat")
     send = FakeSend(unsalted)
     await run(FakeVllm(tokenize=None), send, asked)
     assert [hello.salted for hello, _, _ in send.calls] == [True, False, False, False, False]
@@ -157,7 +157,7 @@ async def test_other_refusals_are_not_tried_again(failed: RequestRecord) -> None
 async def test_a_silent_server_is_waited_for_once() -> None:
     silent = record(ending="aborted", t_first=None, t_last=None, t_end=160.0, output_tokens=0)
     send = FakeSend(lambda hello, i, phase: silent)
-    ran = await run(FakeVllm(tokenize=None), send, config(Target(url=BASE, api="chat")))
+    ran = await run(FakeVllm(tokenize=None), send, config(api="chat"))
     assert [phase for _, _, phase in send.calls] == ["preflight"]
     assert ran.names[-1] == "request"
     assert "given up after 60 s without a token" in ran["request"].message

@@ -1,0 +1,48 @@
+"""The two parts of the tests: what may run beside others, and what needs the machine for itself."""
+
+import gc
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+_PACE = "stamps of a child that sends in real time, and what it does within seconds"
+_TERMINAL = "a program in a terminal, which answers keys within a time"
+ALONE = {
+    "tests/core/load/test_alarm.py": "how late the kernel wakes somebody",
+    "tests/core/load/test_children.py": _PACE,
+    "tests/core/load/test_choice.py": _PACE,
+    "tests/core/load/test_dispatch.py": "sends at real times, and how late the loop is",
+    "tests/core/load/test_generator.py": _PACE,
+    "tests/core/load/test_selftest.py": "how much load this machine can send",
+    "tests/core/load/test_stuck.py": "how late a send is while a connection is not taken",
+    "tests/core/replica/test_process.py": "a server as a process, and how soon it is gone",
+    "tests/tui/test_secrets.py": "a whole run of the real command, whose load must be in time to count",
+    "tests/tui/test_tmux.py": _TERMINAL,
+}
+"""File, or file::test -> why nothing else may run meanwhile. `make test` runs these after all others, one after another."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The second part does not import what is not of it."""
+    if config.option.markexpr != "alone" or collection_path.suffix != ".py":
+        return None
+    return collection_path.relative_to(ROOT).as_posix() not in {name.partition("::")[0] for name in ALONE} or None
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are selected by their marks
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    found = set()
+    for item in items:
+        file = item.nodeid.partition("::")[0]
+        for name in {file, item.nodeid.partition("[")[0]} & ALONE.keys():
+            item.add_marker(pytest.mark.alone(ALONE[name]))
+            found.add(name)
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS and found != ALONE.keys():
+        raise pytest.UsageError(f"no such tests: {', '.join(sorted(ALONE.keys() - found))}")
+
+
+def pytest_collection_finish() -> None:
+    """What is there when the tests begin stays: that the collector need not look through it saves a tenth of the time."""
+    gc.collect()
+    gc.freeze()
