@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from core.access import Access, everything_under, public_address
+from core.access import Access, public_address
 from core.errors import UserError
 
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -108,14 +108,21 @@ class PlainTransport(httpx.AsyncBaseTransport):
         """Send one request. Raises httpx's exceptions; httpx.ProxyError says what became of the way through the proxy."""
         if self._proxied is None or proxy_for(self._access, str(request.url)) is None:
             return await self._direct.handle_async_request(request)
+        in_tunnel = False
+
+        async def notice(event: str, _: object) -> None:
+            nonlocal in_tunnel
+            in_tunnel = in_tunnel or event == "proxy.start_tls.started"
+
+        request.extensions = {**request.extensions, "trace": notice}
         try:
             return await self._proxied.handle_async_request(request)
         except httpx.ProxyError as problem:
             status, _, reason = str(problem).partition(" ")
             raise httpx.ProxyError(refusal_words(int(status), reason) if status.isdecimal() else str(problem)) from problem
         except httpx.ConnectError as problem:
-            if any(isinstance(cause, ssl.SSLError) for cause in everything_under(problem)):
-                raise  # it is the server's TLS, inside the tunnel; or the proxy's own, which httpx does not tell from it
+            if in_tunnel:  # the server's TLS
+                raise
             raise httpx.ProxyError(f"no connection to {self._access.public_proxy}: {problem}") from problem
 
     async def aclose(self) -> None:

@@ -223,7 +223,9 @@ async def test_a_proxy_that_speaks_tls_itself_has_to_prove_it_even_with_insecure
         for url, leads_to in (("https://elsewhere.test", server.url), ("http://far.invalid", plain.url)):
             proxy.leads_to = leads_to
             access = Access(proxy=proxy.url, ca_file=CA)
-            with pytest.raises(HttpError):
+            with pytest.raises(
+                HttpError, match=f"through the proxy: no connection to {access.public_proxy}: .*CERTIFICATE_VERIFY_FAILED"
+            ):
                 await get(url, access, insecure=True)
             ending, error = await load(url, access, insecure=True)
             assert ending == "connection"
@@ -254,8 +256,14 @@ async def test_a_proxy_that_speaks_tls_itself_carries_tls_in_tls() -> None:
 )
 async def test_what_holds_for_certificates_holds_inside_a_tunnel(certificate: str, insecure: bool, ending: str) -> None:
     async with serving_tls(ok, certificate) as server, proxying(leads_to=server.url) as proxy:
-        got, error = await load("https://elsewhere.test", Access(proxy=proxy.url, ca_file=CA), insecure=insecure)
+        access = Access(proxy=proxy.url, ca_file=CA)
+        got, error = await load("https://elsewhere.test", access, insecure=insecure)
         assert got == ending
+        if ending == "ok":
+            assert (await get("https://elsewhere.test", access, insecure=insecure)).ok
+        else:
+            with pytest.raises(HttpError, match="has a certificate that is not trusted"):
+                await get("https://elsewhere.test", access, insecure=insecure)
         assert ("CERTIFICATE_VERIFY_FAILED" in (error or "")) is (ending != "ok")
 
 

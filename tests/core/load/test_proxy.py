@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
+import aiohappyeyeballs
 import httpx
 import pytest
 from hypothesis import given
@@ -21,6 +22,7 @@ from core.load import client as client_module
 from core.load.client import LoadClient
 from core.load.direct import DirectTransport
 from core.load.proxy import _Asking, proxy_on_the_way
+from core.load.ready import Origin
 from core.load.wire import MAX_HEAD_BYTES
 from core.records import RequestEnded, RequestFirst, RequestSent
 from tests.core.load.asking import speaking_tls, trusting
@@ -142,6 +144,25 @@ async def test_no_spare_tunnels_are_asked_for_where_none_is_opened() -> None:
         for _ in range(5):
             assert (await caller.call()).ending == "connection"
         assert proxy.connections <= 5 + 4
+
+
+async def test_after_a_refusal_no_spare_tunnel_is_tried_and_addresses_are_looked_up_again() -> None:
+    async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 403 Forbidden\r\n\r\n")
+
+    for first in ("spare", "asked for"):
+        async with through("https", whole, spare=2, answering=answering) as (_, server, _, transport):
+            pool, url = transport._pool, httpx.URL(server.url)
+            origin = Origin(url.host, url.port or 0, url.host)
+            if first == "spare":
+                pool.open_ahead(origin)
+                await asyncio.gather(*pool._opening)  # raises what they raised
+            else:
+                with pytest.raises(httpx.ProxyError):
+                    await pool.connect(origin, None)
+            assert pool._addresses == {}
+            pool.open_ahead(origin)
+            assert not pool._opening
 
 
 async def test_a_hundred_at_once_are_all_seen_at_once(way: str) -> None:
@@ -295,6 +316,16 @@ async def test_a_proxy_that_is_not_there_is_no_connection_to_it(way: str) -> Non
             assert isinstance(caught.value.__cause__, ConnectionRefusedError)
 
 
+async def test_a_proxy_that_is_not_reached_in_the_kernels_time_is_a_timeout(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def start_connection(*_: object, **__: object) -> None:
+        raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
+
+    async with through(way, whole) as (caller, _, _, _):
+        with monkeypatch.context() as patch:
+            patch.setattr(aiohappyeyeballs, "start_connection", start_connection)
+            assert (await caller.call()).ending == "timeout"
+
+
 async def test_a_proxy_whose_name_is_none_is_no_connection_to_it() -> None:
     known = proxy_on_the_way(Access(proxy="http://" + "a" * 70 + ".invalid"), "http://far.invalid")
     async with httpx.AsyncClient(transport=DirectTransport(None, known)) as client:
@@ -371,6 +402,11 @@ def test_a_word_cut_at_every_offset_is_the_same_word(name: str, behind: bytes) -
     word = OPENINGS[name] + behind
     assert read(word)[1] is bool(behind)
     assert {read(word[:cut], word[cut:]) for cut in range(1, len(word))} == {read(word)}
+
+
+def test_a_head_that_is_too_long_is_refused_in_one_piece_too() -> None:
+    assert "longer than 65536 bytes" in read(b"HTTP/1.1 200 OK\r\nX: " + b"x" * MAX_HEAD_BYTES + b"\r\n\r\n")[0]
+    assert "longer than 65536 bytes" in read(b"HTTP/1.1 100 Continue\r\n\r\n" * 4000 + OPEN)[0]
 
 
 WORDS = st.lists(
