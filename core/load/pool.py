@@ -11,7 +11,7 @@ import aiohappyeyeballs
 import httpx
 
 from core.access import Access
-from core.load.proxy import FAULTS, Proxy
+from core.load.proxy import FAULTS, Proxy, let_go
 from core.load.ready import Origin
 from core.load.transport import KEEPALIVE_S
 from core.load.wire import Connection
@@ -120,6 +120,17 @@ class Pool:
 
     async def _connect(self, origin: Origin) -> Connection:
         connection = Connection(lambda connection: self._free(origin, connection), self._open.discard)
+        try:
+            await self._open_for(origin, connection)
+        except BaseException as problem:
+            connection.give_up()
+            let_go(problem)
+            raise
+        if connection.is_open:
+            self._open.add(connection)
+        return connection
+
+    async def _open_for(self, origin: Origin, connection: Connection) -> None:
         if self._proxy is None:
             await self._open_to(origin, self._context() if origin.server_name is not None else None, connection)
         elif origin.server_name is None:
@@ -129,9 +140,6 @@ class Pool:
             with self._proxy.reaching():
                 sock = await self._socket(self._proxy.place)
             await self._proxy.open_tunnel(sock, origin, self._context(), connection)
-        if connection.is_open:
-            self._open.add(connection)
-        return connection
 
     async def _open_to(self, place: Origin, tls: ssl.SSLContext | None, connection: Connection) -> None:
         loop = asyncio.get_running_loop()

@@ -28,6 +28,13 @@ _END_OF_HEAD = re.compile(rb"\n\r?\n")
 _SWITCHING = 101
 
 
+def let_go(problem: BaseException) -> None:
+    """Take the traceback from what connecting raised: frames of libraries in it hold the exception, and ours with them, and while
+    load is sent nothing is collected."""
+    if isinstance(problem, FAULTS):
+        problem.__traceback__ = None
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Proxy:
     """A proxy on the way to a server; no repr shows its `login` (the value of Proxy-Authorization). `place.server_name` and `tls`
@@ -46,6 +53,7 @@ class Proxy:
         except TimeoutError:
             raise
         except FAULTS as problem:
+            let_go(problem)
             said = str(problem) or type(problem).__name__
             raise httpx.ProxyError(f"No connection to the proxy {self.name}: {said}") from problem
 
@@ -63,7 +71,10 @@ class Proxy:
             raise
         try:
             outer.write(self._asked_for(origin))
-            status, reason = await asking.answer
+            answer = await asking.answer
+            if isinstance(answer, _NoAnswer):
+                raise httpx.ProxyError(answer.words) from answer.cause
+            status, reason = answer
             if not 200 <= status < 300:
                 raise httpx.ProxyError(f"No way through the proxy to {_authority(origin)}: {refusal_words(status, reason)}.")
             if asking.surplus:
@@ -75,8 +86,9 @@ class Proxy:
             if inner is None or not connection.is_open:
                 raise ConnectionResetError("The connection through the proxy broke as soon as it was there.")
             connection.connection_made(inner)
-        except BaseException:
+        except BaseException as problem:
             outer.abort()
+            let_go(problem)
             raise
 
     def _asked_for(self, origin: Origin) -> bytes:
@@ -100,13 +112,22 @@ def _authority(origin: Origin) -> str:
     return f"[{origin.host}]:{origin.port}" if ":" in origin.host else f"{origin.host}:{origin.port}"
 
 
+@dataclass(frozen=True, slots=True)
+class _NoAnswer:
+    """What became of the answer instead. No exception: its traceback would hold who waits for it, which holds it, and while load
+    is sent nothing is collected."""
+
+    words: str
+    cause: Exception | None
+
+
 class _Asking(asyncio.Protocol):
     """The proxy's answer to CONNECT, as it comes. Of its head the status counts alone: a tunnel has no body, whatever a head says
     (RFC 9110, 9.3.6), and with a refusal the connection is given up."""
 
     def __init__(self) -> None:
-        self.answer: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
-        """Status and reason. Raises httpx.ProxyError."""
+        self.answer: asyncio.Future[tuple[int, str] | _NoAnswer] = asyncio.get_running_loop().create_future()
+        """Status and reason."""
         self.surplus = False
         """Whether there was more behind a head that opens the tunnel: in TLS the client speaks first."""
         self._data = bytearray()
@@ -149,6 +170,4 @@ class _Asking(asyncio.Protocol):
 
     def _fail(self, words: str, cause: Exception | None = None) -> None:
         if not self.answer.done():
-            problem = httpx.ProxyError(words)
-            problem.__cause__ = cause
-            self.answer.set_exception(problem)
+            self.answer.set_result(_NoAnswer(words, cause))

@@ -32,5 +32,5 @@ def own() -> str:
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     """What stands directly on the event loop is tested on both of those that the product runs on."""
-    both = item.path.stem in ("test_conformance", "test_connections", "test_proxy")
+    both = item.path.stem in ("test_conformance", "test_connections", "test_memory", "test_proxy")
     return {"asyncio": asyncio.new_event_loop} | ({"uvloop": uvloop.new_event_loop} if both else {})

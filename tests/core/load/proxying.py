@@ -28,6 +28,7 @@ class ForwardProxy:
         self.heads: list[str] = []
         self.connections = self.closed = 0
         self.url = ""
+        self.close: Callable[[], None]
         self.changed = asyncio.Condition()
         self.leads_to, self._login, self._scheme = leads_to, login, scheme
         self._answering, self._opening = answering, opening
@@ -151,6 +152,7 @@ async def proxying(
         task.add_done_callback(tasks.discard)
 
     listener = await asyncio.start_server(take, "127.0.0.1", 0, limit=2**24, backlog=1024, ssl=tls)
+    proxy.close = listener.close
     proxy.listens(listener.sockets[0].getsockname()[1])
     try:
         yield proxy

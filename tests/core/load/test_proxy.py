@@ -21,7 +21,7 @@ from core.config import Target
 from core.load import client as client_module
 from core.load.client import LoadClient
 from core.load.direct import DirectTransport
-from core.load.proxy import _Asking, proxy_on_the_way
+from core.load.proxy import _Asking, _NoAnswer, proxy_on_the_way
 from core.load.ready import Origin
 from core.load.wire import MAX_HEAD_BYTES
 from core.records import RequestEnded, RequestFirst, RequestSent
@@ -386,8 +386,8 @@ def read(*pieces: bytes) -> tuple[str, bool]:
             asking.data_received(piece)
         if not asking.answer.done():
             asking.connection_lost(None)
-        problem = asking.answer.exception()
-        return (str(problem), False) if problem else (str(asking.answer.result()), asking.surplus)
+        answer = asking.answer.result()
+        return (answer.words, False) if isinstance(answer, _NoAnswer) else (str(answer), asking.surplus)
     finally:
         loop.close()
 
