@@ -37,6 +37,12 @@ def tls_context(access: Access, insecure: bool = False) -> ssl.SSLContext:
     return context
 
 
+def proxy_tls_context(access: Access) -> ssl.SSLContext:
+    """For TLS with a proxy itself (https://): it gets a password, so `insecure`, which speaks of the server, does not hold for it,
+    and the client's certificate is not for it. Raises UserError for a file that cannot be used."""
+    return tls_context(Access(ca_file=access.ca_file))
+
+
 def _used(option: str, path: str, what: str, use: Callable[[str], object]) -> None:
     try:
         use(path)
@@ -72,6 +78,23 @@ def unused_proxies(environ: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+LOGIN_ADVICE = "give its address with user and password in a variable, --proxy env:NAME"
+
+
+def refusal_words(status: int, reason: str) -> str:
+    """What a proxy's refusal of a way to the server says, and what to do about it."""
+    said = "".join(char if char.isprintable() else " " for char in f"{status} {reason}".strip())
+    match status:
+        case 407:
+            return f"{said}; {LOGIN_ADVICE}"
+        case 403 | 405:
+            return f"{said}; it does not let this client to that address and port"
+        case 502 | 503 | 504:
+            return f"{said}; it does not reach the server"
+        case _:
+            return said
+
+
 class PlainTransport(httpx.AsyncBaseTransport):
     """For everything that is not load: through the proxy of `access`, or directly to this machine."""
 
@@ -79,18 +102,39 @@ class PlainTransport(httpx.AsyncBaseTransport):
         tls = tls_context(access, insecure)
         self._access = access
         self._direct = httpx.AsyncHTTPTransport(verify=tls, trust_env=False)
-        self._proxied = None if access.proxy is None else httpx.AsyncHTTPTransport(verify=tls, trust_env=False, proxy=access.proxy)
+        self._proxied = None if access.proxy is None else _through(access, access.proxy, tls)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request. Raises httpx's exceptions."""
-        proxied = self._proxied if proxy_for(self._access, str(request.url)) else None
-        return await (proxied or self._direct).handle_async_request(request)
+        """Send one request. Raises httpx's exceptions; httpx.ProxyError says what became of the way through the proxy."""
+        if self._proxied is None or proxy_for(self._access, str(request.url)) is None:
+            return await self._direct.handle_async_request(request)
+        in_tunnel = False
+
+        async def notice(event: str, _: object) -> None:
+            nonlocal in_tunnel
+            in_tunnel = in_tunnel or event == "proxy.start_tls.started"
+
+        request.extensions = {**request.extensions, "trace": notice}
+        try:
+            return await self._proxied.handle_async_request(request)
+        except httpx.ProxyError as problem:
+            status, _, reason = str(problem).partition(" ")
+            raise httpx.ProxyError(refusal_words(int(status), reason) if status.isdecimal() else str(problem)) from problem
+        except httpx.ConnectError as problem:
+            if in_tunnel:  # the server's TLS
+                raise
+            raise httpx.ProxyError(f"no connection to {self._access.public_proxy}: {problem}") from problem
 
     async def aclose(self) -> None:
         """Close all connections."""
         await self._direct.aclose()
         if self._proxied is not None:
             await self._proxied.aclose()
+
+
+def _through(access: Access, proxy: str, tls: ssl.SSLContext) -> httpx.AsyncHTTPTransport:
+    own_tls = proxy_tls_context(access) if proxy.lower().startswith("https:") else None
+    return httpx.AsyncHTTPTransport(verify=tls, trust_env=False, proxy=httpx.Proxy(proxy, ssl_context=own_tls))
 
 
 def is_loopback(host: str) -> bool:

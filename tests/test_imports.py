@@ -45,6 +45,13 @@ def test_core_draws_nothing() -> None:
     assert {"core.config", "core.load.child", "core.judge.search", "core.report", "core.run.session"} <= set(imported)
 
 
+def test_the_product_needs_nothing_of_the_tests() -> None:
+    """aiohttp is a cross-check of ours, and carries nothing."""
+    for part in ("probe", "replica"):
+        assert python(WALK, part, "aiohttp", "httpx_aiohttp", "hypothesis", "pytest", "tests")
+    python("import sys\nsys.modules['aiohttp'] = sys.modules['httpx_aiohttp'] = None\nimport tui.app, tui.demo, tui.live, tui.cli")
+
+
 def test_the_replica_draws_nothing() -> None:
     """uvicorn, which serves it, needs click; nothing else may come in."""
     assert "core.replica.process" in python(WALK, "replica", "textual", "rich", "plotext", "tui").split()

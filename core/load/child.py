@@ -21,11 +21,13 @@ import httpx
 
 from core.load.arrivals import draw
 from core.load.client import LoadClient
+from core.load.direct import DirectTransport
 from core.load.dispatch import OrderRun
 from core.load.protocol import SILENCE_S, Command, Share, commands, encode
-from core.load.transport import make_transport, transport_name
+from core.load.proxy import proxy_on_the_way
+from core.load.transport import SPARE_CONNECTIONS, transport_name
 from core.load.workload import Bodies
-from core.net import proxy_for, tls_context
+from core.net import tls_context
 from core.records import Abort, ChildMessage, Hello, LoadDone, LoadReady, RepeatOrder, StopArrivals
 
 _READ_BYTES = 256 * 1024
@@ -140,7 +142,7 @@ class Child:
 
 def _transport(hello: Hello) -> httpx.AsyncBaseTransport:
     access, target = hello.access, hello.target
-    return make_transport(tls_context(access, target.insecure), proxy_for(access, target.url))
+    return DirectTransport(tls_context(access, target.insecure), proxy_on_the_way(access, target.url), SPARE_CONNECTIONS)
 
 
 class Outbox(asyncio.BaseProtocol):

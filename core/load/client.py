@@ -6,7 +6,6 @@ import errno
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import httpx
@@ -15,10 +14,11 @@ from core.access import Access
 from core.config import Target
 from core.load.answer import AnswerReader, error_text
 from core.load.digest import Digest
-from core.load.ready import Ready, ready
+from core.load.ready import Ready
 from core.load.reply import OnSent, Reply
 from core.load.sse import EventTooLong, SseEvent, SseParser
 from core.load.workload import PATHS
+from core.net import LOGIN_ADVICE
 from core.records import Ending, RequestEnded, RequestFirst, RequestSent
 
 CONNECT_TIMEOUT_S = 10.0
@@ -57,6 +57,7 @@ class MadeForLoad(Protocol):
     """A transport that takes requests written out, can have connections ready, and leaves nothing behind that only a collection
     of garbage would find."""
 
+    def ready(self, request: httpx.Request) -> Ready: ...
     def open_ahead(self, url: str) -> None: ...
     async def ask(self, request: Ready, on_sent: OnSent | None = None) -> Reply: ...
 
@@ -76,6 +77,8 @@ class LoadClient:
         self._transport = transport
         self._for_load = transport if isinstance(transport, MadeForLoad) else None
         self._digest = Digest()
+        self._head: Ready | None = None
+        """What all requests have in common, as httpx builds it."""
         self._http = httpx.AsyncClient(
             transport=transport,
             headers=headers,
@@ -88,12 +91,9 @@ class LoadClient:
         """The request of a body, so that nothing is left to do when it is due."""
         if self._for_load is None:
             return self._http.build_request("POST", self._url, content=body)
+        if self._head is None:
+            self._head = self._for_load.ready(self._http.build_request("POST", self._url, content=b""))
         return self._head.with_body(body)
-
-    @cached_property
-    def _head(self) -> Ready:
-        """What all requests have in common, as httpx builds it."""
-        return ready(self._http.build_request("POST", self._url, content=b""))
 
     @property
     def leaves_no_garbage(self) -> bool:
@@ -328,6 +328,8 @@ async def _body(response: httpx.Response) -> bytes:
 def _http_error(response: httpx.Response, body: bytes) -> str:
     """The status and the first sentence of the body; a page of HTML says no more than the status does."""
     status = f"HTTP {response.status_code} {response.reason_phrase}".strip()
+    if response.status_code == httpx.codes.PROXY_AUTHENTICATION_REQUIRED:
+        return f"{status}, which a proxy says; {LOGIN_ADVICE}."
     text = error_text(body) or body.decode("utf-8", "replace").strip()
     if not text or text.startswith("<"):
         return f"{status}, and redirects are not followed." if response.is_redirect else status

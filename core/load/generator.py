@@ -9,19 +9,14 @@ import asyncio
 import contextlib
 import math
 import os
-import time
 from collections import deque
 from collections.abc import AsyncIterator
-
-import msgspec
 
 from core.access import Access
 from core.config import Workload
 from core.errors import UserError
 from core.load.protocol import Command, Share
-from core.load.transport import transport_name
 from core.load.worker import Worker
-from core.net import proxy_for
 from core.records import Abort, ChildMessage, Hello, LoadDone, LoadReady, LoadTick, RepeatOrder, StopArrivals
 
 CHILD_RPS = 2000.0
@@ -82,7 +77,6 @@ class Generator:
         """Say what stays the same for the coming orders; may be said again between orders, when preflight learned more."""
         self._hello = hello
         await self._say(hello)
-        self._tell_transport(transport_name(proxy_for(hello.access, hello.target.url)))
 
     async def order(self, order: RepeatOrder) -> None:
         """Hand over one repeat; its messages come from `messages`, the last is its LoadDone."""
@@ -136,12 +130,6 @@ class Generator:
                 self._workers.append(worker)
                 if self._hello is not None:
                     await self._say_to(worker, self._hello)
-
-    def _tell_transport(self, name: str) -> None:
-        """A child that comes up does not know of a proxy yet: what carries the load then is told once more."""
-        if name != self.ready.transport:
-            self.ready = msgspec.structs.replace(self.ready, t=time.monotonic(), transport=name)
-            self._heard.put_nowait((self._workers[0], [self.ready]))
 
     async def _look_ahead(self, peak_rps: float) -> None:
         with contextlib.suppress(UserError):  # the next order goes by those that are there, and says how late it was

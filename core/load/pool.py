@@ -11,6 +11,7 @@ import aiohappyeyeballs
 import httpx
 
 from core.access import Access
+from core.load.proxy import FAULTS, Proxy, let_go
 from core.load.ready import Origin
 from core.load.transport import KEEPALIVE_S
 from core.load.wire import Connection
@@ -20,8 +21,8 @@ _SWEEP_S = 0.5
 _EYEBALLS_S = 0.25
 """RFC 8305: how long a first address may take before the next is tried beside it."""
 
-_FAULTS = (OSError, RuntimeError, ValueError)
-"""What connecting raises: uvloop RuntimeError for some, and a name that no DNS can hold is a UnicodeError."""
+_AHEAD_S = 10.0
+"""As long as a request would wait: a proxy that never answers would else keep every spare connection coming."""
 
 _AddrInfo = tuple[int, int, int, str, tuple[Any, ...]]
 
@@ -30,11 +31,12 @@ class Pool:
     """Connections by origin, without any limit, the one used last first: so that few are kept warm and the rest age out.
 
     `spare` connections are kept open ahead of need, per origin that is in use: a request that finds none idle pays for the
-    handshake, one round trip, two with TLS.
+    handshake, one round trip, two with TLS, and what a tunnel takes through a proxy.
     """
 
-    def __init__(self, tls: ssl.SSLContext | None, spare: int) -> None:
+    def __init__(self, tls: ssl.SSLContext | None, proxy: Proxy | None, spare: int) -> None:
         self._tls = tls
+        self._proxy = proxy
         self._spare = spare
         self._idle: dict[Origin, deque[Connection]] = {}
         self._open: set[Connection] = set()
@@ -57,15 +59,19 @@ class Pool:
         return None
 
     async def connect(self, origin: Origin, timeout_s: float | None) -> Connection:
-        """A new connection. Raises httpx's ConnectError or ConnectTimeout."""
+        """A new connection. Raises httpx's ConnectError, ProxyError or ConnectTimeout."""
         try:
             async with asyncio.timeout(timeout_s):
                 connection = await self._connect(origin)
         except TimeoutError as problem:
             self._fails(origin)
-            text = str(problem) or f"No connection to {origin.host}:{origin.port} in {timeout_s or 0:g} s."
+            through = "" if self._proxy is None else f" through the proxy {self._proxy.name}"
+            text = str(problem) or f"No connection to {origin.host}:{origin.port}{through} in {timeout_s or 0:g} s."
             raise httpx.ConnectTimeout(text) from problem
-        except _FAULTS as problem:
+        except httpx.ProxyError:
+            self._fails(origin)
+            raise
+        except FAULTS as problem:
             self._fails(origin)
             raise httpx.ConnectError(str(problem) or type(problem).__name__) from problem
         self._failing.discard(origin)
@@ -100,34 +106,63 @@ class Pool:
 
     async def _ahead(self, origin: Origin) -> None:
         try:
-            self._free(origin, await self._connect(origin))
-        except _FAULTS:
+            async with asyncio.timeout(_AHEAD_S):
+                connection = await self._connect(origin)
+            self._free(origin, connection)
+        except (*FAULTS, httpx.ProxyError):
             self._fails(origin)
         finally:
             self._coming[origin] -= 1
 
     def _fails(self, origin: Origin) -> None:
         self._failing.add(origin)
-        self._addresses.pop(origin, None)  # it may have moved
+        self._addresses.pop(origin if self._proxy is None else self._proxy.place, None)  # it may have moved
 
     async def _connect(self, origin: Origin) -> Connection:
-        loop = asyncio.get_running_loop()
-        addresses = self._addresses.get(origin)
-        if addresses is None:
-            addresses = _numeric(origin) or [*await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)]
-            self._addresses[origin] = addresses
-        sock = await aiohappyeyeballs.start_connection(addresses, happy_eyeballs_delay=_EYEBALLS_S, interleave=1)
+        connection = Connection(lambda connection: self._free(origin, connection), self._open.discard)
         try:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = Connection(lambda connection: self._free(origin, connection), self._open.discard)
-            tls = self._context() if origin.server_name is not None else None
-            await loop.create_connection(lambda: connection, sock=sock, ssl=tls, server_hostname=origin.server_name)
-        except BaseException:
-            sock.close()
+            await self._open_for(origin, connection)
+        except BaseException as problem:
+            connection.give_up()
+            let_go(problem)
             raise
         if connection.is_open:
             self._open.add(connection)
         return connection
+
+    async def _open_for(self, origin: Origin, connection: Connection) -> None:
+        if self._proxy is None:
+            await self._open_to(origin, self._context() if origin.server_name is not None else None, connection)
+        elif origin.server_name is None:
+            with self._proxy.reaching():
+                await self._open_to(self._proxy.place, self._proxy.tls, connection)
+        else:
+            with self._proxy.reaching():
+                sock = await self._socket(self._proxy.place)
+            await self._proxy.open_tunnel(sock, origin, self._context(), connection)
+
+    async def _open_to(self, place: Origin, tls: ssl.SSLContext | None, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        sock = await self._socket(place)
+        try:
+            await loop.create_connection(lambda: connection, sock=sock, ssl=tls, server_hostname=place.server_name)
+        except BaseException:
+            sock.close()
+            raise
+
+    async def _socket(self, place: Origin) -> socket.socket:
+        addresses = self._addresses.get(place)
+        if addresses is None:
+            loop = asyncio.get_running_loop()
+            addresses = _numeric(place) or [*await loop.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)]
+            self._addresses[place] = addresses
+        sock = await aiohappyeyeballs.start_connection(addresses, happy_eyeballs_delay=_EYEBALLS_S, interleave=1)
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
 
     def _context(self) -> ssl.SSLContext:
         if self._tls is None:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import httpx
 
-_PORTS = {"http": 80, "https": 443}
+PORTS = {"http": 80, "https": 443}
 
 
 class Origin(NamedTuple):
@@ -31,29 +31,35 @@ class Ready(NamedTuple):
         return self._replace(data=b"%b\r\nContent-Length: %d\r\n%b%b" % (before, len(body), after, body))
 
 
-def ready(request: httpx.Request) -> Ready:
-    """A request of httpx's, whose content has been read, written out."""
+def ready(request: httpx.Request, by_proxy: bool = False, proxy_login: str | None = None) -> Ready:
+    """A request of httpx's, whose content has been read, written out. `by_proxy`: for a proxy, which passes it on, with what opens
+    that; a request over https goes through a tunnel, and is the same with and without."""
     timeouts = request.extensions.get("timeout") or {}
-    data = _written(request, request.content)
+    passed_on = by_proxy and request.url.scheme == "http"
+    data = _written(request, request.content, passed_on, proxy_login if passed_on else None)
     return Ready(origin_of(request), request.method, data, timeouts.get("connect"), timeouts.get("read"))
 
 
 def origin_of(request: httpx.Request) -> Origin:
     """Where a request goes. Raises httpx.UnsupportedProtocol for what is not HTTP."""
     url = request.url
-    if url.scheme not in _PORTS:
+    if url.scheme not in PORTS:
         raise httpx.UnsupportedProtocol(f"The URL must begin with http:// or https://, not {url.scheme}://.", request=request)
     host = url.raw_host.decode("ascii")
     server_name = request.extensions.get("sni_hostname", host) if url.scheme == "https" else None
-    return Origin(host, url.port or _PORTS[url.scheme], server_name)
+    return Origin(host, url.port or PORTS[url.scheme], server_name)
 
 
-def _written(request: httpx.Request, content: bytes) -> bytes:
+def _written(request: httpx.Request, content: bytes, passed_on: bool, proxy_login: str | None) -> bytes:
     """The request as it is written: head and body in one, so that they leave in one write."""
     fields = [(name, value) for name, value in request.headers.raw if name.lower() != b"transfer-encoding"]
     if len(fields) != len(request.headers.raw):  # made for a body of unknown length, which is known now
         fields.append((b"Content-Length", b"%d" % len(content)))
-    lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), request.url.raw_path)]
+    if proxy_login is not None:
+        fields.append((b"Proxy-Authorization", proxy_login.encode("ascii")))
+    url = request.url
+    target = b"http://%b%b" % (url.netloc, url.raw_path) if passed_on else url.raw_path  # RFC 9112, 3.2.2
+    lines = [b"%b %b HTTP/1.1" % (request.method.encode("ascii"), target)]
     lines += [b"%b: %b" % field for field in fields]
     head = b"\r\n".join(lines)
     if head.count(b"\n") != len(fields) or head.count(b"\r") != len(fields) or b"\0" in head:

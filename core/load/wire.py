@@ -71,6 +71,10 @@ class Connection(asyncio.Protocol):
         """Close at once; who waits for an answer is told."""
         self._fail(httpx.ReadError("The connection was closed on our side."), time.monotonic())
 
+    def give_up(self) -> None:
+        """It could not be opened."""
+        self._parser = None  # it holds methods of this object: no cycle may stay, collection is off
+
     def hold(self) -> None:
         """Receive nothing for now."""
         if not self.held and self._transport is not None and not self._transport.is_closing():

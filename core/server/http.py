@@ -10,6 +10,7 @@ import httpx
 import msgspec
 
 from core.access import Access, everything_under
+from core.net import LOGIN_ADVICE
 
 CONNECT_TIMEOUT_S = 2.0
 READ_TIMEOUT_S = 8.0
@@ -126,7 +127,7 @@ class Reply:
     def refusal(self) -> str:
         """How a bad status reads in a sentence: "answers 401 (unauthorised: ...)", with the server's own words."""
         words = _server_words(self.body)
-        kind = {401: "unauthorised", 403: "forbidden", 404: "not found"}.get(self.status)
+        kind = {401: "unauthorised", 403: "forbidden", 404: "not found", 407: f"a proxy's: {LOGIN_ADVICE}"}.get(self.status)
         inside = ": ".join(part for part in (kind, words) if part)
         return f"answers {self.status}" + (f" ({inside})" if inside else "")
 
@@ -152,6 +153,8 @@ def explain(error: Exception) -> str:
         return f"cannot be reached: no connection within {CONNECT_TIMEOUT_S:g} s"
     if isinstance(error, httpx.TimeoutException):
         return f"does not answer within {READ_TIMEOUT_S:g} s"
+    if isinstance(error, httpx.ProxyError):
+        return f"cannot be reached through the proxy: {error}"
     for cause in everything_under(error):
         match cause:
             case ssl.SSLCertVerificationError():
@@ -173,8 +176,6 @@ def explain(error: Exception) -> str:
                 return "broke the connection before its answer was whole (connection reset)"
             case _:
                 pass
-    if isinstance(error, httpx.ProxyError):
-        return f"cannot be reached through the proxy: {error}"
     if isinstance(error, httpx.RemoteProtocolError):
         return "does not speak HTTP, or closed the connection before its answer"
     return f"cannot be reached: {str(error) or type(error).__name__}"

@@ -26,7 +26,7 @@ from core.load.client import Job, LoadClient
 from core.load.direct import DirectTransport
 from core.load.ready import Ready, ready
 from core.load.reply import Line
-from core.load.transport import SPARE_CONNECTIONS, make_transport
+from core.load.transport import SPARE_CONNECTIONS
 from core.records import RequestEnded, RequestFirst, RequestSent
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def over_httpx(transport: httpx.AsyncBaseTransport, url: str, notes: Notes) -> A
 
 def own_transport(url: str, notes: Notes) -> Ask:
     """Our transport as a plain httpx transport: a coroutine is woken for each read."""
-    return over_httpx(make_transport(), url, notes)
+    return over_httpx(DirectTransport(spare=SPARE_CONNECTIONS), url, notes)
 
 
 def httpx_default(url: str, notes: Notes) -> Ask:
@@ -144,7 +144,7 @@ def httpx_default(url: str, notes: Notes) -> Ask:
 
 
 def httpx_aiohttp(url: str, notes: Notes) -> Ask:
-    from core.load.fallback import AiohttpLoadTransport
+    from tests.core.load.by_aiohttp import AiohttpLoadTransport
 
     return over_httpx(AiohttpLoadTransport(), url, notes)
 

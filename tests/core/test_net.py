@@ -2,8 +2,10 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import ssl
+from base64 import b64encode
+from functools import partial
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -12,10 +14,13 @@ from core.access import Access
 from core.config import Target
 from core.errors import UserError
 from core.load.client import LoadClient
-from core.load.transport import make_transport
-from core.net import PlainTransport, is_loopback, is_near, proxy_for, tls_context, unused_proxies
+from core.load.direct import DirectTransport
+from core.load.proxy import proxy_on_the_way
+from core.net import PlainTransport, is_loopback, is_near, tls_context, unused_proxies
 from core.server.http import Caller, Credential, HttpError, Reply
+from tests.core.load.asking import speaking_tls
 from tests.core.load.calling import Caller as Load
+from tests.core.load.proxying import PASSWORD, USER, proxying
 from tests.core.load.server import WHOLE, Received, answer, chunk, serving
 from tests.core.tls import CA, TLS, serving_tls
 
@@ -39,7 +44,7 @@ async def get(url: str, access: Access, *, insecure: bool = False) -> Reply:
 
 async def load(url: str, access: Access, *, insecure: bool = False) -> tuple[str, str | None]:
     """As load does it: ending and error."""
-    transport = make_transport(tls_context(access, insecure), proxy_for(access, url))
+    transport = DirectTransport(tls_context(access, insecure), proxy_on_the_way(access, url))
     client = LoadClient(Target(url=url), access, transport)
     try:
         ended = await Load(client).call()
@@ -104,54 +109,12 @@ def test_files_that_cannot_be_used_are_refused(access: Access, words: str) -> No
 # --- proxies --------------------------------------------------------------------------------------------------------
 
 
-class Proxy:
-    """An HTTP proxy that leads every address to one server, and keeps what it was asked for."""
-
-    def __init__(self, target: str) -> None:
-        self.heads: list[str] = []
-        self.url = ""
-        self._port = int(target.rpartition(":")[2])
-
-    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        self.heads.append(head.decode())
-        there, out = await asyncio.open_connection("127.0.0.1", self._port)
-        if head.startswith(b"CONNECT"):
-            writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
-        else:
-            method, url, rest = head.split(b" ", 2)
-            out.write(b" ".join((method, httpx.URL(url.decode()).raw_path, rest)))
-        await asyncio.gather(_copy(reader, out), _copy(there, writer))
-
-
-async def _copy(source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
-    try:
-        while data := await source.read(65536):
-            to.write(data)
-        to.write_eof() if to.can_write_eof() else None
-    except (ConnectionError, RuntimeError):
-        pass
-    finally:
-        to.close()
-
-
-@asynccontextmanager
-async def proxy_to(target: str) -> AsyncIterator[Proxy]:
-    proxy = Proxy(target)
-    listener = await asyncio.start_server(proxy.connected, "127.0.0.1", 0)
-    proxy.url = f"http://user:p-SECRET@127.0.0.1:{listener.sockets[0].getsockname()[1]}"
-    try:
-        yield proxy
-    finally:
-        listener.close()
-
-
 async def test_an_explicit_proxy_carries_checks_and_load_with_its_own_password() -> None:
-    async with serving(ok) as server, proxy_to(server.url) as proxy:
+    async with serving(ok) as server, proxying(leads_to=server.url) as proxy:
         access = Access(api_key=KEY, proxy=proxy.url)
         assert (await get("http://far.invalid", access)).ok
         assert await load("http://far.invalid", access) == ("ok", None)
-        assert [head.split(" ")[:2] for head in proxy.heads] == [
+        assert proxy.asked == [
             ["GET", "http://far.invalid/health"],
             ["POST", "http://far.invalid/v1/completions"],
         ]
@@ -160,11 +123,11 @@ async def test_an_explicit_proxy_carries_checks_and_load_with_its_own_password()
 
 
 async def test_through_a_tunnel_a_proxy_sees_no_key() -> None:
-    async with serving_tls(ok, "elsewhere") as server, proxy_to(server.url) as proxy:
+    async with serving_tls(ok, "elsewhere") as server, proxying(leads_to=server.url) as proxy:
         access = Access(api_key=KEY, proxy=proxy.url, ca_file=CA)
         assert (await get("https://elsewhere.test", access)).ok
         assert (await load("https://elsewhere.test", access))[0] == "ok"
-        assert [head.split(" ")[:2] for head in proxy.heads] == [["CONNECT", "elsewhere.test:443"]] * 2
+        assert proxy.asked == [["CONNECT", "elsewhere.test:443"]] * 2
         assert KEY not in "".join(proxy.heads)
 
 
@@ -178,18 +141,138 @@ async def test_this_machine_is_reached_directly_whatever_proxy_there_is(monkeypa
             assert (await load(server.url, access))[0] == "ok"
 
 
-async def test_a_proxy_that_refuses_is_named_without_its_password() -> None:
-    async def refuse(request: Received) -> bool:
-        await request.write(answer(407, b""))
-        return True
+async def refused(answer: bytes, url: str = "https://far.invalid") -> tuple[str, tuple[str, str | None]]:
+    """What checks and load say of a proxy that answers with this."""
 
-    async with serving(refuse) as server:
-        access = Access(proxy=server.url.replace("http://", "http://user:p-SECRET@"))
-        with pytest.raises(HttpError, match=r"proxy.*407|407.*proxy") as caught:
-            await get("https://far.invalid", access)
-        ending, error = await load("https://far.invalid", access)
-    assert ending == "connection"
-    assert "p-SECRET" not in str(caught.value) + str(error)
+    async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+
+    async with proxying(answering=answering) as proxy:
+        access = Access(proxy=proxy.url)
+        with pytest.raises(HttpError) as caught:
+            await get(url, access)
+        return access.scrub(str(caught.value)), await load(url, access)
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        (b"407 Proxy Authentication Required", "; give its address with user and password in a variable, --proxy env:NAME"),
+        (b"403 Forbidden", "; it does not let this client to that address and port"),
+        (b"502 Bad Gateway", "; it does not reach the server"),
+        (b"418 Teapot", ""),
+    ],
+)
+async def test_a_proxy_that_refuses_is_named_with_what_to_do(status: bytes, advice: str) -> None:
+    checks, load = await refused(b"HTTP/1.1 %b\r\nContent-Length: 0\r\n\r\n" % status)
+    assert checks == f"cannot be reached through the proxy: {status.decode()}{advice}"
+    assert load == ("connection", f"No way through the proxy to far.invalid:443: {status.decode()}{advice}.")
+
+
+async def test_a_proxy_that_wants_a_login_for_plain_requests_too() -> None:
+    async with serving(ok) as server, proxying(leads_to=server.url) as proxy:
+        access = Access(proxy=proxy.url.replace("user", "nobody"))
+        reply = await get("http://far.invalid", access)
+        assert "--proxy env:NAME" in reply.refusal()
+        ending, error = await load("http://far.invalid", access)
+        assert ending == "http"
+        assert error == (
+            "HTTP 407 Proxy Authentication Required, which a proxy says; "
+            "give its address with user and password in a variable, --proxy env:NAME."
+        )
+        assert server.connections == 0
+
+
+async def test_a_proxy_that_repeats_its_password_gives_it_to_nobody() -> None:
+    for secret in (PASSWORD, quote(PASSWORD, safe=""), b64encode(f"{USER}:{PASSWORD}".encode()).decode()):
+        for url in ("https://far.invalid", "http://far.invalid"):
+            answer = b"HTTP/1.1 403 not for " + secret.encode() + b"\r\nContent-Length: 0\r\n\r\n"
+            if url.startswith("https"):
+                checks, (_, error) = await refused(answer, url)
+                assert checks.count("***") == 1
+            else:
+                async with proxying(answering=partial(_say, answer)) as proxy:
+                    _, error = await load(url, Access(proxy=proxy.url))
+            assert error is not None
+            assert "***" in error
+            assert "SECRET" not in error
+            assert secret not in error
+
+
+async def _say(answer: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(answer)
+
+
+async def test_a_proxy_that_is_not_there_is_told_from_a_server_that_is_not() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"http://user:p-SECRET@127.0.0.1:{free.getsockname()[1]}"
+        shown = address.replace("user:p-SECRET@", "")
+        for url in ("http://far.invalid", "https://far.invalid"):
+            access = Access(proxy=address)
+            with pytest.raises(HttpError, match=rf"cannot be reached through the proxy: no connection to {shown}") as caught:
+                await get(url, access)
+            ending, error = await load(url, access)
+            assert ending == "connection"
+            assert (error or "").startswith(f"No connection to the proxy {shown}: ")
+            assert "SECRET" not in str(caught.value) + str(error)
+
+
+async def test_a_proxy_that_speaks_tls_itself_has_to_prove_it_even_with_insecure() -> None:
+    async with serving_tls(ok, "elsewhere") as server, serving(ok) as plain, proxying(tls=speaking_tls()) as proxy:
+        for url, leads_to in (("https://elsewhere.test", server.url), ("http://far.invalid", plain.url)):
+            proxy.leads_to = leads_to
+            access = Access(proxy=proxy.url, ca_file=CA)
+            with pytest.raises(
+                HttpError, match=f"through the proxy: no connection to {access.public_proxy}: .*CERTIFICATE_VERIFY_FAILED"
+            ):
+                await get(url, access, insecure=True)
+            ending, error = await load(url, access, insecure=True)
+            assert ending == "connection"
+            assert (error or "").startswith(f"No connection to the proxy {access.public_proxy}: ")
+            assert "CERTIFICATE_VERIFY_FAILED" in (error or "")
+        assert proxy.heads == []
+
+
+async def test_a_proxy_that_speaks_tls_itself_carries_tls_in_tls() -> None:
+    own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    own.load_cert_chain(TLS / "server.pem")
+    async with serving_tls(ok, "elsewhere") as server, serving(ok) as plain, proxying(tls=own) as proxy:
+        for url, leads_to in (("https://elsewhere.test", server.url), ("http://far.invalid", plain.url)):
+            proxy.leads_to = leads_to
+            access = Access(proxy=proxy.url, ca_file=CA)
+            assert (await get(url, access)).ok
+            assert await load(url, access) == ("ok", None)
+        assert {target for _, target in proxy.asked} == {
+            "elsewhere.test:443",
+            "http://far.invalid/health",
+            "http://far.invalid/v1/completions",
+        }
+
+
+@pytest.mark.parametrize(
+    ("certificate", "insecure", "ending"),
+    [("elsewhere", False, "ok"), ("expired", False, "connection"), ("server", False, "connection"), ("expired", True, "ok")],
+)
+async def test_what_holds_for_certificates_holds_inside_a_tunnel(certificate: str, insecure: bool, ending: str) -> None:
+    async with serving_tls(ok, certificate) as server, proxying(leads_to=server.url) as proxy:
+        access = Access(proxy=proxy.url, ca_file=CA)
+        got, error = await load("https://elsewhere.test", access, insecure=insecure)
+        assert got == ending
+        if ending == "ok":
+            assert (await get("https://elsewhere.test", access, insecure=insecure)).ok
+        else:
+            with pytest.raises(HttpError, match="has a certificate that is not trusted"):
+                await get("https://elsewhere.test", access, insecure=insecure)
+        assert ("CERTIFICATE_VERIFY_FAILED" in (error or "")) is (ending != "ok")
+
+
+async def test_a_client_certificate_goes_through_a_tunnel() -> None:
+    async with serving_tls(ok, "elsewhere", wants_client=True) as server, proxying(leads_to=server.url) as proxy:
+        mine = Access(ca_file=CA, client_cert=str(TLS / "client.pem"), proxy=proxy.url)
+        assert (await get("https://elsewhere.test", mine)).ok
+        assert (await load("https://elsewhere.test", mine))[0] == "ok"
+        assert (await load("https://elsewhere.test", Access(ca_file=CA, proxy=proxy.url)))[0] == "connection"
 
 
 def test_proxy_variables_are_told_without_passwords() -> None:

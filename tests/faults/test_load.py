@@ -15,8 +15,9 @@ from core.judge.slo import e2e_s
 from core.judge.validity import late
 from core.load.arrivals import draw
 from core.load.client import LoadClient
+from core.load.direct import DirectTransport
 from core.load.dispatch import OrderRun
-from core.load.transport import make_transport
+from core.load.transport import SPARE_CONNECTIONS
 from core.load.workload import Bodies
 from core.records import ChildMessage, Hello, LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestSent
 from tests.core.load.orders import hello, order
@@ -46,7 +47,7 @@ class Sent:
 def load(
     order: RepeatOrder,
     faults: Callable[[], FaultServer] | None = None,
-    transport: Callable[[], httpx.AsyncBaseTransport] = make_transport,
+    transport: Callable[[], httpx.AsyncBaseTransport] = lambda: DirectTransport(spare=SPARE_CONNECTIONS),
     beside: Callable[[], asyncio.Future[None] | asyncio.Task[None]] | None = None,
     bodies: Callable[[Bodies, int], bytes] = Bodies.build,
 ) -> Sent:

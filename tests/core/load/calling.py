@@ -13,18 +13,18 @@ from core.config import Api, Target
 from core.load.client import Job, LoadClient
 from core.load.digest import Digest
 from core.load.direct import DirectTransport
-from core.load.fallback import AiohttpLoadTransport
-from core.load.ready import ready
+from core.load.proxy import Proxy
 from core.load.reply import Reply
 from core.records import RequestEnded, RequestFirst, RequestSent
+from tests.core.load.by_aiohttp import AiohttpLoadTransport
 from tests.core.load.server import WAIT_S, Handler, Received, Server, serving
 
 Message = RequestSent | RequestFirst | RequestEnded
 KEY = "sk-TESTSECRET"
 
 
-def own(tls: ssl.SSLContext | None = None) -> DirectTransport:
-    return DirectTransport(tls)
+def own(tls: ssl.SSLContext | None = None, proxy: Proxy | None = None) -> DirectTransport:
+    return DirectTransport(tls, proxy)
 
 
 class Afterwards(httpx.AsyncBaseTransport):
@@ -35,7 +35,7 @@ class Afterwards(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         await request.aread()
-        reply = await self._own.ask(ready(request))
+        reply = await self._own.ask(self._own.ready(request))
         answer, body = reply.as_response(), _Body(self._digest, reply)
         return httpx.Response(reply.status, headers=reply.headers, stream=body, extensions=answer.extensions)
 
@@ -64,6 +64,8 @@ class _Body(httpx.AsyncByteStream):
 TRANSPORTS: dict[str, Callable[..., httpx.AsyncBaseTransport]] = {
     "own": own,
     "own, read afterwards": Afterwards,
+    "own, through a proxy": own,
+    "own, through a tunnel": own,
     "aiohttp": AiohttpLoadTransport,
 }
 chosen = ["own"]

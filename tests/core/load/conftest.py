@@ -17,9 +17,9 @@ def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     return kind
 
 
-@pytest.fixture(params=["own", "own, read afterwards", "aiohttp"])
+@pytest.fixture(params=["own", "own, read afterwards", "own, through a proxy", "own, through a tunnel", "aiohttp"])
 def conforming(request: pytest.FixtureRequest) -> str:
-    """As `transport`, and our own once more as load uses it."""
+    """As `transport`, and our own once more as load uses it, and through a proxy: for http, and with TLS in a tunnel."""
     kind: str = request.param
     return kind
 
@@ -32,5 +32,5 @@ def own() -> str:
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     """What stands directly on the event loop is tested on both of those that the product runs on."""
-    both = item.path.stem in ("test_conformance", "test_connections")
+    both = item.path.stem in ("test_conformance", "test_connections", "test_memory", "test_proxy")
     return {"asyncio": asyncio.new_event_loop} | ({"uvloop": uvloop.new_event_loop} if both else {})

@@ -2,19 +2,15 @@
 
 import asyncio
 import socket
-import ssl
-from pathlib import Path
 from typing import Any
 
 import aiohappyeyeballs
 import httpx
 import pytest
 
-from tests.core.load.asking import HEAD, asking, echo, saying
+from tests.core.load.asking import HEAD, asking, echo, saying, speaking_tls, trusting
 from tests.core.load.calling import TRANSPORTS
 from tests.core.load.server import END, WAIT_S, Received, chunk, serving
-
-TLS = Path(__file__).parent / "tls"
 
 # --- limits ---------------------------------------------------------------------------------------------------------
 
@@ -165,16 +161,6 @@ async def test_a_name_that_cannot_be_one_is_a_connect_error(own: str, host: str)
 
 
 # --- TLS and addresses ----------------------------------------------------------------------------------------------
-
-
-def speaking_tls() -> ssl.SSLContext:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(TLS / "server.pem")
-    return context
-
-
-def trusting() -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=TLS / "ca.pem")
 
 
 async def test_tls_with_an_authority_of_ones_own(transport: str) -> None:

@@ -3,15 +3,21 @@
 import asyncio
 import gc
 
+import httpx
 import pytest
 
-from core.load.client import Job, _Exchange
+from core.config import Target
+from core.load.client import Job, LoadClient, _Exchange
 from core.load.digest import _Reading
+from core.load.direct import DirectTransport
+from core.load.proxy import _Asking
 from core.load.reply import Reply
 from core.load.wire import Connection
 from core.records import RequestFirst
-from tests.core.load.calling import calling, raw
-from tests.core.load.server import HEAD, Handler, answer, chunk, endless, token, whole
+from tests.core.load.asking import speaking_tls, trusting
+from tests.core.load.calling import Caller, calling, raw
+from tests.core.load.proxying import proxying
+from tests.core.load.server import HEAD, Handler, answer, chunk, endless, serving, token, whole
 
 CASES = {
     "ok": whole,
@@ -51,3 +57,43 @@ async def test_a_request_leaves_nothing_that_only_a_collection_would_find(handle
             assert left() == []
         finally:
             gc.enable()
+
+
+THROUGH_A_PROXY = {
+    "tunnel": b"",
+    "no proxy there": b"closed",
+    "refused": b"HTTP/1.1 403 Forbidden\r\n\r\n",
+    "no http": b"no http",
+    "nothing": None,
+    "no tls": b"HTTP/1.1 200 OK\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("said", THROUGH_A_PROXY.values(), ids=THROUGH_A_PROXY.keys())
+async def test_a_tunnel_leaves_nothing_that_only_a_collection_would_find(said: bytes | None) -> None:
+    async def answering(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(said or b"")
+
+    def left_of_tunnels() -> list[object]:
+        return [*left(), *(each for each in gc.get_objects() if isinstance(each, (_Asking, httpx.HTTPError)))]
+
+    async with (
+        serving(whole, tls=speaking_tls()) as server,
+        proxying(answering=None if said == b"" else answering) as proxy,
+    ):
+        client = LoadClient(Target(url=server.url), None, DirectTransport(trusting(), proxy.on_the_way()))
+        caller = Caller(client)
+        await caller.call()
+        if said == b"closed":
+            proxy.close()
+        gc.collect()
+        gc.disable()
+        try:
+            before = len(left_of_tunnels())
+            for _ in range(5):
+                assert (await caller.call()).ending == ("ok" if said == b"" else "connection")
+            await asyncio.sleep(0.01)
+            assert len(left_of_tunnels()) <= before
+        finally:
+            gc.enable()
+            await client.aclose()

@@ -1,5 +1,4 @@
-"""aiohttp under httpx, told to wait for nothing: carries the load through a proxy and where httptools cannot be
-had, and is the cross-check of ours."""
+"""aiohttp under httpx, told to wait for nothing: the cross-check of our own transport, in tests and benchmarks."""
 
 import ssl
 import time
@@ -12,7 +11,7 @@ import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
 
-from core.access import Access, proxy_login
+from core.access import Access
 from core.load.transport import KEEPALIVE_S, stuck
 from core.net import tls_context
 
@@ -37,19 +36,16 @@ class AiohttpLoadTransport(httpx.AsyncBaseTransport):
     Known limit: after a chunk that is malformed in the middle of a body, aiohttp 3.14.5 waits for ever.
     """
 
-    def __init__(self, tls: ssl.SSLContext | None = None, proxy: str | None = None) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         tls = tls or tls_context(Access())
-        self._login = _login(proxy)
         options: dict[str, Any] = {"limit": 0, "limit_per_host": 0, "ttl_dns_cache": None, "ssl": tls}
-        self._pooled = _carrier(aiohttp.TCPConnector(keepalive_timeout=KEEPALIVE_S, **options), tls, proxy)
-        self._fresh = _carrier(aiohttp.TCPConnector(force_close=True, **options), tls, proxy)
+        self._pooled = _carrier(aiohttp.TCPConnector(keepalive_timeout=KEEPALIVE_S, **options), tls)
+        self._fresh = _carrier(aiohttp.TCPConnector(force_close=True, **options), tls)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request; returns when the headers of the answer are there."""
         exchange = _Exchange(request.extensions.get("on_sent"))
         _current.set(exchange)
-        if request.url.scheme == "http":  # there is no tunnel whose opening could carry it
-            request.headers.update(self._login)
         try:
             response = await _translated(self._pooled.handle_async_request(request))
         except (httpx.ReadError, httpx.RemoteProtocolError) as problem:
@@ -80,7 +76,7 @@ class _Body(httpx.AsyncByteStream):
             await self._body.aclose()
 
 
-def _carrier(connector: aiohttp.TCPConnector, tls: ssl.SSLContext, proxy: str | None) -> AiohttpTransport:
+def _carrier(connector: aiohttp.TCPConnector, tls: ssl.SSLContext) -> AiohttpTransport:
     session = aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -89,19 +85,7 @@ def _carrier(connector: aiohttp.TCPConnector, tls: ssl.SSLContext, proxy: str | 
         auto_decompress=False,
         trust_env=False,
     )
-    return AiohttpTransport(client=session, verify=tls, trust_env=False, proxy=_without_login(proxy))
-
-
-def _login(proxy: str | None) -> dict[str, str]:
-    login = proxy_login(proxy) if proxy else None
-    return {} if login is None else {"Proxy-Authorization": login}
-
-
-def _without_login(proxy: str | None) -> httpx.Proxy | None:
-    """For httpx-aiohttp 0.2.0, which would hand user and password on in a form that aiohttp 3.14 warns of."""
-    if proxy is None:
-        return None
-    return httpx.Proxy(httpx.URL(proxy).copy_with(username=None, password=None), headers=_login(proxy))
+    return AiohttpTransport(client=session, verify=tls, trust_env=False)
 
 
 def _trace() -> aiohttp.TraceConfig:
