@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from core import fleet
+from core import fleet, prose
 from core.config import FleetAsk, Lengths, Method, ProbeConfig
+from core.facts import as_data
 from core.judge.bracket import Bracket, rate_text
 from core.judge.diagnosis import diagnosis_lines
 from core.judge.wording import estimate, limits, mode_words
@@ -18,7 +19,7 @@ from core.run.guard import others_rps
 from core.run.state import step_line
 from core.run.view import RunView
 
-SCHEMA = 1
+SCHEMA = 2
 WIDTH = 100
 _GOING = "The run is still going: this is how it stands so far."
 _UNFINISHED = "The run ended before its answer, and without a word: the program or the machine was ended."
@@ -120,7 +121,8 @@ def _step(step: StepResult) -> dict[str, Any]:
         "rate_rps": step.rate_rps,
         "phase": step.phase,
         "verdict": step.verdict,
-        "reason": step.reason,
+        "reason": prose.text(step.reason),
+        "reason_fact": as_data(step.reason),
         "floor": step.floor[0] if step.floor and exact else None,
         "floor_interval": list(step.floor) if step.floor else None,
         "duration_s": step.duration_s,
@@ -138,6 +140,10 @@ def _repeat(repeat: RepeatResult) -> dict[str, Any]:
     }
     return {
         **fields,
+        "reason": prose.text(repeat.reason),
+        "reason_fact": as_data(repeat.reason),
+        "warnings": [prose.text(warning) for warning in repeat.warnings],
+        "warnings_fact": [as_data(warning) for warning in repeat.warnings],
         **latencies,
         "lateness_s": lateness,
         "lateness_p99_s": lateness["p99"],
@@ -318,7 +324,10 @@ def notes(view: RunView) -> list[str]:
         f"{check.check}: {check.message}" for check in view.checks if check.status != "pass" and check.message not in answer.message
     ]
     warnings = [
-        f"{rate_text(step.rate_rps)}: {warning}" for step in view.steps for repeat in step.repeats for warning in repeat.warnings
+        f"{rate_text(step.rate_rps)}: {prose.text(warning)}"
+        for step in view.steps
+        for repeat in step.repeats
+        for warning in repeat.warnings
     ]
     told = {step_line(step) for step in view.steps}
     said = [line.text for line in view.lines if line.level != "info" and line.text not in told]

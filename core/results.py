@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from core.config import Slo
+from core.facts import Said
 from core.records import Phase
 
 RepeatVerdict = Literal["pass", "fail", "void", "unjudged"]
@@ -162,7 +163,7 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     order: int
     verdict: RepeatVerdict
-    reason: str
+    reason: Said
     attainment: float | None
     attainment_interval: tuple[float, float]
     planned: int
@@ -206,7 +207,7 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
     measure_s: float = 0.0
     curtailed: bool = False
     duration_s: float = 0.0
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Said, ...] = ()
 
 
 class StepResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,7 +221,7 @@ class StepResult(msgspec.Struct, frozen=True, kw_only=True):
     rate_rps: float
     phase: Phase
     verdict: StepVerdict
-    reason: str
+    reason: Said
     floor: tuple[float, float] | None
     repeats: tuple[RepeatResult, ...]
     duration_s: float = 0.0

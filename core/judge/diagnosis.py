@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from core.config import Slo
+from core.facts import Said
 from core.judge.bracket import rate_text
 from core.judge.case import Case, pick
 from core.judge.causes import Verdict, verdict_of
@@ -31,14 +32,19 @@ NAMES: dict[Cause, str] = {
 }
 
 
-def diagnose(slo: Slo, answer: Answer, steps: Sequence[StepResult], server: ServerInfo | None, idle: Idle) -> Diagnosis | None:
-    """What bound the replica at the lowest failing rate, or kept the run from its answer; None where no load was judged."""
+def diagnose(
+    slo: Slo, answer: Answer, steps: Sequence[StepResult], server: ServerInfo | None, idle: Idle, say: Callable[[Said], str]
+) -> Diagnosis | None:
+    """What bound the replica at the lowest failing rate, or kept the run from its answer; None where no load was judged.
+
+    `say` makes a sentence of the fact why a repeat did not count.
+    """
     picked = pick(slo, steps, server, idle, void=answer.outcome == "void")
     if picked is None:
         return None
     case, failed = picked
     looked = look(case)
-    verdict = _spoilt(case) if case.failing.verdict == "void" else verdict_of(case) if failed else Verdict("none")
+    verdict = _spoilt(case, say) if case.failing.verdict == "void" else verdict_of(case) if failed else Verdict("none")
     setting, advice = _remedy(case, verdict)
     return Diagnosis(
         cause=verdict.cause,
@@ -53,9 +59,16 @@ def diagnose(slo: Slo, answer: Answer, steps: Sequence[StepResult], server: Serv
     )
 
 
-def explained(answer: Answer, slo: Slo, steps: Sequence[StepResult], server: ServerInfo | None, idle: Idle | None) -> Answer:
+def explained(
+    answer: Answer,
+    slo: Slo,
+    steps: Sequence[StepResult],
+    server: ServerInfo | None,
+    idle: Idle | None,
+    say: Callable[[Said], str],
+) -> Answer:
     """The answer with its diagnosis; `idle` None: the run ended before its single requests."""
-    return msgspec.structs.replace(answer, diagnosis=diagnose(slo, answer, steps, server, idle or Idle()))
+    return msgspec.structs.replace(answer, diagnosis=diagnose(slo, answer, steps, server, idle or Idle(), say))
 
 
 def diagnosis_lines(diagnosis: Diagnosis | None) -> list[str]:
@@ -77,7 +90,7 @@ def diagnosis_lines(diagnosis: Diagnosis | None) -> list[str]:
     return lines
 
 
-def _spoilt(case: Case) -> Verdict:
+def _spoilt(case: Case, say: Callable[[Said], str]) -> Verdict:
     """Why a repeat did not count: client, then workload."""
     if client_bound(case):
         return Verdict("client")
@@ -85,7 +98,7 @@ def _spoilt(case: Case) -> Verdict:
         return Verdict("prefix")
     if lengths_off(case):
         return Verdict("lengths")
-    return Verdict("unknown", doubts=(case.failing.reason,))
+    return Verdict("unknown", doubts=(say(case.failing.reason),))
 
 
 def _marked(looked: Sequence[DiagnosisStep], verdict: Verdict) -> tuple[DiagnosisStep, ...]:

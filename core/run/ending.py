@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from core import prose
 from core.config import ProbeConfig
 from core.errors import UserError
 from core.judge.diagnosis import explained
@@ -13,7 +14,6 @@ from core.results import Answer, Idle, Outcome
 from core.run.conductor import ClientSilent
 from core.run.guard import SafetyStop, on_top
 from core.run.steps import NoAnswer, Steps
-from core.run.verdicts import BROKEN_OFF
 from core.run.view import RunView
 
 STOPPED = "Stopped before the answer; what was finished is kept."
@@ -31,7 +31,7 @@ def close_open(error: BaseException, search: Search, steps: Steps) -> None:
     """
     stopped = isinstance(error, (Stopped, asyncio.CancelledError))
     ours = isinstance(error, ClientSilent) or not (stopped or isinstance(error, (SafetyStop, NoAnswer, UserError)))
-    closed, held_rps = steps.break_off("stopped" if stopped else BROKEN_OFF, count_repeat=not ours) or (None, None)
+    closed, held_rps = steps.break_off("stopped" if stopped else "broken_off", count_repeat=not ours) or (None, None)
     if closed is None or closed.verdict not in ("pass", "fail", "mixed"):
         return
     if closed.phase == "ramp":
@@ -81,7 +81,7 @@ def complete(
     if config.safety.with_others:
         answer = on_top(answer, view.steps)
     try:
-        return explained(answer, config.slo, view.steps, view.server, idle)
+        return explained(answer, config.slo, view.steps, view.server, idle, prose.text)
     except Exception as error:  # a fault of ours, after the work is done
         say(f"There is no diagnosis, through an error of kneescope itself ({type(error).__name__}: {error}); the answer stands.")
         return answer

@@ -27,7 +27,8 @@ from core.records import (
 )
 from core.results import Answer, ClientInfo, RepeatResult, StepResult
 
-SCHEMA = 1
+SCHEMA = 2
+"""Since 2 reasons, warnings and notes are facts (`core.facts`); files of schema 1 hold sentences there, and are read as well."""
 
 
 class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag="run_started"):

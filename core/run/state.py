@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from core import prose
+from core.facts import says
 from core.judge.bracket import rate_text
 from core.judge.slo import tpot_s
 from core.judge.tally import Tally, closing_s
@@ -31,7 +33,7 @@ from core.run.events import (
 )
 from core.run.live import LiveRepeat
 from core.run.series import Series
-from core.run.verdicts import BROKEN_OFF, set_aside
+from core.run.verdicts import set_aside
 from core.run.view import Line, RampSegment, RunView, StepView
 
 LINES_KEPT = 200
@@ -246,7 +248,7 @@ class State:
 def _level(result: StepResult) -> Literal["info", "warn"]:
     """A held rate that was left before anything was judged is as it was wanted: no warning, unless what there was is void or it
     was broken off."""
-    if result.verdict == "unjudged" and result.phase == "hold" and not result.reason.startswith(BROKEN_OFF):
+    if result.verdict == "unjudged" and result.phase == "hold" and not says(result.reason, "broken_off"):
         return "warn" if any(repeat.verdict == "void" for repeat in result.repeats) else "info"
     return "warn" if result.verdict in ("void", "unjudged") else "info"
 
@@ -254,4 +256,4 @@ def _level(result: StepResult) -> Literal["info", "warn"]:
 def step_line(result: StepResult) -> str:
     """A judged step in one line."""
     what = "ramp" if result.phase == "ramp" else f"step {result.step}"
-    return f"{what}: {result.verdict} at {rate_text(result.rate_rps)}: {result.reason}"
+    return f"{what}: {result.verdict} at {rate_text(result.rate_rps)}: {prose.text(result.reason)}"

@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from core.config import ProbeConfig
+from core.facts import Said
 from core.judge.slo import floor
 from core.records import Check, LoadState, Phase, ServerInfo, ServerSample
 from core.results import Answer, Bounds, ClientInfo, RepeatVerdict, StepResult
@@ -31,7 +32,7 @@ class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
     no_first_token: int
     errors: int
     lateness_p99_s: float | None
-    decided: str | None = None
+    decided: Said | None = None
     drain_left_s: float | None = None
     client_cpu_frac: float | None = None
     loop_lag_max_s: float | None = None

@@ -139,7 +139,7 @@ def test_every_key_is_there_and_the_json_is_strict() -> None:
 
     assert_all_keys(data)
     assert data == report.result(VIEW, "/runs/a.jsonl")
-    assert data["schema"] == 1
+    assert data["schema"] == 2
     assert data["outcome"] == "bracket"
     assert data["knee"]["first_fail"] == {"failed": 1, "run": 1}
     assert data["server"]["metrics"] is True

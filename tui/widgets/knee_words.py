@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
+from core import prose
 from core.judge import wording
 from core.judge.diagnosis import diagnosis_lines
 from core.results import Answer, Diagnosis, StepResult
@@ -64,9 +65,10 @@ def why_lines(view: RunView, width: int) -> list[Content]:
         everything = view.answer is not None and view.answer.outcome == "at_least"
         return _hung("WHY", "no rate that was tried failed", width) if everything else []
     where = "a segment of the ramp, " if step.phase == "ramp" else ""
-    reasons = dict.fromkeys(clean(repeat.reason) for repeat in step.repeats if repeat.verdict == "fail" and repeat.reason)
-    more = [f"{VERDICTS['fail'].glyph} {reason}" for reason in reasons if reason not in step.reason]
-    texts = (f"{where}{rate(step.rate_rps)}: {clean(step.reason)}", *more)
+    failed = [repeat.reason for repeat in step.repeats if repeat.verdict == "fail"]  # the first one's is the step's
+    others = [reason for reason in failed[1:] if reason and reason != failed[0]]
+    more = dict.fromkeys(f"{VERDICTS['fail'].glyph} {clean(prose.text(reason))}" for reason in others)
+    texts = (f"{where}{rate(step.rate_rps)}: {clean(prose.text(step.reason))}", *more)
     return [line for at, text in enumerate(texts) for line in _hung("" if at else "WHY", text, width)]
 
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 import msgspec
 
 from core.config import Slo
+from core.facts import fact
 from core.judge.tally import Tally
 from core.judge.verdict import Decision, judge_repeat
 from core.records import LoadDone, LoadTick, ServerInfo, ServerSample
 from core.results import RepeatResult
 from tests.core.judge.play import SERVER, SLO, START, rules
 
-COMPLETE = Decision(kind="complete", reason="every measured request is decided")
+COMPLETE = Decision(kind="complete", reason=fact("all_decided"))
 OVER = START + 100.0
 
 
