@@ -92,6 +92,27 @@ Code = Literal[
     "end_unread",
     "metrics_unread",
     "repeats_scatter",
+    # about a knee
+    "one_repeat",
+    "two_repeats",
+    "flips_early",
+    "not_monotone",
+    "open_above",
+    "one_failing_step",
+    "from_ramp",
+    "nothing_between",
+    "time_up_ends_apart",
+    "time_up_no_clear_fail",
+    "time_up_no_pass",
+    "time_up_not_confirmed",
+    "time_up_too_few",
+    "misses_not_of_load",
+    "steps_ended",
+    "restarted_between_repeats",
+    "restarted_between_steps",
+    "was_away",
+    # what happens meanwhile
+    "done_again",
     # several of them at once
     "several",
 ]

@@ -267,7 +267,7 @@ class Knee(msgspec.Struct, frozen=True, kw_only=True):
     upper: FailCount | None = None
     open_above: bool = False
     estimate: KneeEstimate | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Said, ...] = ()
 
     def __post_init__(self) -> None:
         _require_possible(self.pass_rps, self.first_fail_rps, self.clear_fail_rps, self.upper_rps)
@@ -335,12 +335,14 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a run in one value: which kind of answer, in one sentence, and the knee as far as it is known.
-    `required_met`: whether the required rate passed; None when none was required or it was not judged."""
+    `required_met`: whether the required rate passed; None when none was required or it was not judged. `told`: the notes of the
+    knee that the message says already."""
 
     outcome: Outcome
     message: str
     knee: Knee = Knee()
     required_met: bool | None = None
+    told: tuple[Said, ...] = ()
     diagnosis: Diagnosis | None = None
 
 

@@ -76,7 +76,7 @@ class Printer:
     def _line_texts(self, line: Line, steps: tuple[StepResult, ...], target: float) -> Iterator[str]:
         """A line of the run as it is; the one of a judged step with what its repeats came to."""
         for place in range(self._steps, len(steps)):
-            if line.text == step_line(steps[place]):
+            if line.step == steps[place].step:
                 self._steps = place + 1
                 yield from _judged(steps[place], target)
                 return

@@ -4,6 +4,7 @@ A pure function of the judged steps, the answer and what the server told; it nev
 """
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -71,23 +72,39 @@ def explained(
     return msgspec.structs.replace(answer, diagnosis=diagnose(slo, answer, steps, server, idle or Idle(), say))
 
 
-def diagnosis_lines(diagnosis: Diagnosis | None) -> list[str]:
-    """WHY, what follows (`->`), OPEN and NOT, as unwrapped lines for a terminal; one that has nothing to say is left out."""
+Head = Literal["seen", "therefore", "advice", "open", "not"]
+
+
+def diagnosis_parts(diagnosis: Diagnosis | None) -> list[tuple[Head, str]]:
+    """What was seen, what follows, what to do, what is open and what it is not; a part that has nothing to say is left out."""
     if diagnosis is None:
         return []
     why = [step.text for step in diagnosis.steps if step.verdict == "bound"]
     missing = [
         step.text for step in diagnosis.steps if step.verdict == "open" or (step.verdict == "unknown" and not diagnosis.sure)
     ]
-    lines = [f"WHY   {'; '.join(why)}"] if why else []
-    lines.append(f"{'      ' if why else 'WHY   '}-> {diagnosis.sentence}")
-    if diagnosis.advice:
-        lines.append(f"         {diagnosis.advice}")
-    if missing:
-        lines.append(f"OPEN  {' · '.join(missing)}")
-    if diagnosis.ruled_out:
-        lines.append(f"NOT   {' · '.join(diagnosis.ruled_out)}")
-    return lines
+    parts: tuple[tuple[Head, str], ...] = (
+        ("seen", "; ".join(why)),
+        ("therefore", diagnosis.sentence),
+        ("advice", diagnosis.advice or ""),
+        ("open", " · ".join(missing)),
+        ("not", " · ".join(diagnosis.ruled_out)),
+    )
+    return [(head, text) for head, text in parts if text or head == "therefore"]
+
+
+def diagnosis_lines(diagnosis: Diagnosis | None) -> list[str]:
+    """The same as unwrapped lines for a terminal: WHY, what follows (`->`), OPEN and NOT."""
+    parts = diagnosis_parts(diagnosis)
+    alone = bool(parts) and parts[0][0] == "therefore"
+    heads: dict[Head, str] = {
+        "seen": "WHY   ",
+        "therefore": f"{'WHY   ' if alone else '      '}-> ",
+        "advice": "         ",
+        "open": "OPEN  ",
+        "not": "NOT   ",
+    }
+    return [heads[head] + text for head, text in parts]
 
 
 def _spoilt(case: Case, say: Callable[[Said], str]) -> Verdict:

@@ -1,12 +1,18 @@
 """The room that writes texts: the only one that knows how a fact is said. Nothing reads a sentence back."""
 
 from core.facts import Code, Fact, Said
-from core.prose import repeats, steps, voids, warnings
+from core.prose import notes, repeats, steps, voids, warnings
 from core.prose.figures import Figures, Sentence
 
 __all__ = ["SENTENCES", "text"]
 
-SENTENCES: dict[Code, Sentence] = {**repeats.SENTENCES, **voids.SENTENCES, **steps.SENTENCES, **warnings.SENTENCES}
+SENTENCES: dict[Code, Sentence] = {
+    **repeats.SENTENCES,
+    **voids.SENTENCES,
+    **steps.SENTENCES,
+    **warnings.SENTENCES,
+    **notes.SENTENCES,
+}
 """By code; a test holds them against the list of codes."""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from core import prose
-from core.facts import fact
+from core.facts import Fact, fact
 from core.judge.bracket import rate_text
 from core.judge.readings import Readings as Read
 from core.judge.wording import duration
@@ -63,12 +63,9 @@ class ServerAway(Exception):
             f"{AWAY_S / 60:g} min. See to the server and run again; finished steps are kept."
         )
 
-    def was(self, now: float) -> str:
+    def was(self, now: float) -> Fact:
         """What is to be known beside the answer of a search that was started anew at `now`."""
-        return (
-            f"the server was away for {duration(now - self.since)} ({self.said}): the search was started anew, and nothing that "
-            "was measured before is part of the answer"
-        )
+        return fact("was_away", away_s=now - self.since, said=self.said)
 
 
 class Absence:

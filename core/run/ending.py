@@ -8,6 +8,7 @@ import msgspec
 from core import prose
 from core.config import ProbeConfig
 from core.errors import UserError
+from core.facts import Said
 from core.judge.diagnosis import explained
 from core.judge.search import Search
 from core.results import Answer, Idle, Outcome
@@ -71,7 +72,7 @@ def complete(
     config: ProbeConfig,
     view: RunView,
     idle: Idle | None,
-    remarks: Sequence[str],
+    remarks: Sequence[Said],
     say: Callable[[str], None],
 ) -> Answer:
     """The answer with what became of the server during the run (`remarks`), what others had of it, and its diagnosis; one that

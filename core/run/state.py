@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from core import prose
-from core.facts import says
+from core.facts import Fact, says
 from core.judge.bracket import rate_text
 from core.judge.slo import tpot_s
 from core.judge.tally import Tally, closing_s
@@ -172,7 +172,7 @@ class State:
                 if self._live is not None and result.verdict in ("pass", "fail"):  # the rates of a void ramp say nothing
                     self._ramp = self._live.ramp(event.t) or self._ramp
                 self._step, self._live = None, None
-                self._say(event.t, _level(result), step_line(result))
+                self._say(event.t, _level(result), step_line(result), step=result.step)
 
     def _begin(self, order: RepeatOrder) -> LiveRepeat | None:
         config = self._known.config
@@ -211,7 +211,7 @@ class State:
                 self._steps = [set_aside(step) for step in self._steps]
                 self._ramp = ()
             case Note(t=t, level=level, text=text):
-                self._say(t, level, text)
+                self._say(t, level, text, event.fact)
             case RunEnded(t=t, answer=answer):
                 self._ended_at = t
                 started = t if self._series is None else self._series.start
@@ -219,9 +219,11 @@ class State:
             case _:
                 pass
 
-    def _say(self, t: float, level: Literal["info", "warn", "error"], text: str) -> None:
+    def _say(
+        self, t: float, level: Literal["info", "warn", "error"], text: str, fact: Fact | None = None, step: int | None = None
+    ) -> None:
         start = t if self._series is None else self._series.start
-        self._lines.append(Line(t_s=t - start, level=level, text=text))
+        self._lines.append(Line(t_s=t - start, level=level, text=text, fact=fact, step=step))
 
     def _step_view(self, now: float) -> StepView | None:
         step, live = self._step, self._live

@@ -8,7 +8,7 @@ import msgspec
 
 from core import prose
 from core.config import ProbeConfig
-from core.facts import Said, fact
+from core.facts import Fact, Said, fact
 from core.judge import modes
 from core.judge.actions import Hold, Ramp, Step
 from core.judge.backlog import runaway, segment_at
@@ -67,7 +67,7 @@ class Steps:
         between: Between,
         absence: Absence,
         emit: Callable[[Event], None],
-        remark: Callable[[str], None],
+        remark: Callable[[Fact], None],
         sync: Callable[[], None],
         clock: Callable[[], float],
         others: Others | None = None,
@@ -284,8 +284,8 @@ class Steps:
             if result.verdict != "void":
                 return result, run
             if attempt == 1:
-                text = f"A repeat at {rate_text(started.rate_rps)} does not count and is done again: {prose.text(result.reason)}"
-                self._emit(Note(t=self._clock(), level="warn", text=text))
+                again = fact("done_again", result.reason, rate_rps=started.rate_rps)
+                self._emit(Note(t=self._clock(), level="warn", text=prose.text(again), fact=again))
         reason: Said = result.reason if result else ""
         self._close(started.rate_rps, "void", reason)
         raise NoAnswer(
@@ -337,7 +337,7 @@ class Steps:
             return None
         at = segment_at(tally, now)
         reason = fact("backed_off", why, rate_rps=tally.layout.segments[at].rate_rps)
-        self._emit(Note(t=now, level="warn", text=prose.text(reason)))
+        self._emit(Note(t=now, level="warn", text=prose.text(reason), fact=reason))
         return Decision(kind="fail", reason=reason, segment=at if tally.order.phase == "ramp" else None)
 
     def _order(self, started: StepStarted, index: int, segments: tuple[Segment, ...]) -> RepeatOrder:

@@ -233,6 +233,68 @@ SENTENCES: list[tuple[Fact, str]] = [
         "attainment varies by 3.5 points (standard deviation) over 3 repeats: more than 3 points are normal near the knee",
     ),
     (
+        fact("one_repeat"),
+        "lower end rests on one repeat, which is no evidence by itself: in simulated quick searches it was above the true knee "
+        "in 14 % and the bracket held the knee in 79 %; measure longer before you sign",
+    ),
+    (
+        fact("two_repeats"),
+        "lower end rests on two repeats: in simulated quick searches it was above the true knee in 6 % and the bracket held the "
+        "knee in 83 %",
+    ),
+    (
+        fact("flips_early", repeats=10),
+        "all of 10 repeats must pass, which is a rule declared beforehand: in simulation the min over 10 repeats flips 4 to 11 % "
+        "below the long-run knee, so the first failing rate is usually below it",
+    ),
+    (
+        fact("not_monotone", pass_rps=8.0),
+        "not monotone: a pass at 8.00 requests/s, above a failing rate; the lower one is the answer",
+    ),
+    (
+        fact("open_above"),
+        "open above: rates failed, but too few of their repeats did to say that the knee is below; measure longer for an upper end",
+    ),
+    (fact("one_failing_step"), "upper end rests on one failing step"),
+    (fact("from_ramp"), "upper end comes from the ramp, a short segment"),
+    (
+        fact("nothing_between"),
+        "no rate between the ends is likely enough to pass all repeats or to fail clearly, so none was tried",
+    ),
+    (
+        fact("time_up_ends_apart", factor=2.0, wanted_factor=1.42),
+        "the time was used up: the ends are a factor 2 apart, not 1.42",
+    ),
+    (fact("time_up_no_clear_fail"), "the time was used up before a rate failed for sure"),
+    (fact("time_up_no_pass"), "the time was used up before a rate passed"),
+    (fact("time_up_not_confirmed", repeats=1), "the time was used up before a rate passed its repeat"),
+    (fact("time_up_not_confirmed", repeats=3), "the time was used up before a rate passed all 3 repeats"),
+    (fact("time_up_too_few"), "the time was used up: at a lower rate it is too short for enough requests"),
+    (
+        fact("misses_not_of_load", low_rps=2.0, low_frac=0.07, high_rps=4.0, high_frac=0.068),
+        "misses do not fall with the rate: 7 % at 4.00 requests/s, 7 % at 2.00 requests/s; "
+        "the load does not make them, so no lower rate was tried",
+    ),
+    (fact("steps_ended", rates_rps=[8.0]), "the step at 8.00 requests/s was ended by the user"),
+    (
+        fact("steps_ended", rates_rps=[11.3137, 8.0, 4.0]),
+        "the steps at 11.3, 8.00 and 4.00 requests/s were ended by the user",
+    ),
+    (fact("restarted_between_repeats", rate_rps=4.0), "the server restarted between two repeats at 4.00 requests/s"),
+    (
+        fact("restarted_between_steps", before_rps=2.0, rate_rps=4.0),
+        "the server restarted between the steps at 2.00 requests/s and 4.00 requests/s",
+    ),
+    (
+        fact("was_away", away_s=20.0, said="HTTP 502"),
+        "the server was away for 20 s (HTTP 502): the search was started anew, and nothing that was measured before is part of "
+        "the answer",
+    ),
+    (
+        fact("done_again", fact("server_restarted"), rate_rps=12.4),
+        "A repeat at 12.4 requests/s does not count and is done again: the server restarted during the repeat",
+    ),
+    (
         Fact(code="several", of=(REACH, "and more")),
         "at most 41 % can still meet the limits (target 95 %); and more",
     ),

@@ -10,7 +10,7 @@ import pytest
 
 from core import prose
 from core.config import ProbeConfig, Safety, Slo
-from core.facts import fact
+from core.facts import fact, says
 from core.judge.bracket import Bracket
 from core.report import notes, result, to_text
 from core.results import Outcome
@@ -99,7 +99,8 @@ def test_what_was_tried_while_the_server_was_away_is_in_no_answer(
     assert f"The server is away: {WORDS}. Waiting for it, at most 5 min." in ran.said
     assert any(sentence.startswith("The server is back after") for sentence in ran.said)
     assert len(ran.events(SearchRestarted)) == 1
-    (note,) = (note for note in knee.notes if "was away for" in note)
+    (told,) = (note for note in knee.notes if says(note, "was_away"))
+    note = prose.text(told)
     assert "the search was started anew, and nothing that was measured before is part of the answer" in note
     assert "ended in errors" not in ran.answer.message
 
@@ -228,7 +229,7 @@ def test_a_restart_between_two_steps_is_noticed(path: Path) -> None:
 
     assert [step.verdict for step in ran.view.steps] == ["pass", "pass"]
     assert words in ran.said
-    assert words in ran.answer.knee.notes
+    assert fact("restarted_between_steps", before_rps=3.0, rate_rps=4.0) in ran.answer.knee.notes
     assert notes(ran.view).count(words) == 1
 
 

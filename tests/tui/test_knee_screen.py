@@ -5,6 +5,8 @@ import re
 import pytest
 from msgspec.structs import replace
 
+from core import prose
+from core.facts import fact
 from core.results import StepResult
 from core.run.verdicts import set_aside
 from core.run.view import Line, RunView
@@ -229,11 +231,12 @@ def test_no_row_of_the_numbers_is_wider_than_the_panel(step: StepResult, width: 
 
 
 def test_what_became_of_the_server_is_the_first_thing_to_know() -> None:
-    view, remark = knee_samples.finished(), "the server was away for 20 s: the search was started anew"
+    view, remark = knee_samples.finished(), fact("was_away", away_s=20.0, said="HTTP 502")
     assert view.answer is not None
     given = replace(view.answer, knee=replace(view.answer.knee, notes=(*view.answer.knee.notes, remark)))
-    lines = (Line(t_s=1.0, level="warn", text="A repeat does not count: late"), Line(t_s=2.0, level="warn", text=remark))
-    assert answer.notes(replace(view, answer=given, lines=lines), given)[0] == remark
+    void = fact("done_again", fact("server_restarted"), rate_rps=12.4)
+    lines = tuple(Line(t_s=1.0, level="warn", text=prose.text(told), fact=told) for told in (void, remark))
+    assert answer.notes(replace(view, answer=given, lines=lines), given)[:2] == [prose.text(remark), prose.text(void)]
 
 
 def test_what_was_set_aside_is_drawn_as_void_and_is_no_end_of_the_curve() -> None:

@@ -20,7 +20,7 @@ from core.judge.diagnosis import diagnose
 from core.judge.singles import idle, idle_e2e_s
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
 from core.records import LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerInfo, ServerSample
-from core.results import Answer, JudgeRules, RepeatResult, StepResult
+from core.results import Answer, JudgeRules, Knee, RepeatResult, StepResult
 from core.run import log as runs
 from core.run.conductor import CHECK_S, OrderRun
 from core.run.events import (
@@ -137,7 +137,7 @@ class Rejudge:
         answer = Answer(outcome="bracket", message="", knee=knee)
         diagnosis = diagnose(self._config.slo, answer, self._steps, self._server, idle(self._singles), prose.text)
         return {
-            "knee": _rounded(msgspec.to_builtins(knee)),
+            "knee": _rounded(_knee(knee)),
             "diagnosis": _rounded(msgspec.to_builtins(diagnosis)),
             "steps": [_step(step) for step in self._steps],
         }
@@ -186,6 +186,11 @@ class Rejudge:
             )
         )
         self._results = []
+
+
+def _knee(knee: Knee) -> dict[str, Any]:
+    told = {"notes": [prose.text(note) for note in knee.notes], "notes_fact": [as_data(note) for note in knee.notes]}
+    return {**msgspec.to_builtins(knee), **told}
 
 
 def _step(step: StepResult) -> dict[str, Any]:
