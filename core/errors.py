@@ -2,9 +2,9 @@
 
 
 class UserError(Exception):
-    """Something that the user can mend; the text says what happened, where, and what to do.
+    """Something that the user can put right; the text says what happened, where, and what to do.
 
-    Front ends print the text without a traceback. `exit_code` follows the table in README.md:
+    Front ends print the text without a traceback. `exit_code` follows the table in docs/result.md:
     2 for a wrong call, 3 for no valid answer.
     """
 

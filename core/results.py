@@ -153,7 +153,7 @@ class MachineUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One judged repeat; the fields are those of the result file (README.md, "Result").
+    """One judged repeat; the fields are those of the result file (docs/result.md).
 
     `attainment_interval` is (good/planned, 1 - misses/planned): one number when every ending was decided. `others_rps`: requests
     of others a second, as far as the server's counters tell. `errors_said`: the most frequent sentence of the errors, in the

@@ -1,4 +1,4 @@
-"""The options that open a server: what goes to its origin alone, and is written nowhere."""
+"""Options for access to a server. Their values go to its origin only and are recorded nowhere."""
 
 from tui.clicking import Option, Reads
 from tui.inputs import read_header, read_proxy
@@ -6,38 +6,38 @@ from tui.inputs import read_header, read_proxy
 ACCESS = "Access"
 
 SECRET_OPTIONS = ("--header", "--between")
-"""Their values may hold a secret: they are blanked out wherever a command line is written down, and no file may keep them."""
+"""Their values may hold a secret: they are blanked out wherever a command line is recorded, and no file may keep them."""
 
 _HEADER = Reads("'name: value'", read_header)
 _PROXY = Reads("address", read_proxy)
 
 
 def access_options() -> list[Option]:
-    """What opens a server, goes to its origin alone, and is written nowhere."""
+    """Key, headers, certificates and proxy."""
     return [
         Option(
             ACCESS,
             "--api-key-file",
-            "File that holds the API key [default: KNEESCOPE_API_KEY, else asked for]. No option takes the key itself.",
+            "File with the API key [default: KNEESCOPE_API_KEY, else you are asked on a 401]. No option takes the key itself.",
             metavar="FILE",
         ),
         Option(
             ACCESS,
             "--header",
-            "Header for a gateway, 'Name: value'; repeatable, and treated like a key. 'Name: env:VARIABLE' and"
+            "HTTP header for a gateway, 'Name: value'. Repeatable, and kept secret like a key. 'Name: env:VARIABLE' and"
             " 'Name: file:PATH' keep the value out of process lists.",
             type=_HEADER,
             multiple=True,
         ),
-        Option(ACCESS, "--ca-file", "PEM file of the authorities that sign the server's certificate.", metavar="FILE"),
-        Option(ACCESS, "--client-cert", "PEM file of this client's certificate.", metavar="FILE"),
-        Option(ACCESS, "--client-key", "PEM file of its key, when that is not in the same file.", metavar="FILE"),
-        Option(ACCESS, "--insecure", "Do not check the server's certificate; said in the result.", is_flag=True),
+        Option(ACCESS, "--ca-file", "PEM file of certificate authorities to trust in addition to the usual ones.", metavar="FILE"),
+        Option(ACCESS, "--client-cert", "PEM file of the client certificate.", metavar="FILE"),
+        Option(ACCESS, "--client-key", "PEM file of the client certificate's key, if it is not in the same file.", metavar="FILE"),
+        Option(ACCESS, "--insecure", "Do not verify the server's certificate; the result records this.", is_flag=True),
         Option(
             ACCESS,
             "--proxy",
-            "HTTP proxy, such as http://proxy:3128, or env:VARIABLE for one with a password. Proxy variables alone are not"
-            " obeyed, and this machine is always reached directly.",
+            "HTTP proxy, such as http://proxy:3128, or env:VARIABLE for one with a password. HTTP_PROXY and the like are"
+            " ignored, and this machine is always reached directly.",
             type=_PROXY,
         ),
     ]

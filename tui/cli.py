@@ -1,4 +1,4 @@
-"""The command line: commands, their arguments and exit codes. What a command runs is imported only when it runs."""
+"""The command line: commands, their arguments and exit codes. The code behind a command is imported only when it runs."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ _SERVER = Reads("url", read_server)
 
 
 class Kneescope(click.Group):
-    """All commands; every way of ending becomes an exit code here, and nothing that a user can cause a traceback."""
+    """All commands. Every ending becomes an exit code here, and no user error becomes a traceback."""
 
     def main(
         self,
@@ -89,15 +89,15 @@ def _refuse(what: str | click.ClickException, code: int) -> int:
 @click.version_option(__version__, prog_name="kneescope", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(context: click.Context) -> int:
-    """Find what request rate one LLM serving replica can take, and how many replicas that makes.
+    """Find the request rate that one LLM serving replica can take, and how many replicas your peak needs.
 
     \b
-    kneescope                                 a screen to choose the server, check it, and start
-    kneescope demo                            the whole thing on a simulated replica
+    kneescope                                 choose a server on a screen, check it, and start
+    kneescope demo                            a full run against a simulated replica
     kneescope probe http://127.0.0.1:8000     your own server
-    kneescope COMMAND --help                  what a command can be told
+    kneescope COMMAND --help                  the options of a command
 
-    Exit codes: 0 answered, 1 the required rate did not pass, 2 wrong call (nothing was sent), 3 no valid answer, 130 interrupted.
+    Exit codes: 0 answered, 1 the required rate did not pass, 2 usage error (nothing was sent), 3 no valid answer, 130 interrupted.
     """
     if context.invoked_subcommand is not None:
         return 0
@@ -108,7 +108,7 @@ def cli(context: click.Context) -> int:
 
 
 def _connect() -> int:
-    """Ask on a screen what to run, and run it as `probe` does; left without starting anything it was interrupted."""
+    """Ask on a screen what to run, and run it as `probe` does; leaving without a start counts as interrupted."""
     interrupt_on_terminate()
     from tui import connect, live
 
@@ -134,10 +134,10 @@ def _with_profile(options: dict[str, Any], *, server: bool) -> tuple[str | None,
 @click.argument("url", type=_SERVER, required=False)
 @click.pass_context
 def probe(context: click.Context, /, url: str | None, **options: Any) -> int:
-    """Find the knee of the server at URL, such as http://127.0.0.1:8000; without one, of the server in the profile.
+    """Find the knee of the server at URL, such as http://127.0.0.1:8000, or of the server named in the profile.
 
-    Loads it with Poisson arrivals, open loop, step by step, until enough requests miss a limit; or judges the rates of
-    a list (--rates), or keeps one rate (--hold).
+    Sends open-loop Poisson load step by step until too many requests miss a limit. With --rates it judges a list of
+    rates instead, with --hold it keeps one rate.
     """
     profile_url, given = _with_profile(options, server=True)
     url = url or profile_url
@@ -155,10 +155,10 @@ def probe(context: click.Context, /, url: str | None, **options: Any) -> int:
 @click.argument("name", default="demo")
 @click.pass_obj
 def demo(command: str, /, name: str, **options: Any) -> int:
-    """Find the knee of a simulated replica, started for this run and stopped after it.
+    """Find the knee of a simulated replica, which is started for the run and stopped after it.
 
-    NAME is demo (the default), chat, rag, kvlim or slot, or a JSON file that describes one. Lengths and limits are the
-    replica's own where no option says otherwise; its true knee stands beside the answer.
+    NAME is demo (the default), chat, rag, kvlim or slot, or a JSON file that describes a replica. Lengths and limits
+    default to the replica's own; its true knee is shown beside the answer.
     """
     _, given = _with_profile(options, server=False)
     access = access_of(given, os.environ)
@@ -171,11 +171,13 @@ def demo(command: str, /, name: str, **options: Any) -> int:
 @cli.command()
 @click.argument("name")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default="8000", show_default=True, type=Reads("port", read_port), help="Port; 0 takes a free one.")
+@click.option(
+    "--port", default="8000", show_default=True, type=Reads("port", read_port), help="Port to listen on; 0 picks a free one."
+)
 def replica(name: str, host: str, port: int) -> int:
-    """Serve a simulated replica until it is stopped, to be probed from elsewhere.
+    """Serve a simulated replica until you stop it, so that you can probe it from elsewhere.
 
-    NAME is demo, chat, rag, kvlim or slot, or a JSON file that describes one.
+    NAME is demo, chat, rag, kvlim or slot, or a JSON file that describes a replica.
     """
     from core.replica import process
 
@@ -186,9 +188,9 @@ def replica(name: str, host: str, port: int) -> int:
 @cli.command(cls=SectionedCommand, params=preflight_options())
 @click.argument("url", type=_SERVER)
 def preflight(url: str, **options: Any) -> int:
-    """Do the checks that come before load, and no load: a handful of single requests.
+    """Run only the checks that precede the load: a handful of single requests.
 
-    Exit code 0 when the load could start, 3 when a check refuses.
+    Exit code 0 if the load could start, 3 if a check refuses it.
     """
     given = Given(**options)
     config = build(given, url)
@@ -200,11 +202,11 @@ def preflight(url: str, **options: Any) -> int:
 
 
 @cli.command()
-@click.option("--children", metavar="N", type=click.IntRange(1, 64), help="Send with N processes; one where this is not given.")
+@click.option("--children", metavar="N", type=click.IntRange(1, 64), help="Number of sending processes [default: 1].")
 def selftest(children: int | None) -> int:
-    """Say what load this machine can make, by loading a built-in server that costs nothing.
+    """Measure how much load this machine can generate, against a built-in server that does no work.
 
-    Exit code 0 with figures, 3 when not even the lowest rate could be sent in time.
+    Exit code 0 with figures, 3 if even the lowest rate could not be sent on time.
     """
     from tui.selftest import main as run
 
@@ -215,7 +217,7 @@ def selftest(children: int | None) -> int:
 @cli.command("open", params=[symbols_option()])
 @click.argument("run")
 def open_(run: str) -> int:
-    """Show a recorded run on the screen. RUN is the path of a run file, or last."""
+    """Show a recorded run on the screen. RUN is the path to a run file, or last."""
     why = why_no_screen(sys.stdin, sys.stderr)
     if why:
         raise UserError(f"open needs a terminal, but {why}; `kneescope report {run}` prints the run as text.")
@@ -227,18 +229,18 @@ def open_(run: str) -> int:
 
 @cli.command()
 @click.argument("run")
-@click.option("--json", "json_file", metavar="FILE|-", help="Write the result as JSON; - for stdout.")
+@click.option("--json", "json_file", metavar="FILE|-", help="Write the result as JSON to this file; - for stdout.")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["text", "md", "keda", "hpa", "rules"]),
     default="text",
     show_default=True,
-    help="The verdict as text; md: a summary to be pasted into an incident; or YAML made of it: a KEDA or HPA scaler, or"
-    " Prometheus rules that alert above the safe rate.",
+    help="text: the verdict; md: a summary to paste into an incident; keda, hpa: YAML of a scaler; rules: Prometheus alerts"
+    " for load above the safe rate.",
 )
 def report(run: str, json_file: str | None, form: str) -> int:
-    """Print the verdict of a recorded run, finished or not. RUN is the path of a run file, or last."""
+    """Print the verdict of a recorded run, finished or not. RUN is the path to a run file, or last."""
     from tui.recorded import report as print_report
 
     print_report(run, json_file, form)
@@ -247,7 +249,7 @@ def report(run: str, json_file: str | None, form: str) -> int:
 
 @cli.command(cls=SectionedCommand, params=fleet_command_options())
 def fleet(**options: Any) -> int:
-    """Size a fleet, without any run or from a recorded one (--run), and say what limits one replica.
+    """Size a fleet from figures you give or from a recorded run (--run), and show what limits one replica.
 
     \b
     kneescope fleet --peak-rps 50 --replica-rps 7.8125 --headroom 0.7 --tp 1
@@ -255,7 +257,7 @@ def fleet(**options: Any) -> int:
     kneescope fleet --weights-gb 15.2 --gpu 4090 --tpot 15ms
     kneescope fleet --run last --peak-rps 50 --growth 10% --scale-out 4m
 
-    Exit code 3 when no number of replicas can meet the TPOT limit.
+    Exit code 3 if no number of replicas can meet the TPOT limit.
     """
     from tui.fleet_command import run
 

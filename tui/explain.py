@@ -112,7 +112,7 @@ PANELS: dict[str, Explained] = {
             ("line", "through the floor of each step, its worst repeat; between two rates nothing was measured"),
             ("PASS", "up to the highest rate at which every repeat passed"),
             ("not known", "between that rate and the lowest with a failing repeat"),
-            ("MIXED", "from the lowest rate with a failing repeat; CLEAR FAIL from that at which most repeats failed"),
+            ("MIXED", "from the lowest rate with a failing repeat; FAIL from the lowest that fails for sure"),
             ("long-run knee", "of a simulated replica, known beforehand"),
         ),
     ),

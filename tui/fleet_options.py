@@ -1,4 +1,4 @@
-"""The options that say what a fleet must carry, survive and run on: the same for a run and for `kneescope fleet`."""
+"""Options for what a fleet must carry, survive and run on: the same for a run and for `kneescope fleet`."""
 
 import math
 from collections.abc import Mapping
@@ -65,79 +65,101 @@ _GPU = Reads("name", read_gpu)
 
 
 def fleet_options() -> list[Option]:
-    """Peak and headroom, what must be survived, the price; and the hardware, for what can be known on paper."""
+    """Peak and headroom, what the fleet must survive, the price, and the hardware for the estimates on paper."""
     return [
-        Option(FLEET, "--peak-rps", "Peak rate that the fleet must carry [default: none, no fleet size].", type=_RATE),
-        Option(FLEET, "--mean-rps", "Mean rate of the same users: what autoscaling to it would save.", type=_RATE),
-        Option(FLEET, "--headroom", "Share of a replica's safe rate to use at peak [default: 0.7].", type=_SHARE),
-        Option(FLEET, "--tp", "Tensor parallel size [default: as the server tells, else 1].", type=_COUNT),
-        Option(FLEET, "--pp", "Pipeline parallel size, likewise.", type=_COUNT),
-        Option(FLEET, "--dp", "Data parallel size, likewise.", type=_COUNT),
-        Option(FLEET, "--lost", "Replicas that may be lost at peak [default: 1].", type=_SOME),
-        Option(FLEET, "--rollout", "Replicas out at once while a new version is rolled out at peak.", type=_SOME),
-        Option(FLEET, "--growth", "Growth of the load per minute, compounding, such as 10%; needs --scale-out.", type=_SHARE),
-        Option(FLEET, "--scale-out", "Time until a new replica serves, such as 4m; needs --growth.", type=_DURATION),
+        Option(FLEET, "--peak-rps", "Peak rate the fleet must carry [default: none, so no fleet is sized].", type=_RATE),
+        Option(FLEET, "--mean-rps", "Mean rate of the same traffic, to show what autoscaling to it would save.", type=_RATE),
+        Option(FLEET, "--headroom", "Share of one replica's safe rate to use at peak [default: 0.7].", type=_SHARE),
+        Option(FLEET, "--tp", "Tensor-parallel size [default: as the server reports, else 1].", type=_COUNT),
+        Option(FLEET, "--pp", "Pipeline-parallel size [default: as the server reports, else 1].", type=_COUNT),
+        Option(FLEET, "--dp", "Data-parallel size [default: as the server reports, else 1].", type=_COUNT),
+        Option(FLEET, "--lost", "Replicas that may fail at peak [default: 1].", type=_SOME),
+        Option(FLEET, "--rollout", "Replicas out of service at once during a rollout at peak.", type=_SOME),
+        Option(FLEET, "--growth", "Load growth per minute, compounding, such as 10%; requires --scale-out.", type=_SHARE),
+        Option(FLEET, "--scale-out", "Time until a new replica serves traffic, such as 4m; requires --growth.", type=_DURATION),
         Option(
             FLEET,
             "--burstiness",
-            "Burstiness of your arrivals as measured: shape of gamma gaps, 1 for Poisson, below 1 for bursts (1 / squared"
-            " coefficient of variation of the gaps).",
+            "Measured burstiness of your arrivals, as the shape of gamma-distributed gaps: 1 / (coefficient of variation)^2."
+            " 1 is Poisson, below 1 is bursty.",
             type=_NUMBER,
         ),
-        Option(FLEET, "--cost", "Price of one GPU for an hour, in any currency.", type=_NUMBER),
-        Option(HARDWARE, "--gpu", "Accelerator, such as 'H100 SXM' or 4090: its memory and bandwidth.", type=_GPU),
-        Option(HARDWARE, "--gpu-bandwidth", "Memory bandwidth of one accelerator in GB/s, for one not in the table.", type=_NUMBER),
-        Option(HARDWARE, "--gpu-memory", "Memory of one accelerator in GB, likewise.", type=_NUMBER),
+        Option(FLEET, "--cost", "Price of one GPU-hour, in any currency.", type=_NUMBER),
+        Option(HARDWARE, "--gpu", "Accelerator, such as 'H100 SXM' or 4090; sets memory size and bandwidth.", type=_GPU),
+        Option(
+            HARDWARE, "--gpu-bandwidth", "Memory bandwidth of one accelerator in GB/s, if --gpu does not know it.", type=_NUMBER
+        ),
+        Option(HARDWARE, "--gpu-memory", "Memory of one accelerator in GB, if --gpu does not know it.", type=_NUMBER),
         Option(
             HARDWARE,
             "--weights-gb",
-            "GB of weights that are read for each token, over all its GPUs; of a mixture of experts only the active ones.",
+            "Weights read per token in GB, over all GPUs of a replica; for a mixture of experts, the active ones only.",
             type=_NUMBER,
         ),
-        Option(HARDWARE, "--params-b", "In place of --weights-gb: billions of parameters.", type=_NUMBER),
-        Option(HARDWARE, "--weight-bits", "Bits of each parameter [default: 16].", type=_NUMBER),
-        Option(HARDWARE, "--eta", "Share of the bandwidth that decoding reaches [default: 70%, a guess].", type=_SHARE),
-        Option(HARDWARE, "--kv-bytes-per-token", "Bytes of KV cache for one token, over all layers.", type=_NUMBER),
-        Option(HARDWARE, "--activations-gb", "GB of one GPU that neither weights nor KV cache use [default: 2].", type=_NUMBER),
+        Option(HARDWARE, "--params-b", "Billions of parameters, instead of --weights-gb.", type=_NUMBER),
+        Option(HARDWARE, "--weight-bits", "Bits per parameter, with --params-b [default: 16].", type=_NUMBER),
+        Option(HARDWARE, "--eta", "Share of the memory bandwidth that decoding reaches [default: 70%, a guess].", type=_SHARE),
+        Option(HARDWARE, "--kv-bytes-per-token", "KV cache bytes per token, over all layers.", type=_NUMBER),
+        Option(
+            HARDWARE,
+            "--activations-gb",
+            "Memory per GPU in GB that neither weights nor KV cache can use [default: 2].",
+            type=_NUMBER,
+        ),
         Option(
             HARDWARE,
             "--memory-utilization",
-            "Share of a GPU's memory that the server may use [default: as it tells, else 90%].",
+            "Share of GPU memory that the server may use [default: as the server reports, else 90%].",
             type=_SHARE,
         ),
     ]
 
 
 def fleet_command_options() -> list[click.Parameter]:
-    """What `kneescope fleet` takes: one replica as it is known, and what the fleet must carry."""
+    """What `kneescope fleet` takes: the known figures of one replica, and what the fleet must carry."""
     return [
-        Option(REPLICA, "--run", "Recorded run to start from: a path, or last. Options that are given win.", metavar="FILE|last"),
+        Option(
+            REPLICA, "--run", "Recorded run to start from: a path, or last. Options given here override it.", metavar="FILE|last"
+        ),
         Option(REPLICA, "--replica-rps", "Rate that one replica is known to hold.", type=_RATE),
-        Option(REPLICA, "--replica-fails-rps", "Rate at which it is known to fail; the fleet is sized at both.", type=_RATE),
         Option(
-            REPLICA, "--output-tps", "In place of --replica-rps: output tokens/s at the knee; needs --output-tokens.", type=_RATE
+            REPLICA,
+            "--replica-fails-rps",
+            "Rate at which one replica is known to fail; the fleet is sized at both rates.",
+            type=_RATE,
         ),
-        Option(REPLICA, "--input-tokens", "Prompt length: N, or lognormal:MEDIAN,SIGMA,MAX.", type=_LENGTH),
-        Option(REPLICA, "--output-tokens", "Answer length, likewise; N is the mean.", type=_LENGTH),
-        Option(REPLICA, "--output-p90", "90th percentile of the answer length, where N is its mean.", type=_TOKENS),
         Option(
-            REPLICA, "--mean-e2e", "Mean E2E latency at the rate that holds: how many streams are in it at a time.", type=_DURATION
+            REPLICA, "--output-tps", "Output tokens/s at the knee, instead of --replica-rps; requires --output-tokens.", type=_RATE
         ),
-        Option(REPLICA, "--kv-tokens", "Tokens that its KV cache holds, over all engines.", type=_TOKENS),
-        Option(REPLICA, "--tpot", "TPOT limit, such as 50ms: is it possible on this hardware?", type=_DURATION),
+        Option(REPLICA, "--input-tokens", "Prompt length in tokens: N, or lognormal:MEDIAN,SIGMA,MAX.", type=_LENGTH),
+        Option(REPLICA, "--output-tokens", "Answer length in tokens: a mean N, or lognormal:MEDIAN,SIGMA,MAX.", type=_LENGTH),
         Option(
-            REPLICA, "--single-tpot", "TPOT measured with a single stream: what share of the bandwidth is reached.", type=_DURATION
+            REPLICA, "--output-p90", "90th percentile of the answer length in tokens, if --output-tokens is a mean.", type=_TOKENS
+        ),
+        Option(
+            REPLICA,
+            "--mean-e2e",
+            "Mean E2E latency at the rate that holds; gives the number of concurrent streams.",
+            type=_DURATION,
+        ),
+        Option(REPLICA, "--kv-tokens", "Tokens that the KV cache of one replica holds, over all engines.", type=_TOKENS),
+        Option(REPLICA, "--tpot", "TPOT limit, such as 50ms, to check against the hardware.", type=_DURATION),
+        Option(
+            REPLICA,
+            "--single-tpot",
+            "TPOT measured with a single stream; gives the share of bandwidth that is reached.",
+            type=_DURATION,
         ),
         Option(REPLICA, "--target", "Share of requests that must meet the limits [default: 95%].", type=_SHARE),
         *fleet_options(),
-        Option(OUTPUT, "--json", "Write the fleet as JSON; - for stdout.", to="json_file", metavar="FILE|-"),
+        Option(OUTPUT, "--json", "Write the fleet as JSON to this file; - for stdout.", to="json_file", metavar="FILE|-"),
     ]
 
 
 def fleet_ask(options: Mapping[str, Any], base: FleetAsk | None = None) -> FleetAsk:
-    """What was asked for, over `base` where nothing was given. `options` holds others too; None means not given.
+    """The fleet that was asked for; `base` fills in what was not given. `options` may hold others too; None means not given.
 
-    Raises UserError for what makes no sense together.
+    Raises UserError for options that contradict each other.
     """
     base = base or FleetAsk()
     hardware = base.hardware

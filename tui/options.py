@@ -1,6 +1,6 @@
 """The options of probe, demo and preflight: declared once in one table, turned into one ProbeConfig.
 
-Values are read by the configuration's own parsers, so that every front end refuses the same nonsense with the same sentence.
+Values are read by the configuration's own parsers, so that every front end rejects the same input with the same sentence.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ def _read_limit(text: str, name: str) -> float | str:
 
 
 def symbols_option() -> Option:
-    """`--symbols`, which every command with a screen takes; it is in force from the moment that it is read."""
+    """`--symbols`, which every command with a screen takes; it takes effect as soon as it is parsed."""
 
     def use(context: click.Context, option: click.Parameter, choice: symbols.Symbols | None) -> None:
         if choice is not None:
@@ -63,7 +63,7 @@ def symbols_option() -> Option:
     return Option(
         OUTPUT,
         "--symbols",
-        "What the screen draws with, for terminals and fonts that lack the default [default: braille].",
+        "Characters that charts are drawn with; use block or ascii if your font lacks braille [default: braille].",
         type=click.Choice(symbols.CHOICES),
         expose_value=False,
         callback=use,
@@ -83,28 +83,39 @@ _URL = Reads("url", read_url)
 
 
 def _method_options() -> list[Option]:
-    """How thoroughly rates are judged, which ones, and what happens between two repeats."""
+    """Which rates are judged, how thoroughly, and what happens between two repeats."""
     return [
         Option(
             METHOD,
             "--mode",
-            f"How thorough. quick: 1 repeat of 40 s at each rate, {usual_time('quick')}, a first look; standard: 3 of 90 s,"
-            f" {usual_time('standard')}; acceptance: 10 of 60 s, {usual_time('acceptance')}, to sign [default: quick]. Windows grow"
-            " where a server is slow or a target strict; the expected time is said before the load.",
+            f"How thoroughly to judge each rate. quick: 1 repeat of 40 s, {usual_time('quick')}, a first look; standard: 3 of 90 s,"
+            f" {usual_time('standard')}; acceptance: 10 of 60 s, {usual_time('acceptance')}, for sign-off [default: quick]. Slow"
+            " servers and strict targets need longer windows; the expected time is shown before the load starts.",
             type=click.Choice(["quick", "standard", "acceptance"]),
         ),
-        Option(METHOD, "--careful", f"Quick mode with 2 repeats of 30 s, {usual_time('careful')}.", is_flag=True),
-        Option(METHOD, "--repeats", "Repeats of each rate, every one of which must pass [default: the mode's].", type=_COUNT),
-        Option(METHOD, "--measure", "Shortest window of one repeat, such as 90s or 30m [default: the mode's].", type=_DURATION),
-        Option(METHOD, "--budget", "Time after which a search starts no new rate [default: the mode's].", type=_DURATION),
-        Option(METHOD, "--rates", "Judge these rates instead of searching, such as 2,4,6.5; one alone is verified.", type=_RATES),
-        Option(METHOD, "--hold", "Keep this rate until it is stopped; on the screen + and - change it by 10 %.", type=_RATE),
-        Option(METHOD, "--require-rps", "Judge this rate too; exit code 1 when it does not pass.", type=_RATE),
-        Option(METHOD, "--reset-cache", "Empty the server's prefix cache between repeats, and check that it worked.", is_flag=True),
+        Option(METHOD, "--careful", f"Quick mode with 2 repeats of 30 s per rate, {usual_time('careful')}.", is_flag=True),
+        Option(METHOD, "--repeats", "Repeats per rate, all of which must pass [default: set by --mode].", type=_COUNT),
+        Option(
+            METHOD,
+            "--measure",
+            "Shortest measurement window of a repeat, such as 90s or 30m [default: set by --mode].",
+            type=_DURATION,
+        ),
+        Option(METHOD, "--budget", "Time after which the search starts no new rate [default: set by --mode].", type=_DURATION),
+        Option(
+            METHOD,
+            "--rates",
+            "Judge these rates instead of searching, such as 2,4,6.5. Give a single rate to verify it.",
+            type=_RATES,
+        ),
+        Option(METHOD, "--hold", "Keep this rate until you stop the run; on the screen, + and - change it by 10 %.", type=_RATE),
+        Option(METHOD, "--require-rps", "Also judge this rate; exit code 1 if it does not pass.", type=_RATE),
+        Option(METHOD, "--reset-cache", "Reset the server's prefix cache between repeats and check that it worked.", is_flag=True),
         Option(
             METHOD,
             "--between",
-            "Command to run between repeats, such as a restart of the server, which is then waited for. Written down nowhere.",
+            "Shell command to run between repeats, such as a server restart; kneescope then waits until the server is ready. The"
+            " command is never recorded.",
             type=_COMMAND,
         ),
     ]
@@ -113,51 +124,70 @@ def _method_options() -> list[Option]:
 def _table() -> list[Option]:
     choice = click.Choice
     return [
-        Option(SERVER, "--model", "Model to ask for [default: the only one the server has, else asked for]."),
-        Option(SERVER, "--api", "Interface to load [default: completions].", type=choice(["completions", "chat"])),
-        Option(SERVER, "--metrics-url", "Address of the server's metrics [default: /metrics beside the API].", type=_URL),
+        Option(SERVER, "--model", "Model to request [default: the server's only model, else you are asked]."),
+        Option(SERVER, "--api", "API to load [default: completions].", type=choice(["completions", "chat"])),
+        Option(
+            SERVER, "--metrics-url", "URL of the server's Prometheus metrics [default: /metrics on the API's address].", type=_URL
+        ),
         Option(
             SERVER,
             "--gpu-metrics-url",
-            "A DCGM or node exporter on the server's machine, for GPU and host figures in the diagnosis [default: none].",
+            "URL of a DCGM or node exporter on the server's host; adds GPU and host figures to the diagnosis [default: none].",
             type=_URL,
         ),
         *access_options(),
         Option(
             LIMITS,
             "--ttft",
-            "Longest time to first token, such as 800ms, or none. When no limit is given: 800ms and a TPOT of 50ms;"
-            " for demo, the replica's own. A limit that is given stands alone.",
+            "Limit on the time to first token, such as 800ms, or none [default: 800ms; demo: the replica's own]. Setting any"
+            " limit turns off the defaults of the others.",
             type=_LIMIT,
         ),
-        Option(LIMITS, "--tpot", "Longest time per output token after the first, such as 50ms, or none.", type=_LIMIT),
-        Option(LIMITS, "--e2e", "Longest time to the end of the answer, such as 10s, or none.", type=_LIMIT),
-        Option(LIMITS, "--target", "Share of requests that must meet every limit [default: 95%].", type=_SHARE),
+        Option(
+            LIMITS,
+            "--tpot",
+            "Limit on the time per output token after the first, such as 50ms, or none [default: 50ms; demo: the replica's own].",
+            type=_LIMIT,
+        ),
+        Option(
+            LIMITS,
+            "--e2e",
+            "Limit on the time to the end of the answer, such as 10s, or none [default: none; demo: the replica's own].",
+            type=_LIMIT,
+        ),
+        Option(
+            LIMITS, "--target", "Share of requests that must meet every limit [default: 95%; demo: the replica's own].", type=_SHARE
+        ),
         Option(LIMITS, "--max-error-rate", "Share of requests that may end in an error [default: 1%].", type=_SHARE),
         Option(
             WORKLOAD,
             "--input-tokens",
-            "Prompt length: N, or lognormal:MEDIAN,SIGMA,MAX [default: 512; demo: the replica's].",
+            "Prompt length in tokens: N, or lognormal:MEDIAN,SIGMA,MAX [default: 512; demo: the replica's own].",
             type=_LENGTH,
         ),
-        Option(WORKLOAD, "--output-tokens", "Answer length, likewise [default: 128; demo: the replica's].", type=_LENGTH),
+        Option(
+            WORKLOAD,
+            "--output-tokens",
+            "Answer length in tokens: N, or lognormal:MEDIAN,SIGMA,MAX [default: 128; demo: the replica's own].",
+            type=_LENGTH,
+        ),
         *_method_options(),
-        Option(METHOD, "--start-rps", "First rate of the ramp [default: 2 / the idle latency of a request].", type=_RATE),
-        Option(METHOD, "--drain", "Longest wait for requests that no limit decides [default: 2m].", type=_DURATION),
-        Option(METHOD, "--seed", "Seed of arrivals and lengths [default: 11].", type=_SEED),
+        Option(METHOD, "--start-rps", "First rate of the ramp [default: 2 / the idle E2E latency].", type=_RATE),
+        Option(METHOD, "--drain", "Longest wait for open requests that no limit has decided [default: 2m].", type=_DURATION),
+        Option(METHOD, "--seed", "Random seed for arrivals and lengths [default: 11].", type=_SEED),
         *safety_options(),
         *fleet_options(),
         Option(
             OUTPUT,
             "--profile",
-            "File (TOML) with options, as the screen of `kneescope` alone saves it; what is given here wins. demo takes all but the"
-            " server's.",
+            "TOML file of options, as saved from the Connect screen. Options on the command line override it; demo skips those"
+            " that belong to a server.",
             metavar="FILE",
         ),
-        Option(OUTPUT, "--headless", "Lines instead of the screen, as without a terminal.", is_flag=True),
-        Option(OUTPUT, "--json", "Write the result as JSON; - for stdout.", to="json_file", metavar="FILE|-"),
-        Option(OUTPUT, "--out", "Run file to write [default: a new one in the user's state folder].", metavar="FILE"),
-        Option(OUTPUT, "--quiet", "No screen and no progress lines, only the result.", is_flag=True),
+        Option(OUTPUT, "--headless", "Print lines instead of drawing the screen; automatic without a terminal.", is_flag=True),
+        Option(OUTPUT, "--json", "Write the result as JSON to this file; - for stdout.", to="json_file", metavar="FILE|-"),
+        Option(OUTPUT, "--out", "File to record the run in [default: a new file in the user's state folder].", metavar="FILE"),
+        Option(OUTPUT, "--quiet", "Print only the result: no screen, no progress lines.", is_flag=True),
         symbols_option(),
     ]
 
@@ -168,8 +198,8 @@ def run_options() -> list[click.Parameter]:
 
 
 def preflight_options() -> list[click.Parameter]:
-    """What the checks alone need: server, access, limits, workload, the hardware on paper with its TP, PP and DP, `--with-others`
-    and `--json`."""
+    """What the checks need without a run: server, access, limits, workload, the hardware on paper with its TP, PP and DP,
+    `--with-others` and `--json`."""
     sections, others = (SERVER, ACCESS, LIMITS, WORKLOAD, HARDWARE), ("tp", "pp", "dp", "with_others", "json_file")
     return [o for o in _table() if o.section in sections or o.name in others]
 
@@ -253,7 +283,7 @@ class Given:
             raise UserError("--out and --json name the same file; the run file and the result need one each.")
 
     def _refuse_above_the_most(self) -> None:
-        """Nothing that was asked for may be above `--max-rps`."""
+        """No rate that was asked for may be above `--max-rps`."""
         asked = {
             "--start-rps": (self.start_rps,),
             "--rates": self.rates or (),
@@ -266,7 +296,7 @@ class Given:
                     raise UserError(f"{name} {rate:g} is above --max-rps {self.max_rps:g}; lower the first or raise the second.")
 
     def _refuse_what_has_no_effect(self) -> None:
-        """An option that the other ones leave nothing to do would be misread as having done it."""
+        """Refuse an option that the others make ineffective: a user would assume that it took effect."""
         if self.insecure and self.ca_file is not None:
             raise UserError("--insecure checks no certificate, so --ca-file has no effect; leave one out.")
         if self.rates is not None and self.start_rps is not None:
@@ -289,7 +319,7 @@ class Given:
 
 
 def access_of(given: Given, environ: Mapping[str, str]) -> Access:
-    """What opens the server, read from files and the environment; files that cannot be used are refused now (UserError)."""
+    """Access to the server, read from files and the environment; files that cannot be used are refused now (UserError)."""
     access = Access(
         api_key=api_key(given.api_key_file, environ),
         headers=given.header,
@@ -306,7 +336,7 @@ def access_of(given: Given, environ: Mapping[str, str]) -> Access:
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands where an option was not given: the product's defaults, or a simulated replica's own."""
+    """What applies if an option was not given: the product's defaults, or a simulated replica's own."""
 
     slo: Slo = Slo(default=True)
     workload: Workload = Workload()
@@ -333,7 +363,7 @@ def _present(**values: Any) -> dict[str, Any]:
 
 
 def build(given: Given, url: str, base: Base | None = None) -> ProbeConfig:
-    """The run that was asked for. Raises UserError with a sentence for anything that makes no sense together."""
+    """The run that was asked for. Raises UserError for options that contradict each other."""
     base = base or Base()
     return ProbeConfig(
         target=Target(

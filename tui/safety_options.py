@@ -1,4 +1,4 @@
-"""The options that spare a server, and those who use it; `--yes` and `--with-others` are leave to load it all the same."""
+"""Options that protect a server and its other users; `--yes` and `--with-others` give permission to load it anyway."""
 
 from core.config import parse_duration_s
 from tui.clicking import Option, Reads
@@ -13,18 +13,23 @@ _RATE = Reads("rate", read_rate)
 
 
 def safety_options() -> list[Option]:
-    """What spares the server, and those who use it."""
+    """Limits on the load, and permission to load a server that is remote or busy."""
     return [
-        Option(SAFETY, "--max-rps", "Never load above this rate [default: no such limit].", type=_RATE),
-        Option(SAFETY, "--max-in-flight", "End the run when more requests are open at once [default: no such limit].", type=_COUNT),
-        Option(SAFETY, "--max-duration", "End the run after this time [default: no such limit].", type=_DURATION),
+        Option(SAFETY, "--max-rps", "Never load above this rate, warm-up included [default: no limit].", type=_RATE),
+        Option(SAFETY, "--max-in-flight", "End the run when more than N requests are in flight [default: no limit].", type=_COUNT),
+        Option(SAFETY, "--max-duration", "End the run after this time [default: no limit].", type=_DURATION),
         Option(
             SAFETY,
             "--with-others",
-            "Load a server that serves others now: the answer is what fits on top of them, and load backs off when requests"
-            " are preempted or end in errors.",
+            "Load a server that is serving other traffic. The answer is what fits on top of it; the load backs off when"
+            " requests are preempted or end in errors.",
             is_flag=True,
         ),
-        Option(SAFETY, "--max-waiting", "With others: back off when more requests than this wait at the server.", type=_FEW),
-        Option(SAFETY, "--yes", "Load a server that is neither on this machine nor in a private network.", is_flag=True),
+        Option(
+            SAFETY,
+            "--max-waiting",
+            "With --with-others: back off when more than N requests wait at the server [default: no limit].",
+            type=_FEW,
+        ),
+        Option(SAFETY, "--yes", "Load a server outside this machine and private networks without asking.", is_flag=True),
     ]

@@ -7,6 +7,7 @@ for one that holds by all repeats, and spend the time left over where it narrows
 
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
 from core.config import ProbeConfig
@@ -34,6 +35,8 @@ START_SHARE = 0.6
 """A step is begun if this share of its full length fits the budget: half of them fail, and those are cut short."""
 CONFIRM_SHARE = 0.5
 """The same for a candidate of the confirmation while none has passed. With a pass in hand, all its repeats must fit."""
+STRICT_MISSES = 3
+"""Acceptance keeps windows in which so many misses would be allowed, however long that takes: half the rate still has one."""
 HELD = "the rate was held for a day"
 _DUST = 1e-9
 
@@ -358,7 +361,11 @@ class Search:
             return
         announced_s = max(self._rules.budget_s, self._announced_s)
         self._budget_s = min(self._budget_s + self._pace.extension_s(rate_rps), announced_s)
-        self._rules = self._pace.rules = modes.within(self._rules, self._config.method, OVERTIME * announced_s)
+        rules = modes.within(self._rules, self._config.method, OVERTIME * announced_s)
+        if self._config.method.mode == "acceptance":  # a window of fewer requests than one miss needs counts for nothing there
+            fewest_s = STRICT_MISSES / modes.ENOUGH_MISSES * modes.needed_s(self._config.slo, rate_rps)
+            rules = msgspec.structs.replace(rules, requests_within_s=max(rules.requests_within_s, fewest_s))
+        self._rules = self._pace.rules = rules
 
     def _usual_rps(self) -> float:
         """The rate that the steps still to come are likely to have."""

@@ -73,7 +73,7 @@ def by_max_tokens(check: Check) -> Check:
     """The same check for a server that must be asked by the older field for the length of a chat's answer."""
     if check.status == "refuse":
         return check
-    message = f"{check.message} It ignores max_completion_tokens, so the length is asked for by max_tokens."
+    message = f"{check.message} It does not take max_completion_tokens, so the length is asked for by max_tokens."
     return check_of(check.check, check.status, message)
 
 

@@ -289,6 +289,14 @@ def test_a_time_limit_of_the_users_wins_over_the_number_of_requests(limits: dict
     assert window_s(strict(1.0, 2.0, **limits)) == pytest.approx(expected_s)
 
 
+def test_acceptance_keeps_the_requests_without_which_nothing_counts_there() -> None:
+    search = started(config(slo=Slo(tpot_s=None, target=0.99), method=Method(mode="acceptance")))
+    ramp_of(search)
+    search.observe_ramp(0.5, 1.0)
+    rate_rps = step_of(search).rate_rps
+    assert window_s(search) * rate_rps == pytest.approx(300), "half the rate still has 150, of which one may miss"
+
+
 def test_a_list_with_a_time_limit_shares_it_among_its_repeats() -> None:
     slo = Slo(tpot_s=None, target=0.99)
     timed = started(config(slo=slo, method=Method(mode="standard", rates_rps=(0.5, 1.0), budget_s=1200.0)))

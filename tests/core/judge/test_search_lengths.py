@@ -62,7 +62,7 @@ def test_the_ramp_ends_at_the_highest_allowed_rate() -> None:
 @pytest.mark.parametrize(
     ("lasts_s", "expected_s"),
     [
-        ([0.1], 2.0),  # the shortest
+        ([0.1], 0.2),
         ([4.0], 8.0),  # two means
         ([3.0, 5.0], 8.0),
         ([1.0, 7.0], 1.5 * 50 / 8),  # long requests settle last: E[x²]/E[x] is 6.25 s
@@ -72,6 +72,12 @@ def test_the_ramp_ends_at_the_highest_allowed_rate() -> None:
 )
 def test_a_warm_up_follows_the_requests_that_are_long_in_the_server(lasts_s: list[float], expected_s: float) -> None:
     assert warmup_needed_s(np.array(lasts_s)) == pytest.approx(expected_s)
+
+
+def test_no_warm_up_is_shorter_than_two_seconds() -> None:
+    short = step_segments(40.0, SLO, Safety(), 120.0, 8.0, 0.1, 0.2)
+    assert [s.duration_s for s in short if s.role == "warmup"] == [1.0, 1.0]
+    assert repeat_cost_s(40.0, SLO, 8.0, 0.1, 0.2, curtail_pass=True) == pytest.approx(2.0 + 40.0 + 0.1)
 
 
 @pytest.mark.parametrize(

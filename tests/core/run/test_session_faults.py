@@ -13,10 +13,12 @@ from core.access import Access
 from core.config import FleetAsk, Slo
 from core.facts import says
 from core.hardware import Hardware
+from core.judge.idle import LENGTHS
+from core.records import Check, CheckStatus
 from core.results import Answer
 from core.run import log as runs
 from core.run.away import AWAY_S
-from core.run.events import Note, RepeatJudged, RepeatStarted, RunEnded, StepJudged
+from core.run.events import CheckDone, Note, RepeatJudged, RepeatStarted, RunEnded, StepJudged
 from core.run.readings import FRESH_S
 from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_view, on_bench, to_the_end
 from tests.core.run.fakes import config
@@ -282,3 +284,17 @@ def test_an_error_that_nobody_foresaw_is_kept_and_shown_without_the_key(path: Pa
     assert str(caught.value) == "Illegal header value b'Bearer ***'"
     assert "Illegal header value b'Bearer ***'" in events_of(path, RunEnded)[0].answer.message
     assert b"TESTSECRET" not in path.read_bytes()
+
+
+@pytest.mark.parametrize(("status", "outcome"), [("warn", "bracket"), ("refuse", "refused")])
+def test_lengths_that_miss_on_the_idle_server_are_a_check_before_the_load(
+    path: Path, monkeypatch: pytest.MonkeyPatch, status: CheckStatus, outcome: str
+) -> None:
+    said = Check(check=LENGTHS, status=status, message="About 7 % of requests miss on the idle server.")
+    monkeypatch.setattr("core.run.session.lengths_check", lambda config, singles: said if len(singles) == 3 else None)
+    _, answer = on_bench(path, to_the_end)
+
+    assert answer.outcome == outcome
+    assert said in [event.check for event in events_of(path, CheckDone)]
+    loaded = [event.order.phase for event in events_of(path, RepeatStarted) if event.order.phase not in ("preflight", "single")]
+    assert bool(loaded) == (status == "warn")

@@ -305,7 +305,7 @@ async def test_a_chat_server_that_leaves_the_newer_field_unread_is_asked_by_the_
         assert [hello.length_by for hello, _, _ in send.calls] == ["max_completion_tokens", "max_tokens", "max_tokens"]
         assert ran.names == ALL
         assert {check.status for check in ran.checks} <= {"pass", "warn"}
-        assert "ignores max_completion_tokens, so the length is asked for by max_tokens" in ran["request"].message
+        assert "does not take max_completion_tokens, so the length is asked for by max_tokens" in ran["request"].message
         assert ran.preflight.hello is not None
         assert ran.preflight.hello.length_by == "max_tokens"
         assert "128 output tokens of 128 asked" in ran["usage"].message
