@@ -78,9 +78,10 @@ class Search:
 
     def observe_singles(self, records: Sequence[RequestRecord]) -> None:
         """The three judged single requests of preflight; to be called first. All three missing means infeasible."""
-        reason, idle_s = why_infeasible(records, self._config.slo), idle_e2e_s(records)
-        if reason is not None or idle_s is None:
-            self._answer = Answer(outcome="infeasible", message=reason or "")
+        why, idle_s = why_infeasible(records, self._config.slo), idle_e2e_s(records)
+        if why is not None or idle_s is None:
+            message, alone = ("", "") if why is None else why
+            self._answer = Answer(outcome="infeasible", message=message, alone=alone)
             return
         method = self._config.method
         lasting_s = idle_e2es_s(records, self._config.workload, idle_s)
@@ -151,11 +152,15 @@ class Search:
 
     def expected_text(self) -> str:
         """The same in one or two sentences: the second when it is longer than the mode's budget, with the reason."""
+        return f"Expected time: {self.expected_words()}."
+
+    def expected_words(self) -> str:
+        """The same without its head and without a full stop."""
         if self._config.method.hold_rps is not None:
-            return "Expected time: until it is stopped."
+            return "until it is stopped"
         total_s = self.expected_s()
         if total_s is None or self._answer is not None:
-            return "Expected time: not known."
+            return "not known"
         rate_rps = min(self._list) if self._list and not self._ramp else self._usual_rps()
         warmup_s = self._pace.planned_warmup_s(rate_rps)
         return expect.text(self._config.method, self._rules, self._config.slo, rate_rps, self._pace.e2e_s, warmup_s, total_s)

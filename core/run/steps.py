@@ -419,7 +419,7 @@ class Steps:
             raise RuntimeError("a step was closed that was never begun")
         now = self._clock()
         if (spread := spread_note(self._results)) is not None:
-            self._emit(Note(t=now, text=f"{rate_text(rate_rps)}: {prose.text(spread)}"))
+            self._emit(Note(t=now, text=f"{rate_text(rate_rps)}: {prose.text(spread)}", fact=spread))
         result = StepResult(
             step=started.step,
             rate_rps=rate_rps,

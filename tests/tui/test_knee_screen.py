@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from core import prose
 from core.facts import fact
-from core.results import StepResult
+from core.results import Answer, StepResult
 from core.run.verdicts import set_aside
 from core.run.view import Line, RunView
 from tests.tui import knee_samples, mode_samples, samples
@@ -249,3 +249,12 @@ def test_what_was_set_aside_is_drawn_as_void_and_is_no_end_of_the_curve() -> Non
     void = VERDICTS["void"].glyph
     assert sum(dot.glyph == void for dot in drawn.dots) > sum(dot.glyph == void for dot in plain.dots)
     assert [dot for dot in drawn.dots if dot.glyph != void] == [dot for dot in plain.dots if dot.glyph != void]
+
+
+def test_below_a_headline_that_says_infeasible_it_is_not_said_again() -> None:
+    reason = "even single requests miss the limits, 3 of 3 (TTFT 1.2 s, limit 500 ms)"
+    given = Answer(outcome="infeasible", message=f"infeasible at any rate: {reason}", alone=reason)
+    view = replace(samples.finished(), answer=given, steps=())
+    head, sentence = (block[0].plain for block in answer.headlines(view, given, 100))
+    assert "INFEASIBLE AT ANY RATE" in head
+    assert sentence == reason

@@ -15,7 +15,6 @@ from tui.widgets.ladder import floor_text
 from tui.widgets.pieces import Piece, fit, join, mark_part, styled
 
 _SAID_BY_HEADLINE: tuple[Outcome, ...] = ("bracket", "at_least", "below")
-_INFEASIBLE = "infeasible at any rate: "
 _SERVER: tuple[Code, ...] = ("was_away", "restarted_between_repeats", "restarted_between_steps")
 _IMPORTANT: tuple[tuple[Code, ...], ...] = (_SERVER, ("done_again",), ("sends_late", "loop_stalled", *CLIENT), ("warm_prompts",))
 _COLD = "isolation"
@@ -67,7 +66,7 @@ def _sentence(view: RunView, answer: Answer) -> str | None:
         return None
     if answer.outcome == "refused" and any(check.status == "refuse" for check in view.checks):
         return None
-    return clean(answer.message).removeprefix(_INFEASIBLE)
+    return clean(answer.alone or answer.message)
 
 
 def _wrapped(text: str, role: Role, width: int) -> list[Content]:

@@ -48,6 +48,7 @@ def test_three_misses_are_infeasible_and_say_which_limit() -> None:
     assert "any rate" in answer.message
     assert "3 of 3" in answer.message
     assert "TTFT 910 ms, limit 800 ms" in answer.message
+    assert answer.message == f"infeasible at any rate: {answer.alone}"
     assert answer.knee.pass_rps is None
     assert answer.knee.first_fail_rps is None
     assert search.left_s(0.0) == 0.0
