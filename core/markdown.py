@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from core import fleet
+from core import fleet, prose
 from core.judge.bracket import rate_number, rate_text
 from core.judge.diagnosis import diagnosis_lines
 from core.judge.wording import count, duration, estimate, limits, mode_words
@@ -100,7 +100,7 @@ def _why(view: RunView, answer: Answer) -> list[str]:
         return [" ".join(line.split()) for line in diagnosis_lines(answer.diagnosis)]
     ends = dict.fromkeys(rate for rate in (answer.knee.first_fail_rps, answer.knee.fail_rps) if rate is not None)
     steps = [step for rate in ends if (step := _last_failing(view, rate)) is not None]
-    return [f"{rate_text(step.rate_rps)}{' (ramp)' if step.phase == 'ramp' else ''}: {step.reason}" for step in steps]
+    return [f"{rate_text(step.rate_rps)}{' (ramp)' if step.phase == 'ramp' else ''}: {prose.text(step.reason)}" for step in steps]
 
 
 def _last_failing(view: RunView, rate_rps: float) -> StepResult | None:

@@ -4,6 +4,7 @@ import math
 import textwrap
 from collections.abc import Iterable, Sequence
 
+from core import prose
 from core.judge.bracket import rate_number, rate_text
 from core.judge.wording import at_most, beside, duration
 from core.results import Knee, Percentiles, StepResult
@@ -87,7 +88,9 @@ def steps_table(view: RunView, width: int) -> list[str]:
     lines = ["Steps:"]
     for step in view.steps:
         head = f"  {rate_text(step.rate_rps):>17}  {step.phase:<8}{step.verdict:<10}{floor_words(step, view):<17}"
-        lines += textwrap.wrap(head + step.reason, width, subsequent_indent=" " * len(head), drop_whitespace=True) or [head]
+        lines += textwrap.wrap(head + prose.text(step.reason), width, subsequent_indent=" " * len(head), drop_whitespace=True) or [
+            head
+        ]
     return lines
 
 

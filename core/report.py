@@ -3,22 +3,22 @@
 import json
 import math
 import textwrap
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from core import fleet
+from core import fleet, prose
 from core.config import FleetAsk, Lengths, Method, ProbeConfig
+from core.facts import Said, as_data
 from core.judge.bracket import Bracket, rate_text
 from core.judge.diagnosis import diagnosis_lines
 from core.judge.wording import estimate, limits, mode_words
 from core.rate_tables import floor_words, latencies, lateness, list_table, passing_step, steps_table, worst_blocks
-from core.results import Answer, FailCount, RepeatResult, StepResult
+from core.results import Answer, FailCount, Knee, RepeatResult, StepResult
 from core.run.guard import others_rps
-from core.run.state import step_line
 from core.run.view import RunView
 
-SCHEMA = 1
+SCHEMA = 2
 WIDTH = 100
 _GOING = "The run is still going: this is how it stands so far."
 _UNFINISHED = "The run ended before its answer, and without a word: the program or the machine was ended."
@@ -31,7 +31,7 @@ def result(view: RunView, run_log: str | None) -> dict[str, Any]:
         "schema": SCHEMA,
         "outcome": answer.outcome,
         "message": answer.message,
-        "knee": msgspec.to_builtins(answer.knee),
+        "knee": _knee(answer.knee),
         "slo": msgspec.to_builtins(config.slo) if config else None,
         "workload": _workload(config) if config else None,
         "method": msgspec.to_builtins(config.method) if config else None,
@@ -84,6 +84,11 @@ def _workload(config: ProbeConfig) -> dict[str, Any]:
     }
 
 
+def _knee(knee: Knee) -> dict[str, Any]:
+    told = {"notes": [prose.text(note) for note in knee.notes], "notes_fact": [as_data(note) for note in knee.notes]}
+    return {**msgspec.to_builtins(knee), **told}
+
+
 def _required(config: ProbeConfig, answer: Answer) -> dict[str, Any] | None:
     rate_rps = config.method.require_rps
     return None if rate_rps is None else {"rate_rps": rate_rps, "met": answer.required_met}
@@ -120,7 +125,8 @@ def _step(step: StepResult) -> dict[str, Any]:
         "rate_rps": step.rate_rps,
         "phase": step.phase,
         "verdict": step.verdict,
-        "reason": step.reason,
+        "reason": prose.text(step.reason),
+        "reason_fact": as_data(step.reason),
         "floor": step.floor[0] if step.floor and exact else None,
         "floor_interval": list(step.floor) if step.floor else None,
         "duration_s": step.duration_s,
@@ -138,6 +144,10 @@ def _repeat(repeat: RepeatResult) -> dict[str, Any]:
     }
     return {
         **fields,
+        "reason": prose.text(repeat.reason),
+        "reason_fact": as_data(repeat.reason),
+        "warnings": [prose.text(warning) for warning in repeat.warnings],
+        "warnings_fact": [as_data(warning) for warning in repeat.warnings],
         **latencies,
         "lateness_s": lateness,
         "lateness_p99_s": lateness["p99"],
@@ -311,24 +321,46 @@ def _gates(view: RunView) -> list[str]:
     return fleet.gate_lines(fleet.gates(ask, fleet.unit_of(ask, view.server), view.server, evidence_of(view)), WIDTH)
 
 
-def notes(view: RunView) -> list[str]:
+class Remark(NamedTuple):
+    """One thing to know beside the answer: its sentence, where it comes from, and what was said; of a check its name."""
+
+    text: str
+    about: Literal["knee", "check", "repeat", "run"]
+    said: Said
+    check: str = ""
+
+
+def remarks(view: RunView) -> list[Remark]:
     """What to know beside the answer, each once: about the knee, from the checks, from the repeats, from the run's own lines."""
     answer = answer_of(view)
-    checks = [
-        f"{check.check}: {check.message}" for check in view.checks if check.status != "pass" and check.message not in answer.message
+    found = [Remark(prose.text(note), "knee", note) for note in answer.knee.notes if note not in answer.told]
+    found += [
+        Remark(f"{check.check}: {check.message}", "check", check.message, check.check)
+        for check in view.checks
+        if check.status == "warn" or (check.status == "refuse" and answer.outcome != "refused")  # else it is the answer itself
     ]
-    warnings = [
-        f"{rate_text(step.rate_rps)}: {warning}" for step in view.steps for repeat in step.repeats for warning in repeat.warnings
+    found += [
+        Remark(f"{rate_text(step.rate_rps)}: {prose.text(warning)}", "repeat", warning)
+        for step in view.steps
+        for repeat in step.repeats
+        for warning in repeat.warnings
     ]
-    told = {step_line(step) for step in view.steps}
-    said = [line.text for line in view.lines if line.level != "info" and line.text not in told]
-    knee = [note for note in answer.knee.notes if note not in answer.message]
-    return list(dict.fromkeys([*knee, *checks, *warnings, *said]))
+    lines = [line for line in view.lines if line.level != "info" and line.step is None]
+    found += [Remark(line.text, "run", line.fact or line.text) for line in lines]
+    once: dict[str, Remark] = {}
+    for remark in found:
+        once.setdefault(remark.text, remark)
+    return list(once.values())
+
+
+def notes(view: RunView) -> list[str]:
+    """The same as sentences."""
+    return [remark.text for remark in remarks(view)]
 
 
 def _notes(view: RunView) -> list[str]:
-    own = f"{fleet.SPEED}: "  # stands with what limits one replica
-    lines = [line for note in notes(view) if not note.startswith(own) for line in _wrapped(note, "  - ", "    ")]
+    told = [remark.text for remark in remarks(view) if remark.check != fleet.SPEED]  # that stands with what limits one replica
+    lines = [line for text in told for line in _wrapped(text, "  - ", "    ")]
     return ["Notes:", *lines] if lines else []
 
 

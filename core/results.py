@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from core.config import Slo
+from core.facts import Said
 from core.records import Phase
 
 RepeatVerdict = Literal["pass", "fail", "void", "unjudged"]
@@ -162,7 +163,7 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     order: int
     verdict: RepeatVerdict
-    reason: str
+    reason: Said
     attainment: float | None
     attainment_interval: tuple[float, float]
     planned: int
@@ -206,7 +207,7 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
     measure_s: float = 0.0
     curtailed: bool = False
     duration_s: float = 0.0
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Said, ...] = ()
 
 
 class StepResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,7 +221,7 @@ class StepResult(msgspec.Struct, frozen=True, kw_only=True):
     rate_rps: float
     phase: Phase
     verdict: StepVerdict
-    reason: str
+    reason: Said
     floor: tuple[float, float] | None
     repeats: tuple[RepeatResult, ...]
     duration_s: float = 0.0
@@ -266,7 +267,7 @@ class Knee(msgspec.Struct, frozen=True, kw_only=True):
     upper: FailCount | None = None
     open_above: bool = False
     estimate: KneeEstimate | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Said, ...] = ()
 
     def __post_init__(self) -> None:
         _require_possible(self.pass_rps, self.first_fail_rps, self.clear_fail_rps, self.upper_rps)
@@ -334,12 +335,15 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a run in one value: which kind of answer, in one sentence, and the knee as far as it is known.
-    `required_met`: whether the required rate passed; None when none was required or it was not judged."""
+    `required_met`: whether the required rate passed; None when none was required or it was not judged. `told`: the notes of the
+    knee that the message says already. `alone`: the message as it reads below a headline with the outcome; empty: as it is."""
 
     outcome: Outcome
     message: str
     knee: Knee = Knee()
     required_met: bool | None = None
+    told: tuple[Said, ...] = ()
+    alone: str = ""
     diagnosis: Diagnosis | None = None
 
 

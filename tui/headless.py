@@ -5,6 +5,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
+from core import prose
 from core.config import ProbeConfig
 from core.judge import wording
 from core.judge.bracket import rate_text
@@ -75,7 +76,7 @@ class Printer:
     def _line_texts(self, line: Line, steps: tuple[StepResult, ...], target: float) -> Iterator[str]:
         """A line of the run as it is; the one of a judged step with what its repeats came to."""
         for place in range(self._steps, len(steps)):
-            if line.text == step_line(steps[place]):
+            if line.step == steps[place].step:
                 self._steps = place + 1
                 yield from _judged(steps[place], target)
                 return
@@ -170,7 +171,7 @@ def _repeat_text(repeat: RepeatResult, target: float) -> str:
     counts = f"({repeat.good:,} good and {repeat.misses:,} missed of {repeat.planned:,} planned)"
     late = f", late p99 {wording.duration(repeat.lateness_s.p99)}" if repeat.lateness_s.p99 is not None else ""
     attained = _attained(repeat, target)
-    return f"{repeat.verdict.upper()}{f', {attained}' if attained else ''} {counts}{late}: {repeat.reason}"
+    return f"{repeat.verdict.upper()}{f', {attained}' if attained else ''} {counts}{late}: {prose.text(repeat.reason)}"
 
 
 def _attained(repeat: RepeatResult, target: float) -> str:

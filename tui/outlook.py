@@ -29,7 +29,7 @@ def outlook(config: ProbeConfig, singles: Sequence[RequestRecord] = ()) -> Outlo
     if singles:
         search.observe_singles(singles)
     expected_s = search.expected_s()
-    time = search.expected_text().removeprefix("Expected time: ").rstrip(".") if expected_s is not None else _usual_time(config)
+    time = search.expected_words() if expected_s is not None else _usual_time(config)
     return Outlook(time, _rate(config, singles), _sends(config, singles, expected_s))
 
 

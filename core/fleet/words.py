@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,6 +16,7 @@ from core.fleet.sizing import FleetSize, Unit
 from core.judge.bracket import rate_text
 from core.judge.wording import count
 
+GatePart = Literal["speed", "helps", "measured", "memory", "binds"]
 OPEN_ABOVE = "The bracket is open above: no rate failed for sure, so how few replicas might do is not known."
 
 
@@ -68,25 +69,30 @@ def gate_lines(gates: Gates, width: int) -> list[str]:
     return ["What limits one replica:", *(line for text in said for line in _wrap(text, width, "  "))] if said else []
 
 
-def gate_texts(gates: Gates) -> list[str]:
-    """The same as sentences."""
-    said = []
+def gates_told(gates: Gates) -> list[tuple[GatePart, str]]:
+    """The same as sentences, each with what it tells of."""
+    said: list[tuple[GatePart, str]] = []
     if gates.speed is not None:
         speed = gates.speed
-        said.append(f"Speed: {speed.message}")
+        said.append(("speed", f"Speed: {speed.message}"))
         if speed.helps:
-            said.append(f"What would help, each by itself: {'; '.join(speed.helps)}.")
+            said.append(("helps", f"What would help, each by itself: {'; '.join(speed.helps)}."))
         if speed.contradiction is not None:
-            said.append(f"Measured: {speed.contradiction}.")
+            said.append(("measured", f"Measured: {speed.contradiction}."))
         elif speed.eta_reached is not None and speed.measured_s is not None:
-            said.append(
-                f"Measured: a single stream has a TPOT of {1000 * speed.measured_s:.1f} ms: eta is {100 * speed.eta_reached:.0f} %."
-            )
+            tpot = f"a single stream has a TPOT of {1000 * speed.measured_s:.1f} ms"
+            said.append(("measured", f"Measured: {tpot}: eta is {100 * speed.eta_reached:.0f} %."))
     if gates.memory is not None:
-        said += [f"Memory: {gates.memory.message}", *gates.memory.notes]
+        told = (f"Memory: {gates.memory.message}", *gates.memory.notes)
+        said += [("memory", text) for text in told]
     if gates.message:
-        said.append(gates.message)
+        said.append(("binds", gates.message))
     return said
+
+
+def gate_texts(gates: Gates) -> list[str]:
+    """The sentences alone."""
+    return [text for _, text in gates_told(gates)]
 
 
 def work_lines(tokens: Tokens | None, width: int) -> list[str]:

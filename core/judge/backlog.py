@@ -4,9 +4,9 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
+from core.facts import fact
 from core.judge.stopping import Decision
 from core.judge.tally import Tally
-from core.judge.wording import count
 
 BACKLOG_FROM = 256
 """As many requests as vLLM runs at once by default; fewer that wait say little."""
@@ -34,9 +34,8 @@ def runaway(tally: Tally, now: float, idle_e2e_s: float) -> Decision | None:
     newest, begun_rps = segment_at(tally, now), _begun_rps(tally, now)
     segments = tally.layout.segments
     failed = next((k for k in range(newest) if segments[k].rate_rps > BEYOND * begun_rps), newest)
-    waits = f"it began {begun_rps:.3g} requests/s at most, and {count(waiting, 'request')} wait"
-    reason = f"{segments[failed].rate_rps:.4g} requests/s: the server does not keep up, {waits}"
-    return Decision(kind="fail", reason=reason, segment=failed)
+    why = fact("not_keeping_up", begun_rps=begun_rps, waiting=int(waiting))
+    return Decision(kind="fail", reason=fact("rate_fails", why, rate_rps=segments[failed].rate_rps), segment=failed)
 
 
 def segment_at(tally: Tally, now: float) -> int:

@@ -1,4 +1,4 @@
-"""What the judged rates amount to: the knee as a bracket, the evidence behind each end, and the sentences for it."""
+"""What the judged rates amount to: the knee as a bracket, the evidence behind each end, and the answer in a sentence."""
 
 import math
 from collections import Counter
@@ -6,38 +6,20 @@ from collections.abc import Iterable, Sequence
 from typing import Self
 
 from core.config import Method
+from core.facts import Fact, Said, fact
 from core.judge.fit import Fit, fit_of
 from core.judge.modes import rules_of
 from core.judge.wording import classes, count
 from core.records import Phase
 from core.results import Answer, FailCount, Knee, Outcome, StepResult
 
-ONE_REPEAT = (
-    "lower end rests on one repeat, which is no evidence by itself: in simulated quick searches it was above the true knee "
-    "in 14 % and the bracket held the knee in 79 %; measure longer before you sign"
-)
-TWO_REPEATS = (
-    "lower end rests on two repeats: in simulated quick searches it was above the true knee in 6 % and the bracket held the "
-    "knee in 83 %"
-)
-"""Both from `python -m tests.benchmarks.knee_search -n 60 --mode quick --mode quick-careful`: five replicas, 300 searches."""
 FLIPS_EARLY_FROM = 10
-FLIPS_EARLY = (
-    "all of {n} repeats must pass, which is a rule declared beforehand: in simulation the min over 10 repeats flips 4 to 11 % "
-    "below the long-run knee, so the first failing rate is usually below it"
-)
+"""So many repeats that all must pass make a search flip below the long-run knee."""
 UPPER_WEIGHT = 0.05
 """A failing rate is an upper end if the fit leaves no more than this for a knee above it. Without that, in 24 % of standard
 searches one failing repeat of two or three stood there, in a third of these below the knee; on the 20 replicas of
 tests/data/replicas/held_out.json the bracket now holds the knee in 91 % of 400 standard searches, before in 77 %
 (tests/benchmarks/knee_search.py). In 3 % no rate is good enough, and the bracket is open above."""
-
-OPEN_ABOVE = (
-    "open above: rates failed, but too few of their repeats did to say that the knee is below; measure longer for an upper end"
-)
-
-ONE_FAILING_STEP = "upper end rests on one failing step"
-FROM_RAMP = "upper end comes from the ramp, a short segment"
 
 _LOOKING: frozenset[Phase] = frozenset({"ramp", "search", "list"})
 """Phases whose fails are upper ends until a majority of repeats says more."""
@@ -205,7 +187,7 @@ class Bracket:
         verdicts = [step.verdict for step in self._steps if step.phase == "list" and step.rate_rps == self._required_rps]
         return None if not verdicts else verdicts[-1] == "pass"
 
-    def knee(self, notes: tuple[str, ...] = (), *, estimated: bool = False) -> Knee:
+    def knee(self, notes: tuple[Said, ...] = (), *, estimated: bool = False) -> Knee:
         """The knee as far as it is known, with its notes and then those given; `estimated`: with the fitted interval, too."""
         fit = self.fit() if estimated else None
         passed_rps, failed_rps, clear_rps, upper_rps = self.passed_rps, self.failed_rps, self.clear_fail_rps, self.upper_rps
@@ -232,29 +214,29 @@ class Bracket:
 
     # --- notes ---
 
-    def _notes(self, pass_repeats: int, upper_rps: float | None) -> list[str]:
-        notes: list[str] = []
+    def _notes(self, pass_repeats: int, upper_rps: float | None) -> list[Fact]:
+        notes: list[Fact] = []
         if (upper := self._upper_note(upper_rps)) is not None:
             notes.append(upper)
         if pass_repeats in (1, 2) and not self._confirms:
-            notes.append(ONE_REPEAT if pass_repeats == 1 else TWO_REPEATS)
+            notes.append(fact("one_repeat") if pass_repeats == 1 else fact("two_repeats"))
         if pass_repeats >= FLIPS_EARLY_FROM and self._confirms:
-            notes.append(FLIPS_EARLY.format(n=pass_repeats))
+            notes.append(fact("flips_early", repeats=pass_repeats))
         above = [rate for rate in self._passed(self._holding) if self.failed_rps is not None and rate > self.failed_rps]
         if above:
-            notes.append(f"not monotone: a pass at {rate_text(max(above))}, above a failing rate; the lower one is the answer")
+            notes.append(fact("not_monotone", pass_rps=max(above)))
         return notes
 
-    def _upper_note(self, upper_rps: float | None) -> str | None:
+    def _upper_note(self, upper_rps: float | None) -> Fact | None:
         """What to know about the evidence behind the upper end, unless it fails clearly."""
         if self.failed_rps is None or (upper_rps is not None and upper_rps == self.clear_fail_rps):
             return None
         if upper_rps is None:
-            return OPEN_ABOVE
+            return fact("open_above")
         behind = _fail_count(self._at(upper_rps))
         if behind.failed == 0:
-            return FROM_RAMP
-        return ONE_FAILING_STEP if behind.run == 1 else None
+            return fact("from_ramp")
+        return fact("one_failing_step") if behind.run == 1 else None
 
     # --- pieces ---
 
@@ -301,7 +283,8 @@ def conclude(
     *,
     unconfirmed_rps: float | None = None,
     broken: tuple[str, str] | None = None,
-    skipped: str | None = None,
+    skipped: Fact | None = None,
+    skipped_words: str = "",
 ) -> Answer:
     """The answer of a search that came to its end by itself: bracket, at_least, below, or interrupted where the user ended steps
     below the lowest failing rate.
@@ -309,7 +292,7 @@ def conclude(
     `unconfirmed_rps`: the lowest rate that passed a short step of the search, where none was confirmed. `broken`: how requests
     end at the lowest failing rate, where most are errors. Without a rate that held nothing was learned about what the server can
     take: that is no answer; with one it is said beside the bracket.
-    `skipped`: which steps the user ended.
+    `skipped`: which steps the user ended, and the same in words.
     """
     if outcome == "below" and broken is not None and knee.first_fail_rps is not None:
         counted, words = broken
@@ -318,7 +301,9 @@ def conclude(
     message = _message(outcome, knee, unconfirmed_rps, "tried" if skipped is None else "judged")
     if outcome == "bracket" and broken is not None and knee.first_fail_rps is not None:
         message += f"; at {rate_text(knee.first_fail_rps)} requests end in errors ({broken[1]})"
-    return Answer(outcome=outcome, message=message if skipped is None else f"{message}; {skipped}", knee=knee)
+    if skipped is None:
+        return Answer(outcome=outcome, message=message, knee=knee)
+    return Answer(outcome=outcome, message=f"{message}; {skipped_words}", knee=knee, told=(skipped,))
 
 
 def _message(outcome: Outcome, knee: Knee, unconfirmed_rps: float | None, tried: str) -> str:

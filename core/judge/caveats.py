@@ -1,14 +1,15 @@
-"""What a reader should know beside a verdict: sentences that change nothing about it."""
+"""What a reader should know beside a verdict: facts that change nothing about it."""
 
 import math
 import statistics
 from collections import Counter
 from collections.abc import Sequence
+from typing import Literal
 
 from core.config import Slo
+from core.facts import Fact, fact
 from core.judge.slo import needed_good, tpot_s
 from core.judge.validity import lateness_limit_s, lateness_status
-from core.judge.wording import count, duration, plain
 from core.records import RequestRecord
 from core.results import Percentiles, QueueVerdict
 
@@ -25,17 +26,14 @@ TOKEN_RATE_OFF = 0.05
 """Of 40 s windows of simulated replicas with drawn lengths one in six is off by more than that by chance, of 90 s windows none."""
 
 
-def few_requests(planned: int, target: float) -> str | None:
+def few_requests(planned: int, target: float) -> Fact | None:
     """n against 1/(1-q), where no miss is allowed, and against 5/(1-q)."""
     may_miss = planned * (1 - target)
     if may_miss < 1 - _DUST:
-        return f"no miss is allowed: of {count(planned, 'request')}, one slow one fails this step"
+        return fact("no_miss_allowed", planned=planned)
     if may_miss >= ENOUGH_MISSES - _DUST:
         return None
-    return (
-        f"this step saw only {planned} requests; attainment moves in steps of {100 / planned:.2g} %, "
-        f"at a target of {plain(target)} plan at least {needed_requests(target)}"
-    )
+    return fact("few_requests", planned=planned, target=target, needed=needed_requests(target))
 
 
 def needed_requests(target: float) -> int:
@@ -43,79 +41,75 @@ def needed_requests(target: float) -> int:
     return round(ENOUGH_MISSES / (1 - target))
 
 
-def short_window(measure_s: float, e2e: float | None) -> str | None:
+def short_window(measure_s: float, e2e: float | None) -> Fact | None:
     """M < 5E, with the mean E2E that the step itself had, in seconds."""
     if e2e is None or measure_s >= ENOUGH_E2E * e2e - _DUST:
         return None
-    return (
-        f"the step ({duration(measure_s)}) is shorter than {ENOUGH_E2E} mean request durations ({duration(e2e)} each): "
-        "repeats will scatter, a pass is optimistic"
-    )
+    return fact("window_short", measure_s=measure_s, e2e_mean_s=e2e, durations=ENOUGH_E2E)
 
 
-def short_warmup(warmup_s: float, needed_s: float | None) -> str | None:
+def short_warmup(warmup_s: float, needed_s: float | None) -> Fact | None:
     """W against what the requests that were seen need (`core.judge.modes.warmup_needed_s`): E grows two- to fourfold from idle to
     the knee, so a warm-up planned before may turn out short."""
     if needed_s is None or warmup_s >= needed_s - _DUST:
         return None
-    return f"the warm-up of {duration(warmup_s)} was too short: requests as long as these need {duration(needed_s)}"
+    return fact("warmup_short", warmup_s=warmup_s, needed_s=needed_s)
 
 
-def by_one_request(good: int, planned: int, target: float) -> str | None:
+def by_one_request(good: int, planned: int, target: float) -> Fact | None:
     """For a pass whose endings were all decided."""
-    return "passed by one request" if good == needed_good(planned, target) else None
+    return fact("by_one_request", good=good, planned=planned) if good == needed_good(planned, target) else None
 
 
-def left_open(still_open: int, planned: int) -> str | None:
+def left_open(still_open: int, planned: int) -> Fact | None:
     """For a pass that was certain before all had ended: from 1 % on, what the percentiles leave out can move the p99."""
     if still_open == 0 or 100 * still_open < planned:
         return None
-    return f"{still_open} of {count(planned, 'request')} had not ended when the pass was certain: p95 and p99 leave them out"
+    return fact("left_open", open=still_open, planned=planned)
 
 
-def lateness(lateness_s: Percentiles, ttft_limit_s: float | None) -> str | None:
+def lateness(lateness_s: Percentiles, ttft_limit_s: float | None) -> Fact | None:
     """Sends late enough to be told, and not so late that the repeat is void."""
     if lateness_status(lateness_s, ttft_limit_s) != "warn" or lateness_s.p99 is None:
         return None
-    return f"sends were late by {duration(lateness_s.p99)} (p99): latencies hold that much of the client's own"
+    return fact("sends_late", late_p99_s=lateness_s.p99)
 
 
-def loop_lag(lag_max_s: float, ttft_limit_s: float | None) -> str | None:
+def loop_lag(lag_max_s: float, ttft_limit_s: float | None) -> Fact | None:
     """The client's event loop stood still for longer than sends may be late; what arrived meanwhile was stamped late."""
     if lag_max_s <= lateness_limit_s(ttft_limit_s):
         return None
-    return f"the client stood still for {duration(lag_max_s)}: what arrived meanwhile looks that much slower than it was"
+    return fact("loop_stalled", lag_max_s=lag_max_s)
 
 
-def few_values(n: int, of: str = "") -> str | None:
+def few_values(n: int, latency: Literal["TPOT"] | None = None) -> Fact | None:
     """Nearest rank makes the p99 of fewer than 100 values, and the p95 of fewer than 20, the maximum or nearly so.
 
-    `of` names the one latency that this is about, where it has fewer values than the others.
+    `latency` names the one that this is about, where it has fewer values than the others.
     """
     if n == 0 or n >= 100:
         return None
-    which = "p95 and p99 are" if n < 20 else "p99 is"
-    return f"{of}{': ' if of else ''}{which} over only {count(n, 'answer')}, so hardly more than the slowest"
+    return fact("few_values", answers=n, latency=latency)
 
 
-def no_success(succeeded: int, planned: int) -> str | None:
+def no_success(succeeded: int, planned: int) -> Fact | None:
     """Latencies are those of requests that ended ok."""
-    return f"none of {count(planned, 'request')} ended well, so there are no latencies" if planned and not succeeded else None
+    return fact("no_success", planned=planned) if planned and not succeeded else None
 
 
-def queue_undecided(queue: QueueVerdict | None) -> str | None:
+def queue_undecided(queue: QueueVerdict | None) -> Fact | None:
     """Neither flat nor rising: fails nothing."""
-    return "queue: undecided" if queue == "undecided" else None
+    return fact("queue_undecided") if queue == "undecided" else None
 
 
-def lengthened(by_s: float | None) -> str | None:
+def lengthened(by_s: float | None) -> Fact | None:
     """The load went on for an undecided queue; None: it did not."""
     if by_s is None:
         return None
-    return f"lengthened by {duration(by_s)} because the queue was undecided; only the queue is judged over the longer time"
+    return fact("lengthened", by_s=by_s)
 
 
-def token_rate_off(output_tps: float, outputs: Sequence[int], served_rps: float) -> str | None:
+def token_rate_off(output_tps: float, outputs: Sequence[int], served_rps: float) -> Fact | None:
     """Output tokens per second over the mean output of the window's answers, against the requests per second that finished.
 
     Both count what the server does, by tokens and by requests, and may part by 5 %, or by two standard errors of a mean of so
@@ -127,58 +121,51 @@ def token_rate_off(output_tps: float, outputs: Sequence[int], served_rps: float)
     by_chance = 2 * statistics.pstdev(outputs) / mean / math.sqrt(len(outputs))
     if abs(by_tokens_rps / served_rps - 1) <= max(TOKEN_RATE_OFF, by_chance) + _DUST:
         return None
-    return (
-        f"token rate and request rate do not agree: by its output tokens the server finished {by_tokens_rps:.3g} requests/s, "
-        f"counted were {served_rps:.3g}; what finished in the window had other lengths than what was sent in it"
-    )
+    return fact("token_rate_off", by_tokens_rps=by_tokens_rps, counted_rps=served_rps)
 
 
-def no_tpot(ok: Sequence[RequestRecord], slo: Slo) -> str | None:
+def no_tpot(ok: Sequence[RequestRecord], slo: Slo) -> Fact | None:
     """Answers whose TPOT does not exist, where TPOT has a limit."""
     without = sum(tpot_s(r) is None for r in ok)
     if slo.tpot_s is None or not without:
         return None
-    return f"{without} of {count(len(ok), 'answer')} had no token after the first event: judged without a TPOT"
+    return fact("no_tpot", without=without, answers=len(ok))
 
 
-def no_usage(ok: Sequence[RequestRecord]) -> str | None:
+def no_usage(ok: Sequence[RequestRecord]) -> Fact | None:
     """Answers whose tokens had to be counted by events."""
     guessed = sum(not r.usage for r in ok)
     if not guessed:
         return None
-    return f"the server sent no usage with {guessed} of {count(len(ok), 'answer')}: their tokens are counted one per event"
+    return fact("no_usage", without=guessed, answers=len(ok))
 
 
-def what_failed(records: Sequence[RequestRecord]) -> str | None:
+def what_failed(records: Sequence[RequestRecord]) -> Fact | None:
     """What the errors said: the most frequent sentence."""
     said = Counter(record.error or record.ending for record in records if record.ending not in ("ok", "aborted"))
     if not said:
         return None
     words, n = said.most_common(1)[0]
-    others = f"; {count(len(said) - 1, 'other sentence')} beside it" if len(said) > 1 else ""
-    return f"{n} of {count(said.total(), 'error')}: {words.rstrip('.')}{others}"
+    return fact("errors_said", times=n, errors=said.total(), said=words.rstrip("."), other_sentences=len(said) - 1)
 
 
-def resent(records: Sequence[RequestRecord]) -> str | None:
+def resent(records: Sequence[RequestRecord]) -> Fact | None:
     """Requests that went out twice."""
     n = sum(record.resent for record in records)
     if not n:
         return None
-    return f"{count(n, 'request')} went out a second time, on a fresh connection: the server was just closing the kept one"
+    return fact("resent", requests=n)
 
 
-def several_processes(breaks: int) -> str | None:
+def several_processes(breaks: int) -> Fact | None:
     """Counters that changed back and forth."""
     if breaks < 2:
         return None
-    return "the server's counters jump back and forth: several processes answer there, so their differences are withheld"
+    return fact("several_processes")
 
 
-END_UNREAD = "no reading of the server after the load's end: requests of others or a restart near it would have gone unseen"
-
-
-def unread(readings: int, metrics_url: str | None) -> str | None:
+def unread(readings: int, metrics_url: str | None) -> Fact | None:
     """Of a server that has metrics, fewer than the two readings that a difference needs."""
     if readings > 1 or metrics_url is None:
         return None
-    return "the server's metrics could not be read meanwhile: a restart, prefix hits or other traffic would have gone unseen"
+    return fact("metrics_unread")

@@ -4,10 +4,12 @@ A pure function of the judged steps, the answer and what the server told; it nev
 """
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import msgspec
 
 from core.config import Slo
+from core.facts import Said
 from core.judge.bracket import rate_text
 from core.judge.case import Case, pick
 from core.judge.causes import Verdict, verdict_of
@@ -31,14 +33,19 @@ NAMES: dict[Cause, str] = {
 }
 
 
-def diagnose(slo: Slo, answer: Answer, steps: Sequence[StepResult], server: ServerInfo | None, idle: Idle) -> Diagnosis | None:
-    """What bound the replica at the lowest failing rate, or kept the run from its answer; None where no load was judged."""
+def diagnose(
+    slo: Slo, answer: Answer, steps: Sequence[StepResult], server: ServerInfo | None, idle: Idle, say: Callable[[Said], str]
+) -> Diagnosis | None:
+    """What bound the replica at the lowest failing rate, or kept the run from its answer; None where no load was judged.
+
+    `say` makes a sentence of the fact why a repeat did not count.
+    """
     picked = pick(slo, steps, server, idle, void=answer.outcome == "void")
     if picked is None:
         return None
     case, failed = picked
     looked = look(case)
-    verdict = _spoilt(case) if case.failing.verdict == "void" else verdict_of(case) if failed else Verdict("none")
+    verdict = _spoilt(case, say) if case.failing.verdict == "void" else verdict_of(case) if failed else Verdict("none")
     setting, advice = _remedy(case, verdict)
     return Diagnosis(
         cause=verdict.cause,
@@ -53,31 +60,54 @@ def diagnose(slo: Slo, answer: Answer, steps: Sequence[StepResult], server: Serv
     )
 
 
-def explained(answer: Answer, slo: Slo, steps: Sequence[StepResult], server: ServerInfo | None, idle: Idle | None) -> Answer:
+def explained(
+    answer: Answer,
+    slo: Slo,
+    steps: Sequence[StepResult],
+    server: ServerInfo | None,
+    idle: Idle | None,
+    say: Callable[[Said], str],
+) -> Answer:
     """The answer with its diagnosis; `idle` None: the run ended before its single requests."""
-    return msgspec.structs.replace(answer, diagnosis=diagnose(slo, answer, steps, server, idle or Idle()))
+    return msgspec.structs.replace(answer, diagnosis=diagnose(slo, answer, steps, server, idle or Idle(), say))
 
 
-def diagnosis_lines(diagnosis: Diagnosis | None) -> list[str]:
-    """WHY, what follows (`->`), OPEN and NOT, as unwrapped lines for a terminal; one that has nothing to say is left out."""
+Head = Literal["seen", "therefore", "advice", "open", "not"]
+
+
+def diagnosis_parts(diagnosis: Diagnosis | None) -> list[tuple[Head, str]]:
+    """What was seen, what follows, what to do, what is open and what it is not; a part that has nothing to say is left out."""
     if diagnosis is None:
         return []
     why = [step.text for step in diagnosis.steps if step.verdict == "bound"]
     missing = [
         step.text for step in diagnosis.steps if step.verdict == "open" or (step.verdict == "unknown" and not diagnosis.sure)
     ]
-    lines = [f"WHY   {'; '.join(why)}"] if why else []
-    lines.append(f"{'      ' if why else 'WHY   '}-> {diagnosis.sentence}")
-    if diagnosis.advice:
-        lines.append(f"         {diagnosis.advice}")
-    if missing:
-        lines.append(f"OPEN  {' · '.join(missing)}")
-    if diagnosis.ruled_out:
-        lines.append(f"NOT   {' · '.join(diagnosis.ruled_out)}")
-    return lines
+    parts: tuple[tuple[Head, str], ...] = (
+        ("seen", "; ".join(why)),
+        ("therefore", diagnosis.sentence),
+        ("advice", diagnosis.advice or ""),
+        ("open", " · ".join(missing)),
+        ("not", " · ".join(diagnosis.ruled_out)),
+    )
+    return [(head, text) for head, text in parts if text or head == "therefore"]
 
 
-def _spoilt(case: Case) -> Verdict:
+def diagnosis_lines(diagnosis: Diagnosis | None) -> list[str]:
+    """The same as unwrapped lines for a terminal: WHY, what follows (`->`), OPEN and NOT."""
+    parts = diagnosis_parts(diagnosis)
+    alone = bool(parts) and parts[0][0] == "therefore"
+    heads: dict[Head, str] = {
+        "seen": "WHY   ",
+        "therefore": f"{'WHY   ' if alone else '      '}-> ",
+        "advice": "         ",
+        "open": "OPEN  ",
+        "not": "NOT   ",
+    }
+    return [heads[head] + text for head, text in parts]
+
+
+def _spoilt(case: Case, say: Callable[[Said], str]) -> Verdict:
     """Why a repeat did not count: client, then workload."""
     if client_bound(case):
         return Verdict("client")
@@ -85,7 +115,7 @@ def _spoilt(case: Case) -> Verdict:
         return Verdict("prefix")
     if lengths_off(case):
         return Verdict("lengths")
-    return Verdict("unknown", doubts=(case.failing.reason,))
+    return Verdict("unknown", doubts=(say(case.failing.reason),))
 
 
 def _marked(looked: Sequence[DiagnosisStep], verdict: Verdict) -> tuple[DiagnosisStep, ...]:

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from core.config import Slo
+from core.facts import Fact, fact
 from core.judge.readings import Readings
 from core.judge.slo import e2e_s, tpot_s, ttft_s
-from core.judge.wording import classes, count
 from core.records import LoadDone, LoadTick, MachineSample, RequestRecord, ServerSample
 from core.results import Gauges, MachineUse, MeanLengths, Missed, Stages
 
@@ -44,14 +44,14 @@ def errors_said(records: Iterable[RequestRecord]) -> str | None:
     return said.most_common(1)[0][0] if said else None
 
 
-def errors_first(records: Sequence[RequestRecord], slo: Slo) -> str | None:
+def errors_first(records: Sequence[RequestRecord], slo: Slo) -> Fact | None:
     """How many of these requests ended in errors, and in which, where those are at least half of what missed; else None."""
     by_limit = missed(records, slo)
     if not mostly_failed(by_limit, sum(missed([r], slo) != Missed() for r in records)):
         return None
     ended = sum(r.ending != "aborted" for r in records)
-    what = errors_said(records) or classes(Counter(r.ending for r in records if r.ending not in ("ok", "aborted")))
-    return f"{by_limit.failed} of {count(ended, 'request')} ended in errors ({what})"
+    endings: dict[str, int] = dict(Counter(r.ending for r in records if r.ending not in ("ok", "aborted")))
+    return fact("ended_in_errors", errors=by_limit.failed, ended=ended, said=errors_said(records), endings=endings)
 
 
 def _past(r: RequestRecord) -> tuple[float, float, float]:

@@ -38,16 +38,16 @@ def extension_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmu
 
 
 def text(method: Method, rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmup_s: float, total_s: float) -> str:
-    """The expected time in a sentence; a second one when it is longer than the budget, with the reason where W or M is longer. A
-    list has no budget."""
+    """The expected time in words without a full stop; a second sentence when it is longer than the budget, with the reason where W
+    or M is longer. A list has no budget."""
     why = why_longer(rules, slo, rate_rps, e2e_s, warmup_s)
     if method.rates_rps:
-        about = f"Expected time: about {long_duration(total_s)} for {mode_words(method)}."
-        return about if why is None else f"{about} {why[:1].upper()}{why[1:]}."
-    about = f"Expected time: about {long_duration(total_s)} in {mode_words(method)}."
+        about = f"about {long_duration(total_s)} for {mode_words(method)}"
+        return about if why is None else f"{about}. {why[:1].upper()}{why[1:]}"
+    about = f"about {long_duration(total_s)} in {mode_words(method)}"
     if total_s <= rules.budget_s:
         return about
-    return f"{about} That is longer than the {long_duration(rules.budget_s)} set for it{'' if why is None else f': {why}'}."
+    return f"{about}. That is longer than the {long_duration(rules.budget_s)} set for it{'' if why is None else f': {why}'}"
 
 
 def why_longer(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmup_s: float) -> str | None:

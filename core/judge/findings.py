@@ -5,6 +5,7 @@ Each gives its figures, one sentence and how it stands; which of them was the ca
 
 from collections.abc import Sequence
 
+from core.facts import says
 from core.judge import validity
 from core.judge.bracket import rate_number
 from core.judge.case import Case
@@ -50,12 +51,12 @@ def client(case: Case) -> DiagnosisStep:
 
 def client_bound(case: Case) -> bool:
     """Whether a repeat was void for the client's own sake."""
-    return case.failing.verdict == "void" and validity.CLIENT in case.failing.reason
+    return case.failing.verdict == "void" and says(case.failing.reason, *validity.CLIENT)
 
 
 def prefix_warm(case: Case) -> bool:
     """Whether a repeat was void because its prompts were found in the prefix cache."""
-    return case.failing.verdict == "void" and validity.WARM in case.failing.reason
+    return case.failing.verdict == "void" and says(case.failing.reason, "warm_prompts")
 
 
 def lengths_off(case: Case) -> bool:

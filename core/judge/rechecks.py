@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
-from core.judge.wording import count
+from core.facts import Fact, fact
 from core.results import RepeatResult
 
 WARMUP_TOLERANCE = 0.05
@@ -24,7 +24,7 @@ def too_short_warmup(result: RepeatResult) -> float | None:
     return needed_s if result.warmup_s < (1 - WARMUP_TOLERANCE) * needed_s else None
 
 
-def spread_note(results: Sequence[RepeatResult]) -> str | None:
+def spread_note(results: Sequence[RepeatResult]) -> Fact | None:
     """For a step whose repeats differ widely, so that nobody takes it for a fault; None for fewer than two whole repeats.
 
     Repeats that were cut short have no attainment to compare.
@@ -32,7 +32,4 @@ def spread_note(results: Sequence[RepeatResult]) -> str | None:
     attained = [r.attainment for r in results if r.verdict in ("pass", "fail") and r.attainment is not None]
     if len(attained) < 2 or (spread := statistics.stdev(attained)) <= WIDE_SPREAD:
         return None
-    return (
-        f"attainment varies by {100 * spread:.1f} points (standard deviation) over {count(len(attained), 'repeat')}: "
-        "more than 3 points are normal near the knee"
-    )
+    return fact("repeats_scatter", deviation_frac=spread, repeats=len(attained))

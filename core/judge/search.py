@@ -11,9 +11,10 @@ import msgspec
 import numpy as np
 
 from core.config import ProbeConfig
+from core.facts import Fact, fact
 from core.judge import aim, expect, modes
 from core.judge.actions import Action, Done, Hold, Ramp, Step
-from core.judge.bracket import Bracket, conclude, rate_text
+from core.judge.bracket import Bracket, conclude
 from core.judge.fit import Fit
 from core.judge.futile import Futile, futile
 from core.judge.idle import idle_e2es_s
@@ -36,7 +37,6 @@ CONFIRM_SHARE = 0.5
 """The same for a candidate of the confirmation while none has passed. With a pass in hand, all its repeats must fit."""
 STRICT_MISSES = 3
 """Acceptance keeps windows in which so many misses would be allowed, however long that takes: half the rate still has one."""
-NOTHING_BETWEEN = "no rate between the ends is likely enough to pass all repeats or to fail clearly, so none was tried"
 HELD = "the rate was held for a day"
 _DUST = 1e-9
 
@@ -78,9 +78,10 @@ class Search:
 
     def observe_singles(self, records: Sequence[RequestRecord]) -> None:
         """The three judged single requests of preflight; to be called first. All three missing means infeasible."""
-        reason, idle_s = why_infeasible(records, self._config.slo), idle_e2e_s(records)
-        if reason is not None or idle_s is None:
-            self._answer = Answer(outcome="infeasible", message=reason or "")
+        why, idle_s = why_infeasible(records, self._config.slo), idle_e2e_s(records)
+        if why is not None or idle_s is None:
+            message, alone = ("", "") if why is None else why
+            self._answer = Answer(outcome="infeasible", message=message, alone=alone)
             return
         method = self._config.method
         lasting_s = idle_e2es_s(records, self._config.workload, idle_s)
@@ -151,11 +152,15 @@ class Search:
 
     def expected_text(self) -> str:
         """The same in one or two sentences: the second when it is longer than the mode's budget, with the reason."""
+        return f"Expected time: {self.expected_words()}."
+
+    def expected_words(self) -> str:
+        """The same without its head and without a full stop."""
         if self._config.method.hold_rps is not None:
-            return "Expected time: until it is stopped."
+            return "until it is stopped"
         total_s = self.expected_s()
         if total_s is None or self._answer is not None:
-            return "Expected time: not known."
+            return "not known"
         rate_rps = min(self._list) if self._list and not self._ramp else self._usual_rps()
         warmup_s = self._pace.planned_warmup_s(rate_rps)
         return expect.text(self._config.method, self._rules, self._config.slo, rate_rps, self._pace.e2e_s, warmup_s, total_s)
@@ -201,9 +206,9 @@ class Search:
             if (found := futile(self._bracket.searched, self._idle_p50_s)) is not None:
                 return self._done("below", _in_vain(found))
             if self._bracket.failed_steps >= GIVE_UP_AFTER and elapsed_s > OVERTIME * self._budget_s:
-                return self._done("below", "the time was used up before a rate passed")
+                return self._done("below", fact("time_up_no_pass"))
             if self._bracket.failed_steps and self._hardly_any(rate_rps):
-                return self._done("below", "the time was used up: at a lower rate it is too short for enough requests")
+                return self._done("below", fact("time_up_too_few"))
         return self._step("search", rate_rps)
 
     def _confirm(self, elapsed_s: float) -> Step | Done:
@@ -224,7 +229,7 @@ class Search:
             return self._step("tighten", down.rate_rps)
         if self._may_confirm(rate_rps, elapsed_s):
             return self._step("confirm", rate_rps)
-        return self._done("below", f"the time was used up before a rate passed {_all(stage.repeats)}")
+        return self._done("below", fact("time_up_not_confirmed", repeats=stage.repeats))
 
     def _ended_by_user(self) -> bool:
         """Whether the user has ended the confirmation, or with a passing rate in hand the search for a clear fail."""
@@ -262,15 +267,15 @@ class Search:
             return self._finish()
         fitting = [each for each in aims if elapsed_s + each.repeats * self._pace.repeat_s(each.rate_rps) <= self._budget_s]
         if not fitting:
-            return self._finish(self._out_of_time() if aims else NOTHING_BETWEEN)
+            return self._finish(self._out_of_time() if aims else fact("nothing_between"))
         best = max(fitting, key=lambda each: each.narrows)
         return self._step(best.phase, best.rate_rps)
 
-    def _out_of_time(self) -> str:
+    def _out_of_time(self) -> Fact:
         knee, width = self._bracket.knee(), self._rules.clear_width
         if knee.pass_rps is None or knee.fail_rps is None:
-            return "the time was used up before a rate failed for sure"
-        return f"the time was used up: the ends are a factor {knee.fail_rps / knee.pass_rps:.3g} apart, not {width:g}"
+            return fact("time_up_no_clear_fail")
+        return fact("time_up_ends_apart", factor=knee.fail_rps / knee.pass_rps, wanted_factor=width)
 
     def _may_confirm(self, rate_rps: float, elapsed_s: float) -> bool:
         """Whether there is time for a candidate. The first is always judged."""
@@ -322,14 +327,14 @@ class Search:
 
     # --- how it ends ---
 
-    def _finish(self, *notes: str) -> Done:
+    def _finish(self, *notes: Fact) -> Done:
         """The end of a search that has a passing rate."""
         knee, grid = self._bracket.knee(), self._rules.search.grid
         other_reason = bool(notes) or bool(self._skipped) or self._rules.confirm is not None
         if not other_reason and knee.pass_rps is not None and knee.first_fail_rps is not None:
             apart = knee.first_fail_rps / knee.pass_rps
             if apart > grid * (1 + _DUST):
-                notes = (f"the time was used up: the ends are a factor {apart:.3g} apart, not {grid:g}",)
+                notes = (fact("time_up_ends_apart", factor=apart, wanted_factor=grid),)
         return self._done(self._seen(), *notes)
 
     def _seen(self) -> Outcome:
@@ -338,7 +343,7 @@ class Search:
             return "below"
         return "at_least" if self._bracket.failed_rps is None else "bracket"
 
-    def _done(self, outcome: Outcome, *notes: str) -> Done:
+    def _done(self, outcome: Outcome, *notes: Fact) -> Done:
         bracket = self._bracket
         if outcome == "below" and self._skipped.below(bracket.failed_rps):
             outcome = "interrupted"  # a lower rate was to be judged and was not
@@ -347,7 +352,8 @@ class Search:
             bracket.knee((*notes, *self._skipped.notes), estimated=True),
             unconfirmed_rps=bracket.unconfirmed_rps,
             broken=bracket.broken,
-            skipped=self._skipped.text,
+            skipped=self._skipped.note,
+            skipped_words=self._skipped.words,
         )
         return Done(answer=answer)
 
@@ -401,16 +407,11 @@ def _listed(config: ProbeConfig) -> tuple[float, ...]:
     return rates_rps if required_rps is None or required_rps in rates_rps else (*rates_rps, required_rps)
 
 
-def _in_vain(found: Futile) -> str:
-    low, high = (f"{100 * share:.0f} % at {rate_text(rate)}" for rate, share in (found[:2], found[2:]))
-    return f"misses do not fall with the rate: {high}, {low}; the load does not make them, so no lower rate was tried"
+def _in_vain(found: Futile) -> Fact:
+    return fact("misses_not_of_load", **found._asdict())
 
 
 def _needed_warmup_s(result: StepResult) -> float | None:
     """The warm-up that the requests of its last judged repeat need."""
     needed_s = [repeat.warmup_needed_s for repeat in result.repeats if repeat.verdict in ("pass", "unjudged")]
     return needed_s[-1] if needed_s else None
-
-
-def _all(repeats: int) -> str:
-    return "its repeat" if repeats == 1 else f"all {repeats} repeats"

@@ -1,6 +1,7 @@
 """What the three single requests on the idle server tell: its idle latency, and whether any rate can be right at all."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from core.config import Slo
 from core.judge.evidence import errors_said
@@ -34,19 +35,31 @@ def servers_word(records: Sequence[RequestRecord]) -> bool:
     return bool(records) and all(r.ending not in ("aborted", "client") for r in records)
 
 
-def why_infeasible(records: Sequence[RequestRecord], slo: Slo) -> str | None:
-    """Why no rate can be right, in one sentence, or None: with nothing else to do, the server missed with every one of them."""
+class Infeasible(NamedTuple):
+    """Why no rate can be right, in one sentence; `alone`: the same to be read below a headline that says so."""
+
+    message: str
+    alone: str
+
+
+def why_infeasible(records: Sequence[RequestRecord], slo: Slo) -> Infeasible | None:
+    """Why no rate can be right, or None: with nothing else to do, the server missed with every one of them."""
     if any(good(r, slo) for r in records):
         return None
     succeeded = [r for r in records if r.ending == "ok"]
     if not succeeded:
         if not records:
-            return "infeasible at any rate: no single request was sent"
+            return _at_any_rate("no single request was sent")
         cause = errors_said(records) or records[0].ending
         what = "the server answers errors to" if any(r.ending == "http" for r in records) else "the server breaks off"
-        return f"{what} all {len(records)} single requests ({cause}), so no rate can be right"
+        said = f"{what} all {len(records)} single requests ({cause}), so no rate can be right"
+        return Infeasible(said, said)
     missed = f"{len(records)} of {len(records)} ({_excess(succeeded[0], slo)})"
-    return f"infeasible at any rate: even single requests miss the limits, {missed}"
+    return _at_any_rate(f"even single requests miss the limits, {missed}")
+
+
+def _at_any_rate(reason: str) -> Infeasible:
+    return Infeasible(f"infeasible at any rate: {reason}", reason)
 
 
 def _excess(record: RequestRecord, slo: Slo) -> str:

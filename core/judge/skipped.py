@@ -1,5 +1,8 @@
 """Steps that the user ended before they were judged: what they leave open, and the words for it. Pure."""
 
+from collections.abc import Sequence
+
+from core.facts import Fact, fact
 from core.judge.bracket import rate_number, rate_text
 from core.records import Phase
 
@@ -26,17 +29,28 @@ class Skipped:
         return any(phase != "tighten" and (limit_rps is None or rate < limit_rps) for phase, rate in self._steps)
 
     @property
-    def text(self) -> str | None:
+    def note(self) -> Fact | None:
         """Which steps were ended; None when none was."""
-        rates = list(dict.fromkeys(rate for _, rate in self._steps))
-        if not rates:
-            return None
-        if len(rates) == 1:
-            return f"the step at {rate_text(rates[0])} was ended by the user"
-        *others, last = rates
-        return f"the steps at {', '.join(map(rate_number, others))} and {rate_text(last)} were ended by the user"
+        return fact("steps_ended", rates_rps=self._rates_rps) if self else None
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Fact, ...]:
         """The same as notes of a knee."""
-        return () if self.text is None else (self.text,)
+        return () if self.note is None else (self.note,)
+
+    @property
+    def words(self) -> str:
+        """The same in words; empty when none was."""
+        return ended_words(self._rates_rps) if self else ""
+
+    @property
+    def _rates_rps(self) -> list[float]:
+        return list(dict.fromkeys(rate for _, rate in self._steps))
+
+
+def ended_words(rates_rps: Sequence[float]) -> str:
+    """Which steps the user has ended. Raises ValueError where there is none."""
+    *others, last = rates_rps
+    if not others:
+        return f"the step at {rate_text(last)} was ended by the user"
+    return f"the steps at {', '.join(map(rate_number, others))} and {rate_text(last)} were ended by the user"

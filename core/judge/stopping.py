@@ -1,15 +1,14 @@
 """When a repeat or a ramp need not go on, because nothing that may still come can change what it says."""
 
-import math
 from typing import Literal
 
 import msgspec
 
+from core.facts import Fact, fact
 from core.judge.evidence import errors_said
 from core.judge.lengthening import extension_s, window_queue
 from core.judge.slo import allowed_misses, needed_good, too_many_errors
 from core.judge.tally import Tally
-from core.judge.wording import at_most, beside, classes, count, duration, plain
 from core.results import Bounds, JudgeRules
 
 REPORT_DELAY_S = 0.25
@@ -32,7 +31,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     kind: Literal["fail", "pass", "overload", "complete", "drained"]
-    reason: str
+    reason: Fact
     segment: int | None = None
     queue_until: float | None = None
 
@@ -48,7 +47,7 @@ def decide_step(tally: Tally, now: float, rules: JudgeRules, drain_s: float) -> 
     settled = now - REPORT_DELAY_S
     bounds = tally.bounds(settled)
     if bounds.planned == 0:
-        return Decision(kind="complete", reason="no request was planned in the window")
+        return Decision(kind="complete", reason=fact("nothing_to_judge"))
     decision = _failed(tally, bounds, rules) or _overloaded(tally, settled)
     if decision is not None:
         return decision
@@ -61,7 +60,7 @@ def _failed(tally: Tally, bounds: Bounds, rules: JudgeRules) -> Decision | None:
     if bounds.bad > allowed_misses(bounds.planned, slo.target):
         return Decision(kind="fail", reason=out_of_reach(bounds, slo.target))
     if too_many_errors(tally.measured_errors, bounds.planned, slo.max_error_rate):
-        return Decision(kind="fail", reason=error_text(tally, bounds.planned, slo.max_error_rate))
+        return Decision(kind="fail", reason=errors(tally, bounds.planned, slo.max_error_rate))
     return None
 
 
@@ -74,8 +73,7 @@ def _overloaded(tally: Tally, settled: float) -> Decision | None:
     half = tally.bounds(settled, warming[-1])
     if half.bad <= max(OVERLOAD_MISSES, OVERLOAD_SHARE * half.planned):
         return None
-    reason = f"overloaded already in the warm-up: {half.bad} of the {half.planned} requests of its second half can no longer"
-    return Decision(kind="overload", reason=f"{reason} meet the limits")
+    return Decision(kind="overload", reason=fact("overloaded_in_warmup", misses=half.bad, planned=half.planned))
 
 
 def _over(tally: Tally, bounds: Bounds, now: float, rules: JudgeRules, drain_s: float) -> Decision | None:
@@ -84,14 +82,14 @@ def _over(tally: Tally, bounds: Bounds, now: float, rules: JudgeRules, drain_s: 
         return None
     slo = rules.slo
     if bounds.good + bounds.bad == bounds.planned:
-        return Decision(kind="complete", reason="every measured request is decided")
+        return Decision(kind="complete", reason=fact("all_decided"))
     ended = sum(tally.measured_endings.values())
     enough = bounds.good >= needed_good(bounds.planned, slo.target)
     if rules.curtail_pass and enough and not too_many_errors(tally.measured_errors, ended, slo.max_error_rate):
         return Decision(kind="pass", reason=within_reach(bounds, slo.target))
     if now >= end + drain_s:
         left = bounds.planned - bounds.good - bounds.bad
-        return Decision(kind="drained", reason=f"{count(left, 'request')} still open {duration(drain_s)} after the window")
+        return Decision(kind="drained", reason=still_open(left, drain_s, "window"))
     return None
 
 
@@ -138,37 +136,45 @@ def decide_ramp(tally: Tally, now: float, rules: JudgeRules, drain_s: float = 12
         may_miss = ramp_may_miss(bounds.planned, target)
         not_good = bounds.planned - bounds.good
         if bounds.bad > may_miss or (drained and not_good > may_miss):
-            still_open = f"{count(not_good - bounds.bad, 'request')} still open {duration(drain_s)} after the ramp"
-            why = out_of_reach(bounds, target) if bounds.bad > may_miss else still_open
+            open_ = still_open(not_good - bounds.bad, drain_s, "ramp")
+            why = out_of_reach(bounds, target) if bounds.bad > may_miss else open_
             rate_rps = tally.layout.segments[segment].rate_rps
-            return Decision(kind="fail", reason=f"{rate_rps:.4g} requests/s: {why}", segment=segment)
+            return Decision(kind="fail", reason=fact("rate_fails", why, rate_rps=rate_rps), segment=segment)
         waiting |= not_good > max(may_miss, bounds.bad)
     if waiting or settled < end:
         return None
-    return Decision(kind="complete", reason="no rate of the ramp failed")
+    return Decision(kind="complete", reason=fact("no_rate_failed"))
 
 
-def out_of_reach(bounds: Bounds, target: float) -> str:
+def out_of_reach(bounds: Bounds, target: float) -> Fact:
     """Why the target cannot be reached any more."""
-    return f"{at_most(bounds.end[1], target)} can still meet the limits (target {plain(target)})"
+    return fact("out_of_reach", at_most_frac=bounds.end[1], target=target)
 
 
-def within_reach(bounds: Bounds, target: float) -> str:
+def within_reach(bounds: Bounds, target: float) -> Fact:
     """Why the target cannot be missed any more."""
-    share = beside(bounds.good / bounds.planned, target, rounded=math.floor)
-    return f"at least {share} of {bounds.planned} met the limits, target {plain(target)}"
+    return fact("within_reach", at_least_frac=bounds.good / bounds.planned, planned=bounds.planned, target=target)
 
 
-def error_text(tally: Tally, planned: int, max_error_rate: float) -> str:
+def still_open(requests: int, drain_s: float, after: Literal["window", "ramp", "segment"]) -> Fact:
+    """Requests that had not ended when the drain time was over."""
+    return fact("still_open", open=requests, drain_s=drain_s, after=after)
+
+
+def errors(tally: Tally, planned: int, max_error_rate: float) -> Fact:
     """How many of the planned requests ended in errors, and in which, against the share that may; where nothing else came, warm-up
-    included, that first. With the server's words."""
-    errors = {name: n for name, n in tally.measured_endings.items() if name not in ("ok", "aborted")}
-    n = sum(errors.values())
-    shares = f"{100 * n / planned:.3g} %, at most {plain(max_error_rate)}"
-    said, ended = errors_said(tally.measured_records), [r.ending for r in tally.records if r.ending != "aborted"]
-    if len(ended) > 1 and "ok" not in ended:
-        what = f"every request failed: {said or classes(errors)}"
-        in_all = f"{len(ended)} of {len(ended)} that ended"
-        return f"{what} ({in_all}, {n} of the window's {planned} so far; at most {plain(max_error_rate)} may)"
-    words = f" ({said})" if said else ""
-    return f"{n} of {count(planned, 'request')} ended in errors ({shares}): {classes(errors)}{words}"
+    included, that. With the server's words."""
+    endings: dict[str, int] = {name: n for name, n in tally.measured_endings.items() if name not in ("ok", "aborted")}
+    ended = [r.ending for r in tally.records if r.ending != "aborted"]
+    code: Literal["every_request_failed", "too_many_errors"] = (
+        "every_request_failed" if len(ended) > 1 and "ok" not in ended else "too_many_errors"
+    )
+    return fact(
+        code,
+        errors=sum(endings.values()),
+        planned=planned,
+        ended=len(ended),
+        max_error_frac=max_error_rate,
+        endings=endings,
+        said=errors_said(tally.measured_records),
+    )

@@ -1,22 +1,21 @@
-"""May this repeat count at all? Each rule gives None, or the sentence that makes the repeat void.
+"""May this repeat count at all? Each rule gives None, or the fact that makes the repeat void.
 
 Void is never evidence: it says that the client, the workload or somebody else was measured, not the server at that rate.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Literal
 
 from core.config import Slo
+from core.facts import Code, Fact, fact
 from core.judge.slo import too_many_errors, tpot_s
-from core.judge.wording import classes, count, duration, plain
 from core.records import RequestRecord
 from core.results import Percentiles
 
 _DUST = 1e-9
 
-CLIENT, WARM = "the client, not the server", "prompts were not cold"
-"""How the reasons begin that a diagnosis looks for in a void repeat."""
+CLIENT: tuple[Code, ...] = ("client_late", "client_late_once", "client_stalled", "client_unsent", "client_failed")
+"""The client's own part, not the server's."""
 
 LATE_OK_S, LATE_OK_SHARE = 0.010, 0.05
 """Simulated: with a TTFT limit of 0.8 s, stalls with a lateness p99 of 90 ms left the attainment as it was (sd 0.2 points);
@@ -61,20 +60,17 @@ def lateness_limit_s(ttft_limit_s: float | None) -> float:
     return LATE_VOID_S if ttft_limit_s is None else max(LATE_OK_S, LATE_VOID_SHARE * ttft_limit_s)
 
 
-def late(lateness_s: Percentiles, ttft_limit_s: float | None) -> str | None:
+def late(lateness_s: Percentiles, ttft_limit_s: float | None) -> Fact | None:
     """Sends too late against the plan: then the client's own waiting was measured with the server's."""
     if lateness_status(lateness_s, ttft_limit_s) != "void" or lateness_s.p99 is None or lateness_s.max is None:
         return None
     limit_s = lateness_limit_s(ttft_limit_s)
-    what = (
-        f"one send in a hundred was late by {duration(lateness_s.p99)} or more, {duration(limit_s)} is the limit"
-        if lateness_s.p99 > limit_s
-        else f"a send was late by {duration(lateness_s.max)}, more than the TTFT limit itself"
-    )
-    return f"{CLIENT}: {what}; give the client more CPU"
+    if lateness_s.p99 > limit_s:
+        return fact("client_late", late_p99_s=lateness_s.p99, limit_s=limit_s)
+    return fact("client_late_once", late_max_s=lateness_s.max, ttft_limit_s=ttft_limit_s)
 
 
-def stalled(lags_s: Sequence[float], ttft_limit_s: float | None) -> str | None:
+def stalled(lags_s: Sequence[float], ttft_limit_s: float | None) -> Fact | None:
     """A client that stood still again and again, by the longest stall of its loop in each of its reports, in seconds.
 
     What arrives during a stall is stamped late, whatever the lateness of the sends. A single stall is not void.
@@ -83,10 +79,7 @@ def stalled(lags_s: Sequence[float], ttft_limit_s: float | None) -> str | None:
     over = [lag for lag in lags_s if lag > limit_s]
     if not stalls_too_often(lags_s, ttft_limit_s):
         return None
-    return (
-        f"{CLIENT}: it stood still for more than {duration(limit_s)} in {len(over)} of "
-        f"{len(lags_s)} reports ({duration(max(over))} at worst); give the client more CPU"
-    )
+    return fact("client_stalled", limit_s=limit_s, over=len(over), reports=len(lags_s), worst_s=max(over))
 
 
 def stalls_too_often(lags_s: Sequence[float], ttft_limit_s: float | None) -> bool:
@@ -95,53 +88,47 @@ def stalls_too_often(lags_s: Sequence[float], ttft_limit_s: float | None) -> boo
     return over >= 2 and over > STALLED_SHARE * len(lags_s)
 
 
-def too_few(planned: int, target: float) -> str | None:
+def too_few(planned: int, target: float) -> Fact | None:
     """A window of fewer than 1/(1-q) requests, where such a small one must not count; a target of 100 % allows no miss at
     any number, so there no number is too few."""
     if not planned or target >= 1 or planned * (1 - target) >= 1 - _DUST:
         return None
-    return (
-        f"no miss is allowed: the window has only {count(planned, 'request')}, and a target of {plain(target)} lets one in "
-        f"{math.ceil(1 / (1 - target) - _DUST)} miss; measure longer"
-    )
+    return fact("too_few_requests", planned=planned, target=target)
 
 
-def unsent(requests: int) -> str | None:
+def unsent(requests: int) -> Fact | None:
     """Planned requests that could not be sent: the load was less than its plan says."""
-    return None if requests == 0 else f"{CLIENT}: {count(requests, 'planned request')} could not be sent"
+    return None if requests == 0 else fact("client_unsent", requests=requests)
 
 
-def client_failed(records: Sequence[RequestRecord]) -> str | None:
+def client_failed(records: Sequence[RequestRecord]) -> Fact | None:
     """File descriptors or ports that ran out, or whatever else failed on our own side."""
     failed = [r for r in records if r.ending == "client"]
     if not failed:
         return None
-    cause = f" ({failed[0].error})" if failed[0].error else ""
-    return f"{CLIENT}: {count(len(failed), 'request')} failed on this machine{cause}"
+    return fact("client_failed", requests=len(failed), said=failed[0].error or None)
 
 
-def refused(records: Sequence[RequestRecord], of: int, max_error_rate: float) -> str | None:
+def refused(records: Sequence[RequestRecord], of: int, max_error_rate: float) -> Fact | None:
     """Requests refused as they would be at any rate (a key that was taken back, a model that was unloaded, prompts too long for
     it, a redirect), when they are more than the errors that a pass may have. Statuses by which servers shed load are not these."""
     found = [r for r in records if r.status is not None and 300 <= r.status < 500 and r.status not in _SHEDDING]
     if not too_many_errors(len(found), of, max_error_rate):
         return None
-    cause = f" ({found[0].error.rstrip('.')})" if found[0].error else ""
-    return f"{count(len(found), 'request')} ended in a refusal that no load causes{cause}"
+    return fact("refusals", requests=len(found), said=(found[0].error or "").rstrip(".") or None)
 
 
-def warm_prompts(hit_frac: float | None, records: Sequence[RequestRecord]) -> str | None:
+def warm_prompts(hit_frac: float | None, records: Sequence[RequestRecord]) -> Fact | None:
     """Prefix hits though cold prompts were asked for: by the server's counters, or by what it told of our own requests."""
     told = [(r.cached_tokens, r.prompt_tokens) for r in records if r.cached_tokens is not None and r.prompt_tokens]
     own_frac = sum(cached for cached, _ in told) / sum(prompt for _, prompt in told) if told else 0.0
     worst = max(hit_frac or 0.0, own_frac)
     if worst < MAX_PREFIX_HITS:
         return None
-    share = f"{100 * worst:.1f} % of their tokens"
-    return f"{WARM}: {share} came from the prefix cache, {plain(MAX_PREFIX_HITS)} is the limit"
+    return fact("warm_prompts", hit_frac=worst, limit_frac=MAX_PREFIX_HITS)
 
 
-def short_answers(ok: Sequence[RequestRecord]) -> str | None:
+def short_answers(ok: Sequence[RequestRecord]) -> Fact | None:
     """Answers below 95 % of the asked length on average: the server had less to do than the workload says."""
     asked, got = sum(r.asked_output for r in ok), sum(r.output_tokens for r in ok)
     if not ok or got >= MIN_OUTPUT_SHARE * asked:
@@ -149,13 +136,10 @@ def short_answers(ok: Sequence[RequestRecord]) -> str | None:
     reasons: dict[str, int] = {}
     for r in ok:
         reasons[r.finish_reason or "none"] = reasons.get(r.finish_reason or "none", 0) + 1
-    return (
-        f"answers were {got / len(ok):.4g} tokens long on average, {asked / len(ok):.4g} were asked for; "
-        f"shorter ones flatter the server (finish reasons: {classes(reasons)})"
-    )
+    return fact("short_answers", tokens_mean=got / len(ok), asked_mean=asked / len(ok), finish_reasons=reasons)
 
 
-def long_answers(records: Sequence[RequestRecord], slo: Slo) -> str | None:
+def long_answers(records: Sequence[RequestRecord], slo: Slo) -> Fact | None:
     """Answers above 105 % of the asked length on average, warm-up included, or one that was cut off and had got longer.
 
     The server had more to do than the workload says; and a bound on TPOT that holds only for the asked length took for late what
@@ -164,17 +148,11 @@ def long_answers(records: Sequence[RequestRecord], slo: Slo) -> str | None:
     ok = [r for r in records if r.ending == "ok"]
     asked, got = sum(r.asked_output for r in ok), sum(r.output_tokens for r in ok)
     if got > MAX_OUTPUT_SHARE * asked:
-        return (
-            f"answers were {got / len(ok):.4g} tokens long on average, {asked / len(ok):.4g} were asked for; "
-            "longer ones make the server look slow"
-        )
+        return fact("long_answers", tokens_mean=got / len(ok), asked_mean=asked / len(ok))
     longest = max((r for r in records if r.ending == "aborted" and _outran(r, slo)), key=_excess, default=None)
     if longest is None:
         return None
-    return (
-        f"answers got longer than asked: one had {longest.output_tokens} tokens when it was cut off, "
-        f"{longest.asked_output} were asked for; longer ones make the server look slow"
-    )
+    return fact("answer_outran", tokens=longest.output_tokens, asked=longest.asked_output)
 
 
 def _excess(record: RequestRecord) -> int:
@@ -190,28 +168,28 @@ def _outran(record: RequestRecord, slo: Slo) -> bool:
     return _excess(record) > 1 and slo.tpot_s is not None and tpot is not None and tpot <= slo.tpot_s
 
 
-def prompt_length_off(ok: Sequence[RequestRecord]) -> str | None:
+def prompt_length_off(ok: Sequence[RequestRecord]) -> Fact | None:
     """Prompts that the server counts more than 2 % longer or shorter than asked, on average."""
     known = [(r.prompt_tokens, r.asked_input) for r in ok if r.prompt_tokens is not None]
     got, asked = sum(prompt for prompt, _ in known), sum(wanted for _, wanted in known)
     if not known or abs(got - asked) <= MAX_PROMPT_OFF * asked:
         return None
-    return f"prompts were {got / len(known):.4g} tokens long on average, {asked / len(known):.4g} were asked for"
+    return fact("prompt_length_off", tokens_mean=got / len(known), asked_mean=asked / len(known))
 
 
-def restarted(breaks: int) -> str | None:
+def restarted(breaks: int) -> Fact | None:
     """One break in the server's counters. More are several processes behind one address, which is said elsewhere."""
-    return "the server restarted during the repeat" if breaks == 1 else None
+    return fact("server_restarted") if breaks == 1 else None
 
 
-def others_took_part(others: float | None, ours: int) -> str | None:
+def others_took_part(others: float | None, ours: int) -> Fact | None:
     """More requests of others than a probe or two; None others: the counters cannot tell."""
     if others is None or others <= max(OTHERS_FEW, OTHERS_SHARE * ours):
         return None
-    return f"others used the server: at least {others:.0f} requests beside our {ours}"
+    return fact("others_took_part", others=others, ours=ours)
 
 
-def in_clumps(ok: Sequence[RequestRecord], slo: Slo, server_decode_s: float | None) -> str | None:
+def in_clumps(ok: Sequence[RequestRecord], slo: Slo, server_decode_s: float | None) -> Fact | None:
     """Tokens that arrive in clumps, where TPOT is to be judged.
 
     Of the answers that decode longer than 100 ms, more than a fifth came with at least half their gaps under 1 ms. A
@@ -224,10 +202,7 @@ def in_clumps(ok: Sequence[RequestRecord], slo: Slo, server_decode_s: float | No
     clumped = [r for r in long if _clumped(r)]
     if len(clumped) <= CLUMP_SHARE * len(long):
         return None
-    return (
-        f"tokens arrive in clumps ({len(clumped)} of {count(len(long), 'answer')}), so TPOT cannot be judged: "
-        "a proxy or a busy API process holds them back"
-    )
+    return fact("tokens_in_clumps", clumped=len(clumped), answers=len(long))
 
 
 def _clumped(record: RequestRecord) -> bool:
@@ -248,16 +223,16 @@ def _decode_s(record: RequestRecord, server_decode_s: float | None) -> float:
     return record.t_last - record.t_sched if all_at_once else seen_s
 
 
-def tpot_undecidable(ok: Sequence[RequestRecord], slo: Slo) -> str | None:
+def tpot_undecidable(ok: Sequence[RequestRecord], slo: Slo) -> Fact | None:
     """TPOT is the only limit and no answer has one: nothing was judged."""
     only_tpot = slo.tpot_s is not None and slo.ttft_s is None and slo.e2e_s is None
     if not only_tpot or not ok or any(tpot_s(r) is not None for r in ok):
         return None
-    return "TPOT is the only limit, and no answer had tokens after its first event to judge it by"
+    return fact("tpot_undecidable")
 
 
-def nothing_planned(planned: int, measure_s: float, rate_rps: float) -> str | None:
+def nothing_planned(planned: int, measure_s: float, rate_rps: float) -> Fact | None:
     """A window without arrivals, which low rates can have, shows nothing."""
     if planned:
         return None
-    return f"no request was planned in the window ({duration(measure_s)} at {rate_rps:g} requests/s): measure longer or faster"
+    return fact("nothing_planned", measure_s=measure_s, rate_rps=rate_rps)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from core.facts import Fact, Said, fact, several
 from core.judge import caveats, evidence, validity
 from core.judge.blocks import worst_block
 from core.judge.buckets import buckets
@@ -12,17 +13,15 @@ from core.judge.evidence import errors_first
 from core.judge.lengthening import window_queue
 from core.judge.readings import Readings
 from core.judge.slo import allowed_misses, needed_good, too_many_errors
-from core.judge.stopping import REPORT_DELAY_S, Decision, decide_ramp, decide_step, error_text, out_of_reach, within_reach
+from core.judge.stopping import REPORT_DELAY_S, Decision, decide_ramp, decide_step, errors, out_of_reach, within_reach
 from core.judge.summary import Latencies, Rates, warmup_needed
 from core.judge.tally import Tally
-from core.judge.wording import beside, plain
 from core.records import LoadDone, LoadTick, MachineSample, RequestRecord, ServerInfo, ServerSample
 from core.results import Bounds, JudgeRules, Missed, QueueVerdict, RepeatResult, RepeatVerdict
 
 __all__ = ["Decision", "decide_ramp", "decide_step", "judge_repeat"]
 
 _WHOLE_WINDOW = ("pass", "complete", "drained")
-UNDECIDED = "stopped before it was decided"
 SHOWN_S = 2.0
 """Four readings at two a second: fewer show nothing of how a server stood."""
 _REFUSED = ("http", "connection", "client")
@@ -111,9 +110,9 @@ def judge_repeat(
         others=_others(tally, samples),
         machine=machine,
     )
-    void = [reason for reason in _void_reasons(known) if reason]
+    void = tuple(reason for reason in _void_reasons(known) if reason)
     verdict, reason = _verdict(known, void)
-    warnings = [text for text in _warnings(known, verdict) if text] + (void if verdict == "unjudged" else [])
+    warnings = (*(each for each in _warnings(known, verdict) if each), *(void if verdict == "unjudged" else ()))
     return _result(known, verdict, reason, warnings, now)
 
 
@@ -128,7 +127,7 @@ def _queue(tally: Tally, decision: Decision | None) -> QueueVerdict | None:
     return window_queue(tally, decision.queue_until)
 
 
-def _void_reasons(e: _Evidence) -> Iterable[str | None]:
+def _void_reasons(e: _Evidence) -> Iterable[Fact | None]:
     tally, layout, slo = e.tally, e.tally.layout, e.rules.slo
     rate_rps = layout.segments[tally.measured[0]].rate_rps if tally.measured else 0.0
     yield validity.nothing_planned(e.bounds.planned, layout.length_s("measured"), rate_rps)
@@ -170,46 +169,46 @@ def _others_rps(e: _Evidence) -> float | None:
     return max(0.0, e.others - standing) / over_s
 
 
-def _verdict(e: _Evidence, void: Sequence[str]) -> tuple[RepeatVerdict, str]:
+def _verdict(e: _Evidence, void: tuple[Fact, ...]) -> tuple[RepeatVerdict, Said]:
     """Void before fail before pass."""
     if e.decision is None:
-        return "unjudged", UNDECIDED
+        return "unjudged", fact("undecided")
     if void:
-        return "void", "; ".join(void)
+        return "void", several(*void)
     if _is_ramp(e.tally):
-        return "unjudged", f"a ramp only says where to look; {e.decision.reason}"
+        return "unjudged", fact("ramp_hint", e.decision.reason)
     slo, planned = e.rules.slo, e.bounds.planned
-    errors, lost = errors_first(e.tally.measured_records, slo), e.bounds.bad > allowed_misses(planned, slo.target)
+    first, lost = errors_first(e.tally.measured_records, slo), e.bounds.bad > allowed_misses(planned, slo.target)
     if lost and not e.closed:
-        return "fail", _after(errors, out_of_reach(e.bounds, slo.target))  # with what came in since the decision
+        return "fail", _after(first, out_of_reach(e.bounds, slo.target))  # with what came in since the decision
     if e.decision.kind == "overload":
         return "fail", _after(errors_first(e.tally.records, slo), e.decision.reason)
     if e.decision.kind == "fail":
-        return "fail", _after(errors if lost else None, e.decision.reason)
+        return "fail", _after(first if lost else None, e.decision.reason)
     attained = _attained(e, e.decision)
     if e.bounds.good < needed_good(planned, slo.target):
-        return "fail", _after(errors, attained)
+        return "fail", _after(first, attained)
     if too_many_errors(e.tally.measured_errors, planned, slo.max_error_rate):
-        return "fail", error_text(e.tally, planned, slo.max_error_rate)
+        return "fail", errors(e.tally, planned, slo.max_error_rate)
     if e.queue == "rising":
-        return "fail", f"queue rising: requests waited longer and longer, although {attained}"
+        return "fail", fact("queue_rising", attained)
     return "pass", attained
 
 
-def _after(errors: str | None, reason: str) -> str:
+def _after(first: Fact | None, reason: Fact) -> Said:
     """The reason of a fail; where it was errors, they are named first."""
-    return reason if errors is None else f"{errors}; {reason}"
+    return reason if first is None else several(first, reason)
 
 
-def _attained(e: _Evidence, decision: Decision) -> str:
+def _attained(e: _Evidence, decision: Decision) -> Fact:
     if not e.closed:
         return within_reach(e.bounds, e.rules.slo.target)
-    share = beside(e.bounds.good / e.bounds.planned, e.rules.slo.target)
-    missed = f" ({decision.reason}, counted as missed)" if decision.kind == "drained" else ""
-    return f"attainment {share} of {e.bounds.planned}, target {plain(e.rules.slo.target)}{missed}"
+    missed = (decision.reason,) if decision.kind == "drained" else ()  # what was open then counts as missed
+    share, planned = e.bounds.good / e.bounds.planned, e.bounds.planned
+    return fact("attainment", *missed, attained_frac=share, planned=planned, target=e.rules.slo.target)
 
 
-def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[str | None]:
+def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[Fact | None]:
     slo, layout = e.rules.slo, e.tally.layout
     yield caveats.lateness(e.tally.lateness_s, slo.ttft_s)
     if validity.stalled(e.loop_lags_s, slo.ttft_s) is None:
@@ -241,7 +240,7 @@ def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[str | None]:
         yield caveats.token_rate_off(e.rates.output_tps, [r.output_tokens for r in e.ok], e.rates.served_rps)
 
 
-def _result(e: _Evidence, verdict: RepeatVerdict, reason: str, warnings: Sequence[str], now: float) -> RepeatResult:
+def _result(e: _Evidence, verdict: RepeatVerdict, reason: Said, warnings: tuple[Fact, ...], now: float) -> RepeatResult:
     """One line per field of the result."""
     tally, bounds, readings, start_at = e.tally, e.bounds, e.readings, e.tally.order.start_at
     attainment = bounds.good / bounds.planned if e.closed and bounds.planned else None
@@ -300,7 +299,7 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: str, warnings: Sequenc
         measure_s=tally.layout.length_s("measured"),
         curtailed=not e.closed,
         duration_s=max(0.0, now - start_at),
-        warnings=tuple(warnings),
+        warnings=warnings,
     )
 
 

@@ -4,9 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
+from core import prose
+from core.facts import Fact, fact
 from core.judge.bracket import rate_text
 from core.judge.readings import Readings as Read
 from core.judge.wording import duration
+from core.prose.voids import AWAY
 from core.records import RequestRecord
 from core.run.blackout import Unserved
 from core.run.events import Event, Note
@@ -24,12 +27,6 @@ METRICS_S = 15.0
 """A server answers before all of it is up; its metrics are waited for so long, and are no reason not to go on."""
 
 Seen = Literal["asked", "restarted", "unread", "lost"]
-_SEEN: dict[Seen, str] = {
-    "asked": "single requests without load failed too",
-    "restarted": "it restarted meanwhile",
-    "unread": "its metrics failed together with the requests",
-    "lost": "its /health does not answer either",
-}
 
 Ask = Callable[[float], Awaitable[RequestRecord]]
 """Send a single request, given up after so many seconds."""
@@ -37,10 +34,11 @@ Ask = Callable[[float], Awaitable[RequestRecord]]
 
 class ServerAway(Exception):
     """The server was not there to be judged, at this rate. `said`: its words; `seen`: what shows that; `since`: when it was last
-    seen to work. The text is the reason why what ran then does not count."""
+    seen to work. `fact` is the reason why what ran then does not count."""
 
     def __init__(self, rate_rps: float, since: float, said: str, seen: Seen) -> None:
-        super().__init__(f"the server was away: {said}; {_SEEN[seen]}")
+        self.fact = fact("server_away", said=said, seen=seen)
+        super().__init__(prose.text(self.fact))
         self.rate_rps, self.since, self.said = rate_rps, since, said
         self.seen = seen
 
@@ -65,12 +63,9 @@ class ServerAway(Exception):
             f"{AWAY_S / 60:g} min. See to the server and run again; finished steps are kept."
         )
 
-    def was(self, now: float) -> str:
+    def was(self, now: float) -> Fact:
         """What is to be known beside the answer of a search that was started anew at `now`."""
-        return (
-            f"the server was away for {duration(now - self.since)} ({self.said}): the search was started anew, and nothing that "
-            "was measured before is part of the answer"
-        )
+        return fact("was_away", away_s=now - self.since, said=self.said)
 
 
 class Absence:
@@ -114,7 +109,7 @@ class Absence:
         """Wait until the server answers a single request, at most AWAY_S; whether it does. Says so at the beginning and again."""
         began = said_at = self._clock()
         if away.back:
-            self._say("warn", f"The server is back: it was away ({away.said}; {_SEEN[away.seen]}).")
+            self._say("warn", f"The server is back: it was away ({away.said}; {AWAY[away.seen]}).")
             return True
         self._say("warn", f"The server is away: {away.said}. Waiting for it, at most {AWAY_S / 60:g} min.")
         while (left_s := began + AWAY_S - self._clock()) > 0:

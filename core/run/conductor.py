@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from core.errors import UserError
+from core.facts import Fact, fact
 from core.judge.verdict import Decision
 from core.judge.wording import duration
 from core.records import (
@@ -41,7 +42,7 @@ server either; after the last it is given up."""
 _HEALTH_EVERY_S = 2.0
 _LATE_S = 0.1
 
-_UNDECIDED = Decision(kind="drained", reason="the load ended before every request was decided")
+_UNDECIDED = Decision(kind="drained", reason=fact("load_ended_early"))
 
 Decide = Callable[[float], Decision | None]
 
@@ -76,7 +77,7 @@ class OrderRun:
     done: LoadDone | None = None
     decision: Decision | None = None
     decided_at: float | None = None
-    lost: str | None = None
+    lost: Fact | None = None
     gone: bool = False
     ended: bool = False
     stands: bool = False
@@ -293,15 +294,12 @@ class Conductor:
         """Whether a decision stands: the server works. Where nothing can show that, it stands after a while."""
         return run.liveness.alive_since(decided_at) or run.liveness.past_doubt(decided_at, now)
 
-    async def _lost(self, run: OrderRun, now: float) -> str | None:
+    async def _lost(self, run: OrderRun, now: float) -> Fact | None:
         """Why the server is not there to be judged, or None. Connections that fail are asked about at most every two seconds."""
         if now - run.heard_at > _QUIET_S:
             return None
         if run.liveness.stalled(now):
-            return (
-                f"the server accepts requests but has produced nothing for {run.liveness.stall_s:.0f} s; "
-                "it is frozen or its engine is dead, which is no capacity limit"
-            )
+            return fact("server_frozen", silent_s=run.liveness.stall_s)
         if not run.liveness.cut_off(1 if run.decision else LOST_ENDINGS):
             return None
         if run.health_at is not None and now - run.health_at < _HEALTH_EVERY_S:
@@ -310,7 +308,7 @@ class Conductor:
         if await self._healthy():
             return None
         run.gone = True
-        return "the server was lost: connections break and /health does not answer"
+        return fact("server_lost")
 
     async def _abort(self, run: OrderRun) -> None:
         if run.aborted_at is None and not run.over.is_set():

@@ -5,15 +5,16 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from core import prose
 from core.config import ProbeConfig
 from core.errors import UserError
+from core.facts import Said
 from core.judge.diagnosis import explained
 from core.judge.search import Search
 from core.results import Answer, Idle, Outcome
 from core.run.conductor import ClientSilent
 from core.run.guard import SafetyStop, on_top
 from core.run.steps import NoAnswer, Steps
-from core.run.verdicts import BROKEN_OFF
 from core.run.view import RunView
 
 STOPPED = "Stopped before the answer; what was finished is kept."
@@ -31,7 +32,7 @@ def close_open(error: BaseException, search: Search, steps: Steps) -> None:
     """
     stopped = isinstance(error, (Stopped, asyncio.CancelledError))
     ours = isinstance(error, ClientSilent) or not (stopped or isinstance(error, (SafetyStop, NoAnswer, UserError)))
-    closed, held_rps = steps.break_off("stopped" if stopped else BROKEN_OFF, count_repeat=not ours) or (None, None)
+    closed, held_rps = steps.break_off("stopped" if stopped else "broken_off", count_repeat=not ours) or (None, None)
     if closed is None or closed.verdict not in ("pass", "fail", "mixed"):
         return
     if closed.phase == "ramp":
@@ -71,7 +72,7 @@ def complete(
     config: ProbeConfig,
     view: RunView,
     idle: Idle | None,
-    remarks: Sequence[str],
+    remarks: Sequence[Said],
     say: Callable[[str], None],
 ) -> Answer:
     """The answer with what became of the server during the run (`remarks`), what others had of it, and its diagnosis; one that
@@ -81,7 +82,7 @@ def complete(
     if config.safety.with_others:
         answer = on_top(answer, view.steps)
     try:
-        return explained(answer, config.slo, view.steps, view.server, idle)
+        return explained(answer, config.slo, view.steps, view.server, idle, prose.text)
     except Exception as error:  # a fault of ours, after the work is done
         say(f"There is no diagnosis, through an error of kneescope itself ({type(error).__name__}: {error}); the answer stands.")
         return answer

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from core.config import Safety
+from core.facts import Fact, fact
 from core.judge.wording import count, duration
 from core.records import ServerSample
 from core.results import Answer, Outcome, StepResult
@@ -70,8 +71,8 @@ class Others:
         was, now = (before.preemptions_total if before else None), sample.preemptions_total
         self._rises = self._rises + 1 if was is not None and now is not None and now > was else 0
 
-    def suffer(self, errors: int, now: float) -> str | None:
-        """Why load must back off now, as a part of a sentence; None while it need not. `errors`: of our own requests since the
+    def suffer(self, errors: int, now: float) -> Fact | None:
+        """Why load must back off now; None while it need not. `errors`: of our own requests since the
         order began, those that are this machine's fault left out."""
         self._failed_at.extend([now] * min(errors - self._errors, ERRORS))
         self._errors = errors
@@ -79,9 +80,9 @@ class Others:
             return None
         waiting, limit = (self._newest.waiting if self._newest else None), self._safety.max_waiting
         if limit is not None and waiting is not None and waiting > limit:
-            return f"{count(int(waiting), 'request')} waiting at the server, --max-waiting allows {limit}"
+            return fact("others_wait", waiting=int(waiting), limit=limit)
         if self._rises >= 2:  # readings apart: one preemption is an incident, not a state
-            return "the server preempts requests again and again"
+            return fact("others_preempted")
         if len(self._failed_at) == ERRORS and self._failed_at[0] > now - ERRORS_WITHIN_S:
-            return f"{ERRORS} requests ended in errors within {duration(ERRORS_WITHIN_S)}"
+            return fact("errors_in_a_row", errors=ERRORS, within_s=ERRORS_WITHIN_S)
         return None

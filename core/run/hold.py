@@ -7,11 +7,11 @@ import msgspec
 import numpy as np
 
 from core.config import Slo, Workload
+from core.facts import fact
 from core.judge.slo import allowed_misses
-from core.judge.stopping import REPORT_DELAY_S, out_of_reach
+from core.judge.stopping import REPORT_DELAY_S, out_of_reach, still_open
 from core.judge.tally import Tally
 from core.judge.verdict import Decision, judge_repeat
-from core.judge.wording import count, duration
 from core.load.arrivals import draw
 from core.records import (
     ChildMessage,
@@ -88,10 +88,9 @@ class HeldOrder:
         cut_short = run.wound_down_at is not None and bounds.sent < bounds.planned
         if now - REPORT_DELAY_S < end or cut_short or (left and not drained) or (fails and not self._fails):
             return None
-        decision = Decision(kind="complete", reason="every request is decided")
+        decision = Decision(kind="complete", reason=fact("segment_decided"))
         if left:
-            reason = f"{count(left, 'request')} still open {duration(self._drain_s)} after the segment"
-            decision = Decision(kind="drained", reason=reason)
+            decision = Decision(kind="drained", reason=still_open(left, self._drain_s, "segment"))
         return self._result(run, decision, now)
 
     def _watch(self, run: OrderRun, bounds: Bounds, misses: int, now: float) -> bool:
@@ -142,7 +141,7 @@ class HeldOrder:
         if bounds.bad > allowed_misses(bounds.planned, target) and not self._fails:
             return None
         if now >= tally.layout.window[1] and bounds.good + bounds.bad == bounds.planned:
-            return Decision(kind="complete", reason="every request is decided")
+            return Decision(kind="complete", reason=fact("segment_decided"))
         return Decision(kind="fail", reason=out_of_reach(bounds, target)) if self._fails else None
 
     def _account(self, at: int, before_s: float, slo: Slo) -> Tally:

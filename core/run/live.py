@@ -3,6 +3,7 @@
 import bisect
 import math
 
+from core.facts import Said
 from core.judge.stopping import REPORT_DELAY_S, drain_left_s, ramp_holds
 from core.judge.tally import Tally
 from core.judge.validity import stalls_too_often
@@ -22,7 +23,7 @@ class LiveRepeat:
         self.tally = tally
         self._drain_s = drain_s
         self._held = held_segments_s(order) if order.phase == "hold" else ()
-        self.decided: str | None = None
+        self.decided: Said | None = None
         self._decided_at = math.inf
         self._decided_bounds: Bounds | None = None
         self._window = tuple(t - order.start_at for t in tally.layout.window)
@@ -60,7 +61,7 @@ class LiveRepeat:
         if self.decided is None:
             self._ticks.append(event)
 
-    def decide(self, t: float, reason: str) -> None:
+    def decide(self, t: float, reason: Said) -> None:
         """The repeat is judged; from now on its account is that of this moment."""
         self._decided_bounds, self._ramp = self.bounds(t), self.ramp(t)
         self.decided, self._decided_at = reason, t

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from core.judge.bracket import rate_text
+from core.facts import Fact, fact
 from core.judge.readings import Readings
 from core.records import ServerSample
 
@@ -26,8 +26,8 @@ class Restarts:
         been done to the server meanwhile, or its absence is known of, so that a restart in the gap is no news."""
         self._before = () if ours else tuple(readings)
 
-    def ended(self, rate_rps: float, readings: Sequence[ServerSample]) -> str | None:
-        """The order is over, with these readings: a sentence if the server restarted between it and the one before."""
+    def ended(self, rate_rps: float, readings: Sequence[ServerSample]) -> Fact | None:
+        """The order is over, with these readings: a fact if the server restarted between it and the one before."""
         before, self._before = self._before, ()
         was_rps, self._rate_rps = self._rate_rps, rate_rps
         was_inside, self._inside = self._inside, Readings(readings).breaks
@@ -39,8 +39,8 @@ class Restarts:
         if back or Readings((*before, *readings)).breaks != 1:
             return None
         if was_rps == rate_rps:
-            return f"the server restarted between two repeats at {rate_text(rate_rps)}"
-        return f"the server restarted between the steps at {rate_text(was_rps)} and {rate_text(rate_rps)}"
+            return fact("restarted_between_repeats", rate_rps=rate_rps)
+        return fact("restarted_between_steps", before_rps=was_rps, rate_rps=rate_rps)
 
     def forget(self) -> None:
         """What was before is no part of the run's answer any more."""

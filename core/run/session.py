@@ -10,9 +10,11 @@ from typing import Any, Protocol, TypeVar
 import httpx
 import msgspec
 
+from core import prose
 from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
+from core.facts import Fact, Said
 from core.fleet import SPEED, speed_check
 from core.judge.actions import Done, Hold, Ramp
 from core.judge.idle import lengths_check
@@ -105,7 +107,7 @@ class Session:
         self._singles: tuple[RequestRecord, ...] = ()
         self._idle: Idle | None = None
         self._anew = False
-        self._remarks: list[str] = []
+        self._remarks: list[Said] = []
 
     async def run(self) -> Answer:
         """The whole run. Returns also when stopped, refused or void: the outcome says so. Load is off when it returns.
@@ -390,10 +392,10 @@ class Session:
     def _note(self, text: str) -> None:
         self._emit(Note(t=self._clock(), level="error", text=text))
 
-    def _remark(self, text: str) -> None:
+    def _remark(self, remark: Fact) -> None:
         """Say what stands beside the answer, too."""
-        self._remarks.append(text)
-        self._emit(Note(t=self._clock(), level="warn", text=text))
+        self._remarks.append(remark)
+        self._emit(Note(t=self._clock(), level="warn", text=prose.text(remark), fact=remark))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

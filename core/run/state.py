@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from core import prose
+from core.facts import Fact, says
 from core.judge.bracket import rate_text
 from core.judge.slo import tpot_s
 from core.judge.tally import Tally, closing_s
@@ -31,7 +33,7 @@ from core.run.events import (
 )
 from core.run.live import LiveRepeat
 from core.run.series import Series
-from core.run.verdicts import BROKEN_OFF, set_aside
+from core.run.verdicts import set_aside
 from core.run.view import Line, RampSegment, RunView, StepView
 
 LINES_KEPT = 200
@@ -170,7 +172,7 @@ class State:
                 if self._live is not None and result.verdict in ("pass", "fail"):  # the rates of a void ramp say nothing
                     self._ramp = self._live.ramp(event.t) or self._ramp
                 self._step, self._live = None, None
-                self._say(event.t, _level(result), step_line(result))
+                self._say(event.t, _level(result), step_line(result), step=result.step)
 
     def _begin(self, order: RepeatOrder) -> LiveRepeat | None:
         config = self._known.config
@@ -209,7 +211,7 @@ class State:
                 self._steps = [set_aside(step) for step in self._steps]
                 self._ramp = ()
             case Note(t=t, level=level, text=text):
-                self._say(t, level, text)
+                self._say(t, level, text, event.fact)
             case RunEnded(t=t, answer=answer):
                 self._ended_at = t
                 started = t if self._series is None else self._series.start
@@ -217,9 +219,11 @@ class State:
             case _:
                 pass
 
-    def _say(self, t: float, level: Literal["info", "warn", "error"], text: str) -> None:
+    def _say(
+        self, t: float, level: Literal["info", "warn", "error"], text: str, fact: Fact | None = None, step: int | None = None
+    ) -> None:
         start = t if self._series is None else self._series.start
-        self._lines.append(Line(t_s=t - start, level=level, text=text))
+        self._lines.append(Line(t_s=t - start, level=level, text=text, fact=fact, step=step))
 
     def _step_view(self, now: float) -> StepView | None:
         step, live = self._step, self._live
@@ -246,7 +250,7 @@ class State:
 def _level(result: StepResult) -> Literal["info", "warn"]:
     """A held rate that was left before anything was judged is as it was wanted: no warning, unless what there was is void or it
     was broken off."""
-    if result.verdict == "unjudged" and result.phase == "hold" and not result.reason.startswith(BROKEN_OFF):
+    if result.verdict == "unjudged" and result.phase == "hold" and not says(result.reason, "broken_off"):
         return "warn" if any(repeat.verdict == "void" for repeat in result.repeats) else "info"
     return "warn" if result.verdict in ("void", "unjudged") else "info"
 
@@ -254,4 +258,4 @@ def _level(result: StepResult) -> Literal["info", "warn"]:
 def step_line(result: StepResult) -> str:
     """A judged step in one line."""
     what = "ramp" if result.phase == "ramp" else f"step {result.step}"
-    return f"{what}: {result.verdict} at {rate_text(result.rate_rps)}: {result.reason}"
+    return f"{what}: {result.verdict} at {rate_text(result.rate_rps)}: {prose.text(result.reason)}"

@@ -6,12 +6,13 @@ from typing import Literal, NoReturn
 
 import msgspec
 
+from core import prose
 from core.config import ProbeConfig
+from core.facts import Fact, Said, fact
 from core.judge import modes
 from core.judge.actions import Hold, Ramp, Step
 from core.judge.backlog import runaway, segment_at
 from core.judge.bracket import rate_text
-from core.judge.caveats import END_UNREAD
 from core.judge.rechecks import spread_note
 from core.judge.tally import Tally
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
@@ -39,7 +40,6 @@ from core.run.verdicts import (
     step_verdict,
 )
 
-ENDED = "ended by the user"
 HOLD_LEAD_S = 0.5
 """More time before the first send of a held rate: its plan of half a million requests takes 0.1 s to draw, in both processes."""
 
@@ -67,7 +67,7 @@ class Steps:
         between: Between,
         absence: Absence,
         emit: Callable[[Event], None],
-        remark: Callable[[str], None],
+        remark: Callable[[Fact], None],
         sync: Callable[[], None],
         clock: Callable[[], float],
         others: Others | None = None,
@@ -114,7 +114,8 @@ class Steps:
             for index in range(action.repeats):
                 result, _ = await self._repeat(started, index, segments)
                 if result.verdict == "unjudged" and result.warmup_needed_s is not None:  # its warm-up was too short
-                    text = f"A repeat at {rate_text(action.rate_rps)} is done again with a longer warm-up: {result.reason}."
+                    why = prose.text(result.reason)
+                    text = f"A repeat at {rate_text(action.rate_rps)} is done again with a longer warm-up: {why}."
                     self._emit(Note(t=self._clock(), text=text))
                     segments = modes.with_warmup(segments, result.warmup_needed_s, action.rate_rps, self._config.safety)
                     await self._repeat(started, index, segments, recheck=False)
@@ -122,7 +123,7 @@ class Steps:
                     break
         except _StepEnded:
             if not step_over(self._results, action.stop, action.repeats):
-                return self._close(started.rate_rps, "unjudged", ENDED)
+                return self._close(started.rate_rps, "unjudged", fact("user_ended"))
             self._ended = False  # its last repeat had its verdict before it was cut off
         return self._close(started.rate_rps, *step_verdict(self._results))
 
@@ -202,7 +203,9 @@ class Steps:
         held = [(step.rate_rps, step.repeats) for step in self._held]
         return held_text(held or [(self._held_rate.now_rps, self._results)])
 
-    def break_off(self, reason: str, *, count_repeat: bool = True) -> tuple[StepResult, float | None] | None:
+    def break_off(
+        self, how: Literal["stopped", "broken_off"], *, count_repeat: bool = True
+    ) -> tuple[StepResult, float | None] | None:
         """Close the step that runs now, if any, and return it, with the rate that a ramp held; no load may run any more.
 
         Repeats that are finished are kept. It is unjudged, unless its verdict was certain by then (of a held rate: as its
@@ -215,8 +218,8 @@ class Steps:
             if self._held_order is not None and run is not None and count_repeat:
                 for result in self._held_order.cut(run, self._clock()):
                     self._keep(started, result)
-            verdict, text = held_verdict(self._results)
-            told = text if self._results or count_repeat else f"{reason}: {text}"
+            verdict, reason = held_verdict(self._results)
+            told = reason if self._results or count_repeat else fact(how, reason)
             self._held.append(self._close(started.rate_rps, verdict, told))
             return self._held[-1], None
         if self._asked is not None:  # whether it was the load or the server is not known yet
@@ -228,7 +231,7 @@ class Steps:
         if started.phase != "ramp" and step_over(self._results, self._stop, started.repeats):
             return self._close(started.rate_rps, *step_verdict(self._results)), None
         cut = cut_off(self._results)
-        return self._close(started.rate_rps, "unjudged", f"{reason}: {cut}" if cut else reason), None
+        return self._close(started.rate_rps, "unjudged", fact(how, cut) if cut else fact(how)), None
 
     def _judge_cut(self, started: StepStarted, run: OrderRun) -> None:
         """Judge what ran when the run ended, unless it was judged before; a decision counts if it stood by then."""
@@ -265,7 +268,7 @@ class Steps:
             run = await self._load(started, index, segments)
             await self._readings.settle()
             away = await self._away(started, run)
-            result = self._judge(started, run, void=run.lost if away is None else str(away), recheck=self._recheck)
+            result = self._judge(started, run, void=run.lost if away is None else away.fact, recheck=self._recheck)
             self._sync()
             if away is not None:
                 self._restarts.forget()
@@ -275,18 +278,18 @@ class Steps:
                 self._remark(restarted)
             if run.lost is not None:
                 self._close(started.rate_rps, "void", result.reason)
-                raise NoAnswer(f"No answer: {run.lost}. See to the server and run again; finished steps are kept.")
+                raise NoAnswer(f"No answer: {prose.text(run.lost)}. See to the server and run again; finished steps are kept.")
             if self._ended:
                 raise _StepEnded
             if result.verdict != "void":
                 return result, run
             if attempt == 1:
-                text = f"A repeat at {rate_text(started.rate_rps)} does not count and is done again: {result.reason}"
-                self._emit(Note(t=self._clock(), level="warn", text=text))
-        reason = result.reason if result else ""
+                again = fact("done_again", result.reason, rate_rps=started.rate_rps)
+                self._emit(Note(t=self._clock(), level="warn", text=prose.text(again), fact=again))
+        reason: Said = result.reason if result else ""
         self._close(started.rate_rps, "void", reason)
         raise NoAnswer(
-            f"No answer: a repeat at {rate_text(started.rate_rps)} did not count twice in a row: {reason}. "
+            f"No answer: a repeat at {rate_text(started.rate_rps)} did not count twice in a row: {prose.text(reason)}. "
             "Mend that and run again; finished steps are kept."
         )
 
@@ -333,9 +336,9 @@ class Steps:
         if why is None:
             return None
         at = segment_at(tally, now)
-        text = f"backed off from {rate_text(tally.layout.segments[at].rate_rps)} for the sake of others: {why}"
-        self._emit(Note(t=now, level="warn", text=text))
-        return Decision(kind="fail", reason=text, segment=at if tally.order.phase == "ramp" else None)
+        reason = fact("backed_off", why, rate_rps=tally.layout.segments[at].rate_rps)
+        self._emit(Note(t=now, level="warn", text=prose.text(reason), fact=reason))
+        return Decision(kind="fail", reason=reason, segment=at if tally.order.phase == "ramp" else None)
 
     def _order(self, started: StepStarted, index: int, segments: tuple[Segment, ...]) -> RepeatOrder:
         """The order to be run at once; the readings kept begin just before it."""
@@ -365,12 +368,12 @@ class Steps:
             if run is None or tally is None:
                 return None
             if (why := self._others.suffer(_servers_errors(tally), now)) is not None:
-                raise SafetyStop(f"backed off for the sake of others: {why}")
+                raise SafetyStop(f"backed off for the sake of others: {prose.text(why)}")
             while (result := held.judge(run, tally, now)) is not None:
                 self._keep(started, result)
                 self._sync()
             drained = run.wound_down_at is not None and now > run.wound_down_at + drain_s
-            return Decision(kind="complete", reason="every segment is judged") if held.over or drained else None
+            return Decision(kind="complete", reason=fact("segments_judged")) if held.over or drained else None
 
         self._others.begin()
         run = await self._conductor.run(order, decide, self._idle_e2e_s, held.hear)
@@ -379,14 +382,14 @@ class Steps:
         self._held_order = None
         if run.lost is not None:
             self._held.append(self._close(started.rate_rps, "void", run.lost))
-            raise NoAnswer(f"No answer: {run.lost}. See to the server and run again; finished steps are kept.")
+            raise NoAnswer(f"No answer: {prose.text(run.lost)}. See to the server and run again; finished steps are kept.")
 
     def _judge(
         self,
         started: StepStarted,
         run: OrderRun,
         *,
-        void: str | None = None,
+        void: Said | None = None,
         recheck: bool = False,
     ) -> RepeatResult:
         """`void`: why the server was not there to be judged."""
@@ -397,7 +400,7 @@ class Steps:
         if (reason := void or run.lost) is not None:
             result = msgspec.structs.replace(result, verdict="void", reason=reason)
         if result.verdict == "pass" and self._readings.end_before(now if run.done is None else run.done.t):
-            result = msgspec.structs.replace(result, warnings=(*result.warnings, END_UNREAD))
+            result = msgspec.structs.replace(result, warnings=(*result.warnings, fact("end_unread")))
         return self._keep(started, rechecked(result) if recheck else result)
 
     def _keep(self, started: StepStarted, result: RepeatResult) -> RepeatResult:
@@ -410,13 +413,13 @@ class Steps:
             raise RuntimeError(f"order {run.order.order} was run without an account")
         return self._state.tally
 
-    def _close(self, rate_rps: float, verdict: StepVerdict, reason: str, floor: Interval | None = None) -> StepResult:
+    def _close(self, rate_rps: float, verdict: StepVerdict, reason: Said, floor: Interval | None = None) -> StepResult:
         started, self._open = self._open, None
         if started is None:
             raise RuntimeError("a step was closed that was never begun")
         now = self._clock()
         if (spread := spread_note(self._results)) is not None:
-            self._emit(Note(t=now, text=f"{rate_text(rate_rps)}: {spread}"))
+            self._emit(Note(t=now, text=f"{rate_text(rate_rps)}: {prose.text(spread)}", fact=spread))
         result = StepResult(
             step=started.step,
             rate_rps=rate_rps,

@@ -6,21 +6,20 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from core import prose
 from core.config import Slo
-from core.judge.bracket import rate_number, rate_text
+from core.facts import Fact, Said, fact, says, several
+from core.judge.bracket import rate_text
 from core.judge.evidence import errors_first
 from core.judge.rechecks import too_short_warmup
 from core.judge.slo import allowed_misses, floor
 from core.judge.stopping import REPORT_DELAY_S, out_of_reach, ramp_holds
 from core.judge.tally import Tally
-from core.judge.verdict import UNDECIDED
-from core.judge.wording import count, duration, plain
+from core.judge.wording import count, plain
 from core.results import RepeatResult, StepResult, StepVerdict
 from core.run.conductor import OrderRun
 
 Interval = tuple[float, float]
-BROKEN_OFF = "broken off"
-"""So begins the reason of a step that something else than its end or a stop has ended."""
 
 
 def floor_of(results: Sequence[RepeatResult]) -> Interval | None:
@@ -33,7 +32,7 @@ def rechecked(result: RepeatResult) -> RepeatResult:
     needed_s = too_short_warmup(result)
     if needed_s is None:
         return result
-    reason = f"the warm-up of {duration(result.warmup_s)} was too short: requests as long as these need {duration(needed_s)}"
+    reason = fact("warmup_short", warmup_s=result.warmup_s, needed_s=needed_s)
     return msgspec.structs.replace(result, verdict="unjudged", reason=reason)
 
 
@@ -45,7 +44,7 @@ def step_over(results: Sequence[RepeatResult], stop: Literal["first_fail", "majo
     return failed > 0 if stop == "first_fail" else 2 * max(passed, failed) > repeats
 
 
-def step_verdict(results: Sequence[RepeatResult]) -> tuple[StepVerdict, str]:
+def step_verdict(results: Sequence[RepeatResult]) -> tuple[StepVerdict, Said]:
     """What the repeats of one rate amount to, with the reason. Void repeats were done again and do not count.
 
     fail: the first repeat failed, or at least two and at least half of them did; mixed: any other failing.
@@ -53,10 +52,11 @@ def step_verdict(results: Sequence[RepeatResult]) -> tuple[StepVerdict, str]:
     valid = [result for result in results if result.verdict in ("pass", "fail")]
     failed = [result for result in valid if result.verdict == "fail"]
     if not valid:
-        return "unjudged", "no repeat was judged"
+        return "unjudged", fact("none_judged")
     if not failed:
-        return "pass", valid[-1].reason if len(valid) == 1 else f"all {len(valid)} repeats passed"
-    reason = failed[0].reason if len(valid) == 1 else f"{len(failed)} of {len(valid)} repeats failed: {failed[0].reason}"
+        return "pass", valid[-1].reason if len(valid) == 1 else fact("all_passed", repeats=len(valid))
+    why = failed[0].reason
+    reason = why if len(valid) == 1 else fact("some_failed", why, failed=len(failed), repeats=len(valid))
     clear = valid[0] is failed[0] or (len(failed) >= 2 and 2 * len(failed) >= len(valid))
     return "fail" if clear else "mixed", reason
 
@@ -76,27 +76,27 @@ def set_aside(step: StepResult) -> StepResult:
     return msgspec.structs.replace(step, verdict="void", reason=reason, floor=None, repeats=repeats, set_aside=True)
 
 
-def _aside(verdict: str, reason: str) -> str:
-    return f"measured before the server was away, not part of the answer ({verdict}: {reason})"
+def _aside(verdict: str, reason: Said) -> Fact:
+    return fact("set_aside", reason, verdict=verdict)
 
 
-def held_verdict(results: Sequence[RepeatResult]) -> tuple[StepVerdict, str]:
+def held_verdict(results: Sequence[RepeatResult]) -> tuple[StepVerdict, Said]:
     """The same of the segments of a held rate, with what there is of the one that was cut off at its end."""
     verdict, reason = step_verdict(results)
     if not results:
-        return verdict, "no segment was judged"
+        return verdict, fact("no_segment_judged")
     if verdict == "unjudged":
-        reason = "no segment was judged"
+        reason = fact("no_segment_judged")
     cut = cut_off(results)
-    return verdict, f"{reason}; the last segment was cut off: {cut}" if cut else reason
+    return verdict, several(reason, fact("segment_cut_off", cut)) if cut else reason
 
 
-def cut_off(results: Sequence[RepeatResult]) -> str | None:
+def cut_off(results: Sequence[RepeatResult]) -> Fact | None:
     """How far the last repeat came, if it was cut off undecided; None where it was not, or nothing of its window was sent."""
-    if not results or (last := results[-1]).reason != UNDECIDED or not last.sent:
+    if not results or not says((last := results[-1]).reason, "undecided") or not last.sent:
         return None
     open_ = last.sent - last.good - last.misses
-    return f"{last.sent} sent, {last.good} good, {last.misses} missed" + (f", {open_} open" if open_ else "")
+    return fact("cut_off", sent=last.sent, good=last.good, misses=last.misses, open=open_)
 
 
 def failed_segment(run: OrderRun) -> int | None:
@@ -110,13 +110,13 @@ class RampOutcome(NamedTuple):
 
     passed_rps: float | None
     failed_rps: float | None
-    reason: str
+    reason: Said
     floor: Interval | None
 
 
 def ramp_outcome(run: OrderRun, tally: Tally, slo: Slo, now: float) -> RampOutcome:
     """A ramp that has ended, with what came in since its decision."""
-    reason = run.decision.reason if run.decision else ""
+    reason: Said = run.decision.reason if run.decision else ""
     failed, segments = failed_segment(run), run.order.segments
     passed_rps = next((segment.rate_rps for segment in reversed(segments[:failed]) if segment.role == "measured"), None)
     held = held_rates(tally, slo.target, now, failed)
@@ -127,8 +127,8 @@ def ramp_outcome(run: OrderRun, tally: Tally, slo: Slo, now: float) -> RampOutco
     if bounds.bad > allowed_misses(bounds.planned, slo.target):
         low, high = tally.layout.slices[failed]
         errors = errors_first([r for r in tally.records if low <= r.index < high], slo)
-        words = out_of_reach(bounds, slo.target)
-        reason = f"at {rate_text(failed_rps)} {words if errors is None else f'{errors}; {words}'}"
+        missed = out_of_reach(bounds, slo.target)
+        reason = fact("ramp_failed", missed if errors is None else several(errors, missed), rate_rps=failed_rps)
     return RampOutcome(passed_rps, failed_rps, ramp_reason(held, reason), bounds.end if bounds.bad else None)
 
 
@@ -141,9 +141,9 @@ def held_rates(tally: Tally, target: float, now: float, failed: int | None) -> l
     return [tally.layout.segments[segment].rate_rps for segment in below if ramp_holds(tally.bounds(now, segment), target)]
 
 
-def ramp_reason(held_rps: Sequence[float], reason: str) -> str:
+def ramp_reason(held_rps: Sequence[float], reason: Said) -> Said:
     """Why a ramp ended, after the rates that it was seen to hold."""
-    return f"held {', '.join(map(rate_number, held_rps))}; {reason}" if held_rps else reason
+    return several(fact("ramp_held", rates_rps=list(held_rps)), reason) if held_rps else reason
 
 
 def held_text(rates: Sequence[tuple[float, Sequence[RepeatResult]]]) -> str:
@@ -157,9 +157,9 @@ def _segments(results: Sequence[RepeatResult]) -> str:
     judged = [result for result in results if result.verdict in ("pass", "fail")]
     lowest, cut = floor_of(judged), cut_off(results)
     if lowest is None:
-        return "no segment was judged" + (f", one was cut off: {cut}" if cut else "")
+        return "no segment was judged" + (f", one was cut off: {prose.text(cut)}" if cut else "")
     passed = sum(result.verdict == "pass" for result in judged)
     low, high = lowest
     share = plain(round(low, 3)) if low == high else f"at most {plain(math.ceil(1000 * high) / 1000)}"
     text = f"{passed} of {count(len(judged), 'segment')} passed, the lowest attainment {share}"
-    return text + (f"; the next was cut off: {cut}" if cut else "")
+    return text + (f"; the next was cut off: {prose.text(cut)}" if cut else "")

@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from core.config import ProbeConfig
+from core.facts import Fact, Said
 from core.judge.slo import floor
 from core.records import Check, LoadState, Phase, ServerInfo, ServerSample
 from core.results import Answer, Bounds, ClientInfo, RepeatVerdict, StepResult
@@ -31,7 +32,7 @@ class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
     no_first_token: int
     errors: int
     lateness_p99_s: float | None
-    decided: str | None = None
+    decided: Said | None = None
     drain_left_s: float | None = None
     client_cpu_frac: float | None = None
     loop_lag_max_s: float | None = None
@@ -98,11 +99,14 @@ class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One sentence of the event line; `t_s` in seconds since the run began."""
+    """One sentence of the event line; `t_s` in seconds since the run began. `fact`: the same for programs, where it has a code;
+    `step`: the number of the judged step that it tells of."""
 
     t_s: float
     level: Literal["info", "warn", "error"]
     text: str
+    fact: Fact | None = None
+    step: int | None = None
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):

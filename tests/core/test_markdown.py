@@ -5,6 +5,7 @@ import re
 import pytest
 from msgspec.structs import replace
 
+from core import prose
 from core.config import FleetAsk
 from core.hardware import Hardware
 from core.markdown import to_markdown
@@ -45,7 +46,7 @@ def test_the_caveats_of_the_answer_are_in_it() -> None:
     assert view.answer is not None
     text = summary(view)
     for note in view.answer.knee.notes:
-        assert f"- {note}\n" in text
+        assert f"- {prose.text(note)}\n" in text
 
 
 def test_a_rate_that_failed_in_the_ramp_alone_is_no_repeat() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from core import report
 from core.config import FleetAsk, Method, ProbeConfig, Slo, Target
+from core.facts import fact
 from core.hardware import Hardware
 from core.records import Check, Phase, ServerInfo
 from core.results import Answer, ClientInfo, FailCount, Knee, Percentiles, RepeatVerdict, StepResult, StepVerdict
@@ -98,7 +99,7 @@ VIEW = RunView(
     checks=(Check(check="kv capacity", status="warn", message="The size of the KV cache is not known."),),
     steps=STEPS,
     lines=(
-        Line(t_s=40.0, level="info", text=step_line(STEPS[0])),
+        Line(t_s=40.0, level="info", text=step_line(STEPS[0]), step=1),
         Line(t_s=50.0, level="warn", text="A repeat does not count and is done again: late"),
     ),
     answer=ANSWER,
@@ -140,7 +141,7 @@ def test_every_key_is_there_and_the_json_is_strict() -> None:
 
     assert_all_keys(data)
     assert data == report.result(VIEW, "/runs/a.jsonl")
-    assert data["schema"] == 1
+    assert data["schema"] == 2
     assert data["outcome"] == "bracket"
     assert data["knee"]["first_fail"] == {"failed": 1, "run": 1}
     assert data["server"]["metrics"] is True
@@ -359,15 +360,16 @@ def test_a_fail_without_misses_has_no_highest_attainment() -> None:
 
 
 def test_what_the_answer_says_is_no_note_besides() -> None:
-    ended = "the step at 8.00 requests/s was ended by the user"
-    answer = msgspec.structs.replace(
-        ANSWER, message=f"{ANSWER.message}; {ended}", knee=msgspec.structs.replace(ANSWER.knee, notes=(NOTE, ended))
-    )
+    skipped, ended = fact("steps_ended", rates_rps=[8.0]), "the step at 8.00 requests/s was ended by the user"
+    knee = msgspec.structs.replace(ANSWER.knee, notes=(NOTE, skipped))
+    answer = msgspec.structs.replace(ANSWER, message=f"{ANSWER.message}; {ended}", knee=knee, told=(skipped,))
     text = " ".join(report.to_text(view(answer=answer), None).split())
 
     assert text.count(ended) == 1
     assert NOTE in text
-    assert ended in report.result(view(answer=answer), None)["knee"]["notes"]
+    told = report.result(view(answer=answer), None)["knee"]
+    assert told["notes"] == [NOTE, ended]
+    assert told["notes_fact"] == [None, {"code": "steps_ended", "figures": {"rates_rps": [8.0]}, "of": []}]
 
 
 def test_the_fitted_interval_stands_beside_the_answer_as_what_it_is() -> None:

@@ -16,7 +16,7 @@ def _under(parents: Iterable[str], texts: Mapping[str, str]) -> Iterator[tuple[s
 _REPEAT = "steps[].repeats[]"
 
 MEANINGS: dict[str, str] = {
-    "schema": "version of this format, 1",
+    "schema": "version of this format, 2",
     "outcome": "`bracket`, `at_least`, `below`, `infeasible`, `held`, `void`, `refused` or `interrupted`",
     "message": "the answer in one sentence",
     "knee": "the bracket of measured rates",
@@ -48,6 +48,7 @@ MEANINGS: dict[str, str] = {
     "knee.open_above": "true if rates failed, but none of them surely lies above the knee",
     "knee.estimate": "interval for the long-run knee, fitted over all repeats; no verdict rests on it",
     "knee.notes": "what weakens the bracket, as sentences",
+    "knee.notes_fact": "the same as facts, in the same order; null for a sentence of a run file that has no codes (format 1)",
     **dict(
         _under(
             ("knee.first_fail", "knee.clear_fail", "knee.upper"),
@@ -120,6 +121,10 @@ MEANINGS: dict[str, str] = {
     "steps[].phase": "`ramp`, `search`, `confirm`, `tighten`, `list` or `hold`",
     "steps[].verdict": "`pass`, `fail`, `mixed`, `void` or `unjudged`",
     "steps[].reason": "why, in one sentence",
+    "steps[].reason_fact": (
+        "the same as a fact: `code` (a name that keeps its meaning), `figures` (in SI units, by their names) and `of` (what it "
+        "rests on); null for a sentence of a run file that has no codes (format 1)"
+    ),
     "steps[].floor": "lowest attainment over the repeats that count; null if only `floor_interval` is known",
     "steps[].floor_interval": "lowest and highest value that the floor can have",
     "steps[].duration_s": "length of the step",
@@ -130,6 +135,7 @@ MEANINGS: dict[str, str] = {
     f"{_REPEAT}.order": "number of the load order in the run file",
     f"{_REPEAT}.verdict": "`pass`, `fail`, `void` or `unjudged`",
     f"{_REPEAT}.reason": "why, in one sentence",
+    f"{_REPEAT}.reason_fact": "the same as a fact, as that of a step",
     f"{_REPEAT}.curtailed": "true if the repeat ended before every request was decided",
     f"{_REPEAT}.attainment": "good / planned; null if curtailed",
     f"{_REPEAT}.attainment_interval": "lowest and highest attainment that is still possible",
@@ -148,6 +154,7 @@ MEANINGS: dict[str, str] = {
     f"{_REPEAT}.measure_s": "window as planned",
     f"{_REPEAT}.duration_s": "length of the repeat",
     f"{_REPEAT}.warnings": "what weakens the repeat without making it void, as sentences",
+    f"{_REPEAT}.warnings_fact": "the same as facts, in the same order",
     f"{_REPEAT}.others_rps": "requests/s of other traffic, as far as the server's counters show it",
     # repeats: load and latencies
     f"{_REPEAT}.lateness_s": "how late requests were sent, against their scheduled time",

@@ -44,9 +44,18 @@ _KINDS: dict[str, Any] = {
 }
 """What may be null in a result, so that its keys must come from its type."""
 OPEN = frozenset(
-    {"server.config", "steps[].repeats[].endings", "steps[].repeats[].lengths.finish_reasons", "diagnosis.steps[].figures"}
+    {
+        "server.config",
+        "knee.notes_fact[]",
+        "steps[].reason_fact",
+        "steps[].repeats[].reason_fact",
+        "steps[].repeats[].warnings_fact[]",
+        "steps[].repeats[].endings",
+        "steps[].repeats[].lengths.finish_reasons",
+        "diagnosis.steps[].figures",
+    }
 )
-"""Places whose keys are names from elsewhere: the server's settings, classes of endings, figures."""
+"""Places whose keys are names from elsewhere: the server's settings, facts, classes of endings, figures."""
 
 
 def result_tables() -> str:
@@ -103,7 +112,8 @@ def _walk(value: Any, kind: Any, path: str) -> Iterator[str]:
 def _inner(kind: Any) -> Any:
     """The kind without its None."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        (kind,) = [each for each in typing.get_args(kind) if each is not type(None)] or [None]
+        kinds = [each for each in typing.get_args(kind) if each is not type(None)]
+        return kinds[0] if len(kinds) == 1 else None  # a fact or a sentence: a text in the result
     return kind
 
 

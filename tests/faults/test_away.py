@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from core import prose
 from core.config import ProbeConfig, Safety, Slo
+from core.facts import fact, says
 from core.judge.bracket import Bracket
 from core.report import notes, result, to_text
 from core.results import Outcome
@@ -97,7 +99,8 @@ def test_what_was_tried_while_the_server_was_away_is_in_no_answer(
     assert f"The server is away: {WORDS}. Waiting for it, at most 5 min." in ran.said
     assert any(sentence.startswith("The server is back after") for sentence in ran.said)
     assert len(ran.events(SearchRestarted)) == 1
-    (note,) = (note for note in knee.notes if "was away for" in note)
+    (told,) = (note for note in knee.notes if says(note, "was_away"))
+    note = prose.text(told)
     assert "the search was started anew, and nothing that was measured before is part of the answer" in note
     assert "ended in errors" not in ran.answer.message
 
@@ -121,8 +124,8 @@ def test_a_rate_that_held_before_is_judged_again_and_says_so(path: Path) -> None
 
     assert [step.verdict for step in ran.steps] == ["pass", "void", "pass", "pass"], "as they were judged"
     assert (held.verdict, held.set_aside, cut.verdict, cut.set_aside) == ("void", True, "void", True)
-    assert held.reason.startswith("measured before the server was away, not part of the answer (pass: ")
-    assert cut.reason == f"the server was away: {WORDS}; single requests without load failed too"
+    assert prose.text(held.reason).startswith("measured before the server was away, not part of the answer (pass: ")
+    assert cut.reason == fact("server_away", said=WORDS, seen="asked")
     assert [(step.rate_rps, step.verdict, step.set_aside) for step in anew] == [(3.0, "pass", False), (4.0, "pass", False)]
     assert (ran.answer.outcome, ran.answer.knee.pass_rps, ran.answer.knee.pass_repeats) == ("at_least", 4.0, 1)
     assert not any("restarted between" in sentence for sentence in ran.said), "that it was away says it"
@@ -133,7 +136,7 @@ def test_a_server_that_came_back_before_it_was_asked_was_away_all_the_same(path:
     ran, _ = ended(path, away(sent("list", 60, step=2), gone_s=2.0), LIST)
 
     assert [step.verdict for step in ran.steps] == ["pass", "void", "pass", "pass"]
-    assert ran.steps[1].reason.endswith("; it restarted meanwhile")
+    assert prose.text(ran.steps[1].reason).endswith("; it restarted meanwhile")
     assert ran.answer.outcome == "at_least"
     assert not any("Waiting for it" in sentence for sentence in ran.said)
 
@@ -211,7 +214,7 @@ def test_a_gateway_that_sheds_and_serves_others_makes_the_rate_fail(path: Path) 
 
     assert (ran.answer.outcome, ran.answer.knee.first_fail_rps) == ("bracket", 6.0)
     assert [step.verdict for step in ran.steps] == ["pass", "fail"]
-    assert WORDS in ran.steps[-1].reason
+    assert WORDS in prose.text(ran.steps[-1].reason)
     assert not any("away" in sentence for sentence in ran.said)
 
 
@@ -226,7 +229,7 @@ def test_a_restart_between_two_steps_is_noticed(path: Path) -> None:
 
     assert [step.verdict for step in ran.view.steps] == ["pass", "pass"]
     assert words in ran.said
-    assert words in ran.answer.knee.notes
+    assert fact("restarted_between_steps", before_rps=3.0, rate_rps=4.0) in ran.answer.knee.notes
     assert notes(ran.view).count(words) == 1
 
 
@@ -243,4 +246,4 @@ def test_errors_and_metrics_that_fail_together_are_an_absence(path: Path) -> Non
     ran, _ = ended(path, cut, slow)
 
     assert [step.verdict for step in ran.steps] == ["pass", "void", "pass", "pass"]
-    assert ran.steps[1].reason == f"the server was away: {WORDS}; its metrics failed together with the requests"
+    assert ran.steps[1].reason == fact("server_away", said=WORDS, seen="unread")

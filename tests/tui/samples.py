@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from core.config import Lengths, ProbeConfig, Slo, Target, Workload
-from core.judge.bracket import ONE_FAILING_STEP, ONE_REPEAT
+from core.facts import fact
 from core.records import Check, Phase, ServerInfo, ServerSample
 from core.results import Answer, Bounds, FailCount, Knee, Percentiles, RepeatResult, RepeatVerdict, StepResult, StepVerdict
 from core.run.view import Line, Part, RepeatView, RunView, SeriesPoint, StepView
@@ -258,7 +258,7 @@ KNEE = Knee(
     pass_repeats=1,
     first_fail_rps=13.6,
     first_fail=FailCount(failed=1, run=1),
-    notes=(ONE_FAILING_STEP, ONE_REPEAT),
+    notes=(fact("one_failing_step"), fact("one_repeat")),
 )
 
 

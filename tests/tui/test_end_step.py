@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from core.config import FleetAsk
+from core.facts import fact
 from core.run import log as runs
 from core.run.events import RepeatStarted, StepJudged
 from core.run.session import Session
@@ -43,8 +44,8 @@ async def test_n_ends_the_step_and_the_run_goes_on_to_the_next(tmp_path: Path, m
     log.close()
 
     first, second = (event.result for event in events_of(path, StepJudged))
-    assert (first.rate_rps, first.verdict, first.reason) == (40.0, "unjudged", "ended by the user")
-    assert (second.rate_rps, second.reason) == (20.0, "stopped")
+    assert (first.rate_rps, first.verdict, first.reason) == (40.0, "unjudged", fact("user_ended"))
+    assert (second.rate_rps, second.reason) == (20.0, fact("stopped"))
     assert len([each for each in events_of(path, RepeatStarted) if each.order.phase == "confirm"]) == 2
 
 

@@ -48,7 +48,7 @@ def judged(*repeats: RepeatResult, phase: Phase = "search", step: int = 3) -> St
 
 def said(step: StepResult, t_s: float = 59.0) -> Line:
     """The line that the state writes when a step is judged."""
-    return Line(t_s=t_s, level="info", text=step_line(step))
+    return Line(t_s=t_s, level="info", text=step_line(step), step=step.step)
 
 
 def test_the_head_says_what_is_asked_and_comes_once() -> None:

@@ -5,7 +5,9 @@ import re
 import pytest
 from msgspec.structs import replace
 
-from core.results import StepResult
+from core import prose
+from core.facts import fact
+from core.results import Answer, StepResult
 from core.run.verdicts import set_aside
 from core.run.view import Line, RunView
 from tests.tui import knee_samples, mode_samples, samples
@@ -229,11 +231,12 @@ def test_no_row_of_the_numbers_is_wider_than_the_panel(step: StepResult, width: 
 
 
 def test_what_became_of_the_server_is_the_first_thing_to_know() -> None:
-    view, remark = knee_samples.finished(), "the server was away for 20 s: the search was started anew"
+    view, remark = knee_samples.finished(), fact("was_away", away_s=20.0, said="HTTP 502")
     assert view.answer is not None
     given = replace(view.answer, knee=replace(view.answer.knee, notes=(*view.answer.knee.notes, remark)))
-    lines = (Line(t_s=1.0, level="warn", text="A repeat does not count: late"), Line(t_s=2.0, level="warn", text=remark))
-    assert answer.notes(replace(view, answer=given, lines=lines), given)[0] == remark
+    void = fact("done_again", fact("server_restarted"), rate_rps=12.4)
+    lines = tuple(Line(t_s=1.0, level="warn", text=prose.text(told), fact=told) for told in (void, remark))
+    assert answer.notes(replace(view, answer=given, lines=lines), given)[:2] == [prose.text(remark), prose.text(void)]
 
 
 def test_what_was_set_aside_is_drawn_as_void_and_is_no_end_of_the_curve() -> None:
@@ -246,3 +249,12 @@ def test_what_was_set_aside_is_drawn_as_void_and_is_no_end_of_the_curve() -> Non
     void = VERDICTS["void"].glyph
     assert sum(dot.glyph == void for dot in drawn.dots) > sum(dot.glyph == void for dot in plain.dots)
     assert [dot for dot in drawn.dots if dot.glyph != void] == [dot for dot in plain.dots if dot.glyph != void]
+
+
+def test_below_a_headline_that_says_infeasible_it_is_not_said_again() -> None:
+    reason = "even single requests miss the limits, 3 of 3 (TTFT 1.2 s, limit 500 ms)"
+    given = Answer(outcome="infeasible", message=f"infeasible at any rate: {reason}", alone=reason)
+    view = replace(samples.finished(), answer=given, steps=())
+    head, sentence = (block[0].plain for block in answer.headlines(view, given, 100))
+    assert "INFEASIBLE AT ANY RATE" in head
+    assert sentence == reason

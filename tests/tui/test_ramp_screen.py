@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from core import report
+from core import prose, report
+from core.facts import fact
 from core.judge import caveats
 from core.records import Check
 from core.results import Bounds, Percentiles
@@ -37,8 +38,8 @@ async def test_every_view_fills_the_screen_and_names_the_load(name: str, size: t
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_facts_of_a_running_step_are_at_every_size(size: tuple[int, int]) -> None:
     text = await rendered(samples.mid_step(), size)
-    for fact in ("12.4 rps", "measuring 24/40 s", "late p99 0.800 ms", "91.3\u201396.0 %", "target 95 %", "● LOADING"):
-        assert fact in text
+    for words in ("12.4 rps", "measuring 24/40 s", "late p99 0.800 ms", "91.3\u201396.0 %", "target 95 %", "● LOADING"):
+        assert words in text
     assert "127.0.0.1:8000 · tiny" in text
     assert ("TTFT ≤ 500 ms, TPOT ≤ 30 ms for 95 %" if size[0] >= 80 else "TTFT 500 ms, TPOT 30 ms, 95 %") in text
     for value in ("324 ms", "29.3 ms", "65.3 %"):  # p95 of TTFT and TPOT, KV: titles, or the sparklines' heads
@@ -324,16 +325,17 @@ async def test_the_answer_has_the_notes_of_the_report_the_gravest_first() -> Non
     assert late is not None
     warned = replace(step, repeats=(replace(step.repeats[0], warnings=("few requests", late)),))
     cold = Check(check="isolation", status="warn", message="Cold prompts cannot be proven: the counters did not move.")
-    void = Line(t_s=3.0, level="warn", text="A repeat at 12.4 requests/s does not count and is done again: others came")
+    again = fact("done_again", fact("others_took_part", others=20.0, ours=100), rate_rps=12.4)
+    void = Line(t_s=3.0, level="warn", text=prose.text(again), fact=again)
     view = replace(samples.finished(), steps=(*samples.RAMP_STEPS, warned), checks=(cold,), lines=(void,))
     assert view.answer is not None
     found = answer.notes(view, view.answer)
     assert found == [
         void.text,
-        f"11.3 requests/s: {late}",
+        f"11.3 requests/s: {prose.text(late)}",
         f"isolation: {cold.message}",
         "11.3 requests/s: few requests",
-        *samples.KNEE.notes,
+        *map(prose.text, samples.KNEE.notes),
     ]
     assert sorted(found) == sorted(report.notes(view))
     assert "does not count" in (await rendered(view, (80, 24))).splitlines()[5]

@@ -1,11 +1,12 @@
 """The answer as text: what holds, what fails, how sure that is."""
 
-import re
 import textwrap
 
 from textual.content import Content
 
 from core import report
+from core.facts import Code, says
+from core.judge.validity import CLIENT
 from core.results import Answer, FailCount, Knee, Outcome, StepResult
 from core.run.view import RunView
 from tui.style import OUTCOMES, STYLES, Mark, Role, clean, count, rate
@@ -14,8 +15,10 @@ from tui.widgets.ladder import floor_text
 from tui.widgets.pieces import Piece, fit, join, mark_part, styled
 
 _SAID_BY_HEADLINE: tuple[Outcome, ...] = ("bracket", "at_least", "below")
-_INFEASIBLE = "infeasible at any rate: "
-_IMPORTANT = (re.compile("does not count"), re.compile(r"sends were late|[Tt]he client"), re.compile("isolation|[Cc]old"))
+_SERVER: tuple[Code, ...] = ("was_away", "restarted_between_repeats", "restarted_between_steps")
+_IMPORTANT: tuple[tuple[Code, ...], ...] = (_SERVER, ("done_again",), ("sends_late", "loop_stalled", *CLIENT), ("warm_prompts",))
+_COLD = "isolation"
+"""The check whether prompts are cold."""
 
 
 def content(view: RunView, answer: Answer, width: int, height: int, elsewhere: str = "press 1") -> Content:
@@ -45,29 +48,25 @@ def note_lines(view: RunView, answer: Answer, width: int) -> list[list[Content]]
 def notes(view: RunView, answer: Answer) -> list[str]:
     """The notes of the report: what became of the server during the run first, then repeats that did not count, a late client and
     warm prompts, what is so in every run last."""
-    shown = [note for note in report.notes(view) if note != answer.message]
+    shown = [remark for remark in report.remarks(view) if remark.text != answer.message]
     if answer.outcome == "refused":  # its checks have rows of their own
-        rows = {f"{check.check}: {check.message}" for check in view.checks}
-        shown = [note for note in shown if note not in rows]
+        shown = [remark for remark in shown if remark.about != "check"]
+    return [remark.text for remark in sorted(shown, key=_rank)]
 
-    warned = {line.text for line in view.lines if line.level == "warn"} & {*answer.knee.notes}
 
-    def rank(note: str) -> int:
-        if note in warned:
-            return -1
-        found = (at for at, pattern in enumerate(_IMPORTANT) if pattern.search(note))
-        return next(found, len(_IMPORTANT) + (note in answer.knee.notes))
-
-    return sorted(shown, key=rank)
+def _rank(remark: report.Remark) -> int:
+    found = (at for at, codes in enumerate(_IMPORTANT) if says(remark.said, *codes))
+    otherwise = len(_IMPORTANT) - 1 if remark.check == _COLD else len(_IMPORTANT) + (remark.about == "knee")
+    return next(found, otherwise)
 
 
 def _sentence(view: RunView, answer: Answer) -> str | None:
     """The answer in words, where neither the lines above nor the rows of the checks say the same."""
     if answer.outcome in _SAID_BY_HEADLINE:
         return None
-    if answer.outcome == "refused" and any(check.status == "refuse" and check.message in answer.message for check in view.checks):
+    if answer.outcome == "refused" and any(check.status == "refuse" for check in view.checks):
         return None
-    return clean(answer.message).removeprefix(_INFEASIBLE)
+    return clean(answer.alone or answer.message)
 
 
 def _wrapped(text: str, role: Role, width: int) -> list[Content]:

@@ -124,13 +124,12 @@ def mark_blocks(plan: fleet.Fleet, width: int, *, reasons: bool) -> list[Block]:
 
 def gate_blocks(gates: fleet.Gates, width: int) -> list[Block]:
     """What limits one replica: which gate binds at the knee, then each by itself."""
-    said = [gates.message] if gates.message else []
-    said += [text for text in fleet.gate_texts(gates) if text != gates.message]
+    said = sorted(fleet.gates_told(gates), key=lambda told: told[0] != "binds")
     blocks: list[Block] = []
     refused = gates.speed is not None and gates.speed.refuses
-    for text in said:
+    for part, text in said:
         lines = textwrap.wrap(text, max(20, width), subsequent_indent="  ", break_on_hyphens=False)
-        role: Role = "breaks" if refused and text.startswith("Speed") else "plain" if text == gates.message else "muted"
+        role: Role = "breaks" if refused and part == "speed" else "plain" if part == "binds" else "muted"
         blocks.append([Content.assemble(styled(line, role)) for line in lines])
     return blocks
 

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
+from core import prose
+from core.facts import parts
 from core.judge import wording
-from core.judge.diagnosis import diagnosis_lines
+from core.judge.diagnosis import Head, diagnosis_parts
 from core.results import Answer, Diagnosis, StepResult
 from core.run.view import RunView
 from tui.style import VERDICTS, Role, clean, rate
@@ -15,7 +17,6 @@ from tui.widgets.curve import knee_of
 from tui.widgets.pieces import styled
 
 _HEAD = 6
-_THEREFORE = "->"
 
 
 def headlines(view: RunView, width: int) -> Content:
@@ -48,13 +49,10 @@ def below(view: RunView, width: int, height: int, elsewhere: str) -> Content:
 
 def diagnosed(diagnosis: Diagnosis, width: int, height: int) -> list[list[Content]]:
     """The conclusion and what to do, then what it was seen by, what is open and what it is not."""
-    lines = [(text[:_HEAD].strip(), clean(text[_HEAD:])) for text in diagnosis_lines(diagnosis)]
-    at = next(at for at, (_, text) in enumerate(lines) if text.startswith(_THEREFORE))
-    last = at + (2 if diagnosis.advice else 1)
-    first = _hung("WHY", lines[at][1].removeprefix(_THEREFORE).strip(), width, strong=True, rows=height - 1)
-    advice = [_hung("", text, width) for _, text in lines[at + 1 : last]]
-    seen = [_hung("SEEN", text, width) for _, text in lines[:at]]
-    return [first, *advice, *seen, *(_hung(head, text, width) for head, text in lines[last:])]
+    said = {head: clean(text) for head, text in diagnosis_parts(diagnosis)}
+    first = _hung("WHY", said["therefore"], width, strong=True, rows=height - 1)
+    rest: tuple[tuple[str, Head], ...] = (("", "advice"), ("SEEN", "seen"), ("OPEN", "open"), ("NOT", "not"))
+    return [first, *(_hung(word, said[head], width) for word, head in rest if head in said)]
 
 
 def why_lines(view: RunView, width: int) -> list[Content]:
@@ -64,9 +62,11 @@ def why_lines(view: RunView, width: int) -> list[Content]:
         everything = view.answer is not None and view.answer.outcome == "at_least"
         return _hung("WHY", "no rate that was tried failed", width) if everything else []
     where = "a segment of the ramp, " if step.phase == "ramp" else ""
-    reasons = dict.fromkeys(clean(repeat.reason) for repeat in step.repeats if repeat.verdict == "fail" and repeat.reason)
-    more = [f"{VERDICTS['fail'].glyph} {reason}" for reason in reasons if reason not in step.reason]
-    texts = (f"{where}{rate(step.rate_rps)}: {clean(step.reason)}", *more)
+    told = list(parts(step.reason))
+    failed = [repeat.reason for repeat in step.repeats if repeat.verdict == "fail"]
+    others = [reason for reason in failed if reason and reason not in told]
+    more = dict.fromkeys(f"{VERDICTS['fail'].glyph} {clean(prose.text(reason))}" for reason in others)
+    texts = (f"{where}{rate(step.rate_rps)}: {clean(prose.text(step.reason))}", *more)
     return [line for at, text in enumerate(texts) for line in _hung("" if at else "WHY", text, width)]
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from textual.content import Content
 
+from core import prose
 from core.results import RepeatVerdict, StepResult
 from core.run.view import RampSegment, RunView, StepView
 from tui.style import DASH, VERDICTS, Mark, Role, attained, clean, number, shorten, span
@@ -100,7 +101,7 @@ def judged(step: StepResult, target: float | None) -> Rung:
     if ramp and step.verdict == "pass":
         mark = mark._replace(role="plain")
     floor, told = floor_text(step, target), client.cells(step.repeats)
-    return Rung(step.rate_rps, number(step.rate_rps), glyphs, floor, mark, clean(step.reason), counted, ramp, told)
+    return Rung(step.rate_rps, number(step.rate_rps), glyphs, floor, mark, clean(prose.text(step.reason)), counted, ramp, told)
 
 
 def hint(segment: RampSegment, target: float | None) -> Rung:
@@ -138,7 +139,7 @@ def running(step: StepView, view: RunView) -> Rung:
         states.append("running")
     states += ["unjudged"] * (step.repeats_planned - len(states))
     floor = step.floor
-    reason = clean(step.live.decided) if step.live and step.live.decided else ""
+    reason = clean(prose.text(step.live.decided)) if step.live and step.live.decided else ""
     text = span(*floor, target) if floor else DASH
     told = client.cells_now(step.live) if step.live else ()
     glyphs, counted, ramp = _glyphs(states), _counted(states), step.phase == "ramp"

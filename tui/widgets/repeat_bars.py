@@ -4,6 +4,7 @@ from rich.cells import cell_len
 from textual.content import Content
 from textual.widget import Widget
 
+from core import prose
 from core.results import Bounds
 from core.run.view import RepeatView, StepView
 from tui.style import Role, clean, count, shorten, span
@@ -120,4 +121,4 @@ def _legend(step: StepView, width: int) -> tuple[Piece, ...]:
         return fit((*parts, Piece(f"of {count(plan)} {'sent' if step.phase == 'ramp' else 'planned'}", "muted", 1)), width)
     left = tuple(part for part in parts if part.rank == 0)
     room = width - sum(cell_len(part.text) + 2 for part in left)
-    return fit((*left, Piece(shorten(clean(step.live.decided), room), "strong", 1)), width)
+    return fit((*left, Piece(shorten(clean(prose.text(step.live.decided)), room), "strong", 1)), width)

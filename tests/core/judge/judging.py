@@ -6,14 +6,23 @@ from collections.abc import Sequence
 import msgspec
 
 from core.config import Slo
+from core.facts import Code, fact
 from core.judge.tally import Tally
 from core.judge.verdict import Decision, judge_repeat
 from core.records import LoadDone, LoadTick, ServerInfo, ServerSample
 from core.results import RepeatResult
 from tests.core.judge.play import SERVER, SLO, START, rules
 
-COMPLETE = Decision(kind="complete", reason="every measured request is decided")
+COMPLETE = Decision(kind="complete", reason=fact("all_decided"))
 OVER = START + 100.0
+TIME_UP: tuple[Code, ...] = (
+    "time_up_ends_apart",
+    "time_up_no_clear_fail",
+    "time_up_no_pass",
+    "time_up_not_confirmed",
+    "time_up_too_few",
+)
+"""All that says that the time was used up."""
 
 
 def judge(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from core.config import Slo
+from core.facts import says
 from core.judge.backlog import BACKLOG_FROM, runaway, segment_at
 from core.judge.tally import Tally
 from core.records import RepeatOrder, RequestFirst, RequestSent, Segment
@@ -50,7 +51,8 @@ def test_a_ramp_ends_soon_beyond_the_server_and_names_the_first_rate_that_it_can
     assert decision.segment is not None
     failed_rps = RATES[decision.segment]
     assert capacity_rps < failed_rps <= 2 * 1.5 * capacity_rps
-    assert f"{failed_rps:g} requests/s: the server does not keep up" in decision.reason
+    assert (decision.reason.code, decision.reason.figures) == ("rate_fails", {"rate_rps": failed_rps})
+    assert says(decision.reason, "not_keeping_up")
 
 
 def test_a_server_that_keeps_up_is_left_alone() -> None:

@@ -3,27 +3,28 @@ import math
 import msgspec
 import pytest
 
+from core import prose
 from core.config import Slo
+from core.facts import Fact, fact
 from core.judge import caveats, wording
 from core.results import Percentiles
 from tests.core.judge.play import SLO, Request, record
 
 
 @pytest.mark.parametrize(
-    ("planned", "target", "word"),
+    ("planned", "target", "told"),
     [
-        (19, 0.95, "no miss is allowed"),
-        (20, 0.95, "saw only 20 requests"),
-        (99, 0.95, "saw only 99 requests"),
+        (19, 0.95, fact("no_miss_allowed", planned=19)),
+        (20, 0.95, fact("few_requests", planned=20, target=0.95, needed=100)),
+        (99, 0.95, fact("few_requests", planned=99, target=0.95, needed=100)),
         (100, 0.95, None),
-        (499, 0.99, "plan at least 500"),
+        (499, 0.99, fact("few_requests", planned=499, target=0.99, needed=500)),
         (500, 0.99, None),
-        (10_000, 1.0, "no miss is allowed"),
+        (10_000, 1.0, fact("no_miss_allowed", planned=10_000)),
     ],
 )
-def test_few_requests(planned: int, target: float, word: str | None) -> None:
-    text = caveats.few_requests(planned, target)
-    assert (text is None) if word is None else (text is not None and word in text)
+def test_few_requests(planned: int, target: float, told: Fact | None) -> None:
+    assert caveats.few_requests(planned, target) == told
 
 
 def test_window_and_warm_up_against_the_steps_own_duration_of_a_request() -> None:
@@ -36,48 +37,49 @@ def test_window_and_warm_up_against_the_steps_own_duration_of_a_request() -> Non
 
 
 def test_passed_by_one_request() -> None:
-    assert caveats.by_one_request(95, 100, 0.95) == "passed by one request"
+    assert caveats.by_one_request(95, 100, 0.95) == fact("by_one_request", good=95, planned=100)
     assert caveats.by_one_request(96, 100, 0.95) is None
 
 
 def test_what_a_pass_that_was_cut_short_leaves_out_of_its_percentiles() -> None:
     assert caveats.left_open(0, 50) is None
     assert caveats.left_open(1, 101) is None
-    assert caveats.left_open(2, 101) == "2 of 101 requests had not ended when the pass was certain: p95 and p99 leave them out"
+    assert caveats.left_open(2, 101) == fact("left_open", open=2, planned=101)
 
 
 def test_lateness_worth_a_word() -> None:
     assert caveats.lateness(Percentiles(p99=0.03, max=0.1, n=9), 0.8) is None
-    assert "90 ms" in (caveats.lateness(Percentiles(p99=0.09, max=0.1, n=9), 0.8) or "")
+    assert caveats.lateness(Percentiles(p99=0.09, max=0.1, n=9), 0.8) == fact("sends_late", late_p99_s=0.09)
     assert caveats.lateness(Percentiles(p99=0.3, max=0.4, n=9), 0.8) is None, "that is void, and said there"
 
 
 def test_a_client_that_stood_still() -> None:
     assert caveats.loop_lag(0.16, 0.8) is None
-    assert "300 ms" in (caveats.loop_lag(0.3, 0.8) or "")
+    assert caveats.loop_lag(0.3, 0.8) == fact("loop_stalled", lag_max_s=0.3)
 
 
 @pytest.mark.parametrize(
     ("n", "word"), [(0, None), (1, "p95 and p99"), (19, "p95 and p99"), (20, "p99 is"), (99, "p99 is"), (100, None)]
 )
 def test_percentiles_of_few_values(n: int, word: str | None) -> None:
-    text = caveats.few_values(n)
-    assert (text is None) if word is None else (text is not None and word in text)
+    found = caveats.few_values(n)
+    assert found == (None if word is None else fact("few_values", answers=n, latency=None))
+    assert (word or "") in (prose.text(found) if found else "")
 
 
 def test_few_values_of_one_latency_name_it() -> None:
-    assert caveats.few_values(5, "TPOT") == "TPOT: p95 and p99 are over only 5 answers, so hardly more than the slowest"
+    assert caveats.few_values(5, "TPOT") == fact("few_values", answers=5, latency="TPOT")
 
 
 def test_no_success_has_words() -> None:
-    assert caveats.no_success(0, 40) == "none of 40 requests ended well, so there are no latencies"
+    assert caveats.no_success(0, 40) == fact("no_success", planned=40)
     assert caveats.no_success(1, 40) is None
     assert caveats.no_success(0, 0) is None
 
 
 def test_a_lengthened_step_is_told() -> None:
     assert caveats.lengthened(None) is None
-    assert "lengthened by 20 s" in (caveats.lengthened(20.0) or "")
+    assert caveats.lengthened(20.0) == fact("lengthened", by_s=20.0)
 
 
 @pytest.mark.parametrize(
@@ -103,12 +105,10 @@ def test_token_rate_against_request_rate(output_tps: float, outputs: list[int], 
 
 def test_answers_without_tpot_or_usage_are_counted() -> None:
     one = record(Request(first=0.3, last=0.3, output=1, asked=1))
-    assert caveats.no_tpot([one, record(Request())], SLO) == (
-        "1 of 2 answers had no token after the first event: judged without a TPOT"
-    )
+    assert caveats.no_tpot([one, record(Request())], SLO) == fact("no_tpot", without=1, answers=2)
     assert caveats.no_tpot([one], Slo(ttft_s=1.0, tpot_s=None)) is None
     assert caveats.no_usage([record(Request())]) is None
-    assert "1 of 2 answers" in (caveats.no_usage([record(Request()), record(Request(usage=False))]) or "")
+    assert caveats.no_usage([record(Request()), record(Request(usage=False))]) == fact("no_usage", without=1, answers=2)
 
 
 def test_what_the_server_did_not_tell() -> None:
@@ -169,11 +169,11 @@ def test_what_failed_is_told_once_with_its_count() -> None:
     refused = msgspec.structs.replace(ok, ending="http", error=words)
     cut = msgspec.structs.replace(ok, ending="truncated", error="The connection broke.")
     failed = [refused, refused, refused, cut]
-    assert caveats.what_failed(failed) == f"3 of 4 errors: {words.rstrip('.')}; 1 other sentence beside it"
-    assert caveats.what_failed([cut]) == "1 of 1 error: The connection broke"
+    assert caveats.what_failed(failed) == fact("errors_said", times=3, errors=4, said=words.rstrip("."), other_sentences=1)
+    assert caveats.what_failed([cut]) == fact("errors_said", times=1, errors=1, said="The connection broke", other_sentences=0)
 
 
 def test_requests_that_went_out_twice_are_counted() -> None:
     ok = record(Request())
     assert caveats.resent([ok]) is None
-    assert (caveats.resent([msgspec.structs.replace(ok, resent=True), ok]) or "").startswith("1 request went out a second time")
+    assert caveats.resent([msgspec.structs.replace(ok, resent=True), ok]) == fact("resent", requests=1)

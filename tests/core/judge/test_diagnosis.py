@@ -3,7 +3,9 @@
 import msgspec
 import pytest
 
+from core import prose
 from core.config import Slo
+from core.facts import Said
 from core.judge import validity
 from core.judge.diagnosis import diagnose, diagnosis_lines
 from core.records import Phase, ServerInfo
@@ -87,7 +89,7 @@ def explained(
 ) -> Diagnosis:
     verdict: StepVerdict = "void" if failing.verdict == "void" else "fail"
     outcome = msgspec.structs.replace(ANSWER, outcome="void" if verdict == "void" else "bracket")
-    found = diagnose(SLO, outcome, [HELD, step(rate_rps, verdict, failing, phase)], server, idle)
+    found = diagnose(SLO, outcome, [HELD, step(rate_rps, verdict, failing, phase)], server, idle, prose.text)
     assert found is not None
     return found
 
@@ -95,9 +97,9 @@ def explained(
 def test_what_was_set_aside_is_not_looked_at() -> None:
     gone = msgspec.structs.replace(step(9.0, "void", repeat(verdict="void", running_max=64.0)), set_aside=True)
     alone, beside = [HELD, step(12.4, "fail", repeat())], [gone, HELD, step(12.4, "fail", repeat())]
-    assert diagnose(SLO, ANSWER, beside, SERVER, IDLE) == diagnose(SLO, ANSWER, alone, SERVER, IDLE)
+    assert diagnose(SLO, ANSWER, beside, SERVER, IDLE, prose.text) == diagnose(SLO, ANSWER, alone, SERVER, IDLE, prose.text)
     void = msgspec.structs.replace(ANSWER, outcome="void")
-    assert diagnose(SLO, void, [gone], SERVER, IDLE) is None
+    assert diagnose(SLO, void, [gone], SERVER, IDLE, prose.text) is None
 
 
 def test_a_plateau_of_running_sequences_beside_a_queue_is_the_number_of_sequences() -> None:
@@ -123,7 +125,7 @@ def test_a_plateau_of_running_sequences_beside_a_queue_is_the_number_of_sequence
 
 def test_a_number_that_another_rate_exceeded_is_no_limit() -> None:
     higher = step(20.0, "fail", repeat(running_max=40.0))
-    found = diagnose(SLO, ANSWER, [HELD, step(12.4, "fail", repeat()), higher], SERVER, IDLE)
+    found = diagnose(SLO, ANSWER, [HELD, step(12.4, "fail", repeat()), higher], SERVER, IDLE, prose.text)
     assert found is not None
     assert found.cause != "slots"
     assert found.at_rps == 12.4  # the lowest failing rate is the one to look at
@@ -264,7 +266,7 @@ def test_a_slow_answer_is_where_it_grew() -> None:
 def test_without_a_passing_rate_a_slow_answer_grew_from_the_idle_server() -> None:
     stages = Stages(finished=9, queue_s=0.50, prefill_s=0.06, decode_s=0.6)  # idle: 0.39 s of decoding
     failing = repeat(stages=stages, missed=Missed(e2e=30), tpot_s=Percentiles(mean=0.015, n=200))
-    found = diagnose(SLO, ANSWER, [step(12.4, "fail", failing)], SERVER, IDLE)
+    found = diagnose(SLO, ANSWER, [step(12.4, "fail", failing)], SERVER, IDLE, prose.text)
     assert found is not None
     assert found.cause == "slots"
 
@@ -272,7 +274,7 @@ def test_without_a_passing_rate_a_slow_answer_grew_from_the_idle_server() -> Non
 # --- what spoilt a run ------------------------------------------------------------------------------------------------
 
 
-def void(reason: str | None = "why it does not count", **changes: object) -> RepeatResult:
+def void(reason: Said | None = "why it does not count", **changes: object) -> RepeatResult:
     assert reason is not None
     return msgspec.structs.replace(repeat(**changes), verdict="void", reason=reason)
 
@@ -347,11 +349,11 @@ def test_repeats_of_older_runs_have_none_of_the_figures() -> None:
 
 
 def test_where_nothing_failed_nothing_binds() -> None:
-    found = diagnose(SLO, msgspec.structs.replace(ANSWER, outcome="at_least"), [HELD], SERVER, IDLE)
+    found = diagnose(SLO, msgspec.structs.replace(ANSWER, outcome="at_least"), [HELD], SERVER, IDLE, prose.text)
     assert found is not None
     assert (found.cause, found.sure, found.setting) == ("none", False, None)
     assert not any(line.startswith("WHY   waiting") for line in diagnosis_lines(found))
-    assert diagnose(SLO, ANSWER, [], SERVER, IDLE) is None
+    assert diagnose(SLO, ANSWER, [], SERVER, IDLE, prose.text) is None
     assert diagnosis_lines(None) == []
 
 

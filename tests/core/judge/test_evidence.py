@@ -3,6 +3,7 @@
 import pytest
 
 from core.config import Slo
+from core.facts import fact
 from core.judge import evidence
 from core.judge.readings import Readings
 from core.records import LoadDone, LoadTick, MachineSample, RequestEnded, ServerSample
@@ -57,7 +58,9 @@ def test_errors_come_first_where_they_are_half_of_all_that_missed() -> None:
     """However many limits the others missed."""
     failed = [record(None, 0.2, ending="http")] * 4
     late, slow = [record(1.1, 1.9)] * 3, [record(0.5, 1.6)] * 3
-    assert evidence.errors_first([*failed, *late], SLO) == "4 of 7 requests ended in errors (http 4)"
+    assert evidence.errors_first([*failed, *late], SLO) == fact(
+        "ended_in_errors", errors=4, ended=7, said=None, endings={"http": 4}
+    )
     assert evidence.errors_first([*failed, *late, *slow], SLO) is None
 
 

@@ -5,9 +5,11 @@ import math
 import msgspec
 import pytest
 
+from core import prose
 from core.config import Method, Safety, Slo
+from core.facts import fact, says
 from core.judge.actions import Step
-from core.judge.bracket import FROM_RAMP, ONE_FAILING_STEP, ONE_REPEAT, TWO_REPEATS, rate_text
+from core.judge.bracket import rate_text
 from core.judge.search import Search
 from core.results import FailCount, StepResult, StepVerdict
 from tests.core.judge.feed import answer_of, config, ramp_of, run, single, started, step_of, step_result
@@ -46,6 +48,7 @@ def test_three_misses_are_infeasible_and_say_which_limit() -> None:
     assert "any rate" in answer.message
     assert "3 of 3" in answer.message
     assert "TTFT 910 ms, limit 800 ms" in answer.message
+    assert answer.message == f"infeasible at any rate: {answer.alone}"
     assert answer.knee.pass_rps is None
     assert answer.knee.first_fail_rps is None
     assert search.left_s(0.0) == 0.0
@@ -135,7 +138,7 @@ def test_one_pass_in_the_middle_ends_the_search() -> None:
     assert (answer.knee.pass_rps, answer.knee.pass_repeats) == (middle, 1)
     assert (answer.knee.first_fail_rps, answer.knee.first_fail) == (16.0, None), "it failed in the ramp, which is no repeat"
     assert (answer.knee.clear_fail_rps, answer.knee.clear_fail) == (None, None)
-    assert answer.knee.notes == (FROM_RAMP, ONE_REPEAT)
+    assert answer.knee.notes == (fact("from_ramp"), fact("one_repeat"))
 
 
 def test_after_a_fail_in_the_middle_the_ramps_pass_itself_is_judged() -> None:
@@ -144,7 +147,7 @@ def test_after_a_fail_in_the_middle_the_ramps_pass_itself_is_judged() -> None:
     assert step_of(search).rate_rps == 8.0, "a segment that passed is no evidence: the full step has to pass"
     answer = answer_of(fed(search, (8.0, "pass")))
     assert (answer.knee.pass_rps, answer.knee.first_fail_rps) == (8.0, middle)
-    assert answer.knee.notes == (ONE_FAILING_STEP, ONE_REPEAT)
+    assert answer.knee.notes == (fact("one_failing_step"), fact("one_repeat"))
 
 
 def test_a_refuted_ramp_goes_down_by_half_and_bisects_back_up() -> None:
@@ -163,7 +166,7 @@ def test_a_mixed_step_counts_as_failing_with_its_repeats() -> None:
     knee = answer_of(search).knee
     assert (knee.first_fail_rps, knee.first_fail) == (11.0, FailCount(failed=1, run=3))
     assert (knee.pass_rps, knee.pass_repeats) == (8.0, 2)
-    assert knee.notes == (TWO_REPEATS,)
+    assert knee.notes == (fact("two_repeats"),)
 
 
 @pytest.mark.parametrize("verdict", ["void", "unjudged"])
@@ -179,7 +182,7 @@ def test_a_pass_above_a_failing_rate_is_said_and_the_lower_one_counts() -> None:
     search = fed(after_ramp(8.0, 16.0), (11.0, "pass"), (8.0, "fail"), (6.0, "pass"))
     answer = answer_of(search)
     assert (answer.knee.pass_rps, answer.knee.first_fail_rps) == (6.0, 8.0)
-    assert any(note.startswith("not monotone: a pass at 11.0 requests/s") for note in answer.knee.notes)
+    assert fact("not_monotone", pass_rps=11.0) in answer.knee.notes
 
 
 # --- the ends of patience ---
@@ -232,7 +235,8 @@ def test_no_step_is_begun_that_does_not_fit_the_budget_once_something_passed() -
     assert step_of(search, 146.9).rate_rps == pytest.approx(math.sqrt(32.0))
     answer = answer_of(search, 147.1)
     assert (answer.outcome, answer.knee.pass_rps, answer.knee.first_fail_rps) == ("bracket", 4.0, 8.0)
-    assert answer.knee.notes[-1] == "the time was used up: the ends are a factor 2 apart, not 1.42"
+    assert says(answer.knee.notes[-1], "time_up_ends_apart")
+    assert prose.text(answer.knee.notes[-1]) == "the time was used up: the ends are a factor 2 apart, not 1.42"
 
 
 def test_without_a_pass_the_search_goes_on_into_overtime() -> None:
@@ -242,7 +246,7 @@ def test_without_a_pass_the_search_goes_on_into_overtime() -> None:
     assert step_of(search, 233.0).rate_rps == 2.0
     answer = answer_of(search, 235.0)
     assert (answer.outcome, answer.message) == ("below", "fails at 4.00 requests/s, the lowest rate tried")
-    assert "the time was used up before a rate passed" in answer.knee.notes
+    assert fact("time_up_no_pass") in answer.knee.notes
 
 
 def test_a_slow_ramp_does_not_take_the_steps_their_time() -> None:
@@ -307,7 +311,7 @@ def test_no_rate_is_judged_by_a_handful_of_requests() -> None:
     fed(search, (0.25, "fail"))
     answer = answer_of(search)
     assert (answer.outcome, answer.knee.first_fail_rps) == ("below", 0.25)
-    assert "the time was used up: at a lower rate it is too short for enough requests" in answer.knee.notes
+    assert fact("time_up_too_few") in answer.knee.notes
 
 
 # --- E, and the time left ---
@@ -365,7 +369,7 @@ def test_an_interrupted_search_tells_what_it_knows() -> None:
     search.observe_ramp(8.0, 16.0)
     answer = search.answer_so_far("interrupted", "stopped by q")
     assert (answer.outcome, answer.message) == ("interrupted", "stopped by q")
-    assert (answer.knee.pass_rps, answer.knee.first_fail_rps, answer.knee.notes) == (None, 16.0, (FROM_RAMP,))
+    assert (answer.knee.pass_rps, answer.knee.first_fail_rps, answer.knee.notes) == (None, 16.0, (fact("from_ramp"),))
 
 
 @pytest.mark.parametrize(

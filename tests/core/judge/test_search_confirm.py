@@ -7,12 +7,14 @@ from itertools import pairwise
 import pytest
 
 from core.config import Method, Mode
+from core.facts import fact, says
 from core.judge import aim
 from core.judge.actions import Step
 from core.judge.bracket import Bracket
-from core.judge.search import NOTHING_BETWEEN, Search
+from core.judge.search import Search
 from core.results import FailCount, RepeatVerdict
 from tests.core.judge.feed import answer_of, config, judged, ramp_of, repeats_of, started, step_of, step_result
+from tests.core.judge.judging import TIME_UP
 
 P: RepeatVerdict = "pass"
 F: RepeatVerdict = "fail"
@@ -176,7 +178,7 @@ def test_the_bracket_is_as_narrow_as_the_mode_or_says_why_not(mode: Mode, knee_r
     assert knee.pass_rps <= knee_rps < knee.upper_rps
     width = {"standard": 1.25, "acceptance": 1.15}[mode]
     narrow = knee.upper_rps <= width * knee.pass_rps * (1 + 1e-9)
-    said = [note for note in knee.notes if note == NOTHING_BETWEEN or note.startswith("the time was used up")]
+    said = [note for note in knee.notes if says(note, "nothing_between", *TIME_UP)]
     assert narrow != bool(said)
     assert knee.estimate is not None
     assert knee.estimate.low_rps <= knee_rps <= knee.estimate.high_rps
@@ -187,7 +189,7 @@ def test_without_a_clear_fail_the_answer_says_so() -> None:
     fed(search, P, P, P)
     answer = answer_of(search, 300.0)
     assert (answer.knee.first_fail_rps, answer.knee.clear_fail_rps, answer.knee.clear_fail) == (16.0, None, None)
-    assert answer.knee.notes[-1] == "the time was used up before a rate failed for sure"
+    assert answer.knee.notes[-1] == fact("time_up_no_clear_fail")
     assert (answer.knee.upper_rps, answer.knee.open_above) == (None, True), "one short segment of the ramp is too little"
     assert "open above" in answer.message
 
@@ -215,7 +217,7 @@ def test_no_rate_confirmed_in_time_is_no_passing_rate() -> None:
     answer = answer_of(search, 1030.0)
     assert (answer.outcome, answer.knee.pass_rps) == ("below", None)
     assert answer.message.startswith(f"fails at {step.rate_rps:.3g} requests/s, the lowest rate judged by all repeats; 11.3")
-    assert answer.knee.notes[-1] == "the time was used up before a rate passed all 3 repeats"
+    assert answer.knee.notes[-1] == fact("time_up_not_confirmed", repeats=3)
 
 
 def test_long_warm_ups_and_windows_extend_the_time_of_a_mode_as_far_as_it_was_announced() -> None:
@@ -252,11 +254,11 @@ def test_acceptance_says_where_its_rule_flips() -> None:
     until(search, "confirm")
     fed(search, *[P] * 10)
     notes = search.answer_so_far("interrupted", "").knee.notes
-    assert any("min over 10 repeats flips 4 to 11 % below the long-run knee" in note for note in notes)
+    assert fact("flips_early", repeats=10) in notes
     search = found()
     until(search, "confirm")
     fed(search, P, P, P)
-    assert not any("flips" in note for note in search.answer_so_far("interrupted", "").knee.notes)
+    assert not any(says(note, "flips_early") for note in search.answer_so_far("interrupted", "").knee.notes)
 
 
 def test_a_bracket_is_rebuilt_from_the_steps_of_a_run() -> None:

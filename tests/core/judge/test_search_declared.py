@@ -5,8 +5,8 @@ import math
 import pytest
 
 from core.config import Method, Slo
+from core.facts import fact
 from core.judge.actions import Hold
-from core.judge.bracket import FROM_RAMP
 from core.judge.expect import long_duration
 from core.judge.modes import HOLD_S
 from core.judge.search import Search
@@ -68,7 +68,7 @@ def test_a_pass_above_a_fail_is_said_and_does_not_count() -> None:
     fed(search, P, P, P)
     answer = answer_of(search)
     assert (answer.outcome, answer.knee.pass_rps, answer.knee.first_fail_rps) == ("bracket", 4.0, 6.0)
-    assert any(note.startswith("not monotone: a pass at 8.00 requests/s") for note in answer.knee.notes)
+    assert fact("not_monotone", pass_rps=8.0) in answer.knee.notes
 
 
 def test_a_void_rate_of_a_list_is_asked_for_again() -> None:
@@ -96,7 +96,7 @@ def test_a_required_rate_is_judged_right_after_the_ramp() -> None:
     search.observe_ramp(8.0, 16.0)
     step = step_of(search)
     assert (step.phase, step.rate_rps, step.repeats, step.segments[2].duration_s) == ("list", 9.0, 3, 90.0)
-    assert search.answer_so_far("interrupted", "").knee.notes == (FROM_RAMP,), "not judged yet"
+    assert search.answer_so_far("interrupted", "").knee.notes == (fact("from_ramp"),), "not judged yet"
     fed(search, P, P, P)
     assert search.require_met is True
     assert step_of(search).rate_rps == pytest.approx(math.sqrt(9.0 * 16.0)), "its pass is a lower end of the search"

@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.config import Method
+from core.facts import fact, says
 from core.judge.modes import MODES, rules_of
-from core.judge.search import NOTHING_BETWEEN, OVERTIME
+from core.judge.search import OVERTIME
 from tests.core.judge.feed import Course, config, run, started
+from tests.core.judge.judging import TIME_UP
 
 METHODS = {
     "quick": Method(),
@@ -61,7 +63,7 @@ def setting(method: Method) -> tuple[str, ...]:
 
 
 def used_up(course: Course) -> bool:
-    return any(note.startswith("the time was used up") for note in course.answer.knee.notes)
+    return any(says(note, *TIME_UP) for note in course.answer.knee.notes)
 
 
 @settings(deadline=None)
@@ -79,7 +81,7 @@ def test_a_monotone_server_is_bracketed(
             assert found.first_fail_rps is not None
             upper_rps = found.first_fail_rps if rules_of(method).confirm is None else found.clear_fail_rps
             width = grid if rules_of(method).confirm is None else rules_of(method).clear_width
-            told = used_up(course) or NOTHING_BETWEEN in course.answer.knee.notes
+            told = used_up(course) or fact("nothing_between") in course.answer.knee.notes
             assert told or (upper_rps is not None and upper_rps / found.pass_rps <= width * (1 + 1e-6))
         case "at_least":
             assert found.pass_rps == course.ramp[-1].rate_rps

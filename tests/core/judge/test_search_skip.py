@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core import prose
 from core.config import Method, Mode
+from core.facts import fact, says
 from core.judge.actions import Done, Ramp, Step
-from core.judge.bracket import ONE_FAILING_STEP, ONE_REPEAT
 from core.judge.search import Search
 from tests.core.judge.feed import answer_of, config, judged, ramp_of, repeats_of, started, step_of
+from tests.core.judge.judging import TIME_UP
 
 
 def after_ramp(passed_rps: float | None, failed_rps: float | None, method: Method | None = None) -> Search:
@@ -50,8 +52,10 @@ def test_without_a_pass_the_search_goes_on_below() -> None:
     assert answer.knee.pass_rps == pytest.approx(2.83, abs=0.01)
     ended = "the steps at 11.3, 8.00 and 4.00 requests/s were ended by the user"
     assert answer.message == f"holds at 2.83 requests/s, fails at 16.0 requests/s; {ended}"
-    assert answer.knee.notes[-1] == ended
-    assert not any("time was used up" in note for note in answer.knee.notes)
+    assert prose.text(answer.knee.notes[-1]) == ended
+    assert answer.told == (answer.knee.notes[-1],)
+    assert says(answer.knee.notes[-1], "steps_ended")
+    assert not any(says(note, *TIME_UP) for note in answer.knee.notes)
 
 
 def test_with_a_pass_in_hand_the_search_is_over() -> None:
@@ -62,7 +66,7 @@ def test_with_a_pass_in_hand_the_search_is_over() -> None:
     answer = answer_of(search)
 
     assert (answer.outcome, answer.knee.pass_rps, answer.knee.first_fail_rps) == ("bracket", first, 32.0)
-    assert ONE_REPEAT in answer.knee.notes
+    assert fact("one_repeat") in answer.knee.notes
 
 
 def test_nothing_is_below_when_the_lower_rates_were_not_judged() -> None:
@@ -88,7 +92,7 @@ def test_a_fail_below_what_was_ended_is_below() -> None:
 
     assert answer.outcome == "below"
     assert "the lowest rate judged; the step at 11.3 requests/s was ended by the user" in answer.message
-    assert ONE_FAILING_STEP in answer.knee.notes
+    assert fact("one_failing_step") in answer.knee.notes
 
 
 def test_the_highest_rate_that_was_not_judged_is_no_highest_rate_tried() -> None:

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from core.config import Slo
-from core.judge.stopping import REPORT_DELAY_S, Decision, decide_ramp, decide_step
+from core.facts import fact
+from core.judge.stopping import REPORT_DELAY_S, Decision, decide_ramp, decide_step, still_open
 from core.judge.tally import Tally
 from tests.core.judge.play import GOOD, HANGS, REFUSED, SLOW, START, Play, Request, apply, measured, ramp, rules, step, tail, warmup
 
@@ -35,7 +36,7 @@ def test_fails_as_soon_as_the_target_is_out_of_reach() -> None:
     """20 requests at 95 %: one may hang. The second that does is a sure miss 0.8 s after it was due."""
     play = step(*[GOOD] * 4, HANGS, *[GOOD] * 4, HANGS, *[GOOD] * 10, measure_s=20.0, warm_s=2.0)
     at, decision = first_decision(play)
-    assert decision == Decision(kind="fail", reason="at most 90 % can still meet the limits (target 95 %)")
+    assert decision == Decision(kind="fail", reason=fact("out_of_reach", at_most_frac=0.9, target=0.95))
     assert at == pytest.approx(2.0 + 9.0 + 0.8 + REPORT_DELAY_S, abs=0.051)
 
 
@@ -48,7 +49,9 @@ def test_as_many_misses_as_are_allowed_do_not_fail() -> None:
 def test_errors_fail_even_when_enough_requests_are_good() -> None:
     play = step(*[GOOD] * 97, *[REFUSED] * 2, GOOD, measure_s=20.0)
     _, decision = first_decision(play)
-    assert decision == Decision(kind="fail", reason="2 of 100 requests ended in errors (2 %, at most 1 %): http 2")
+    assert (decision.kind, decision.reason.code) == ("fail", "too_many_errors")
+    figures = {"errors": 2, "planned": 100, "max_error_frac": 0.01, "endings": {"http": 2}, "said": None}
+    assert figures.items() <= decision.reason.figures.items()
     one_error = step(*[GOOD] * 97, REFUSED, *[GOOD] * 2, measure_s=20.0)
     assert first_decision(one_error)[1].kind != "fail"
 
@@ -56,14 +59,14 @@ def test_errors_fail_even_when_enough_requests_are_good() -> None:
 def test_passes_not_before_the_end_of_the_window() -> None:
     play = step(STUCK, *[QUICK] * 99, measure_s=10.0, warm_s=2.0)
     at, decision = first_decision(play)
-    assert decision == Decision(kind="pass", reason="at least 99.0 % of 100 met the limits, target 95 %")
+    assert decision == Decision(kind="pass", reason=fact("within_reach", at_least_frac=0.99, planned=100, target=0.95))
     assert at == pytest.approx(12.0 + REPORT_DELAY_S, abs=0.051)
 
 
 def test_a_pass_is_cut_short_only_where_that_is_asked_for() -> None:
     play = step(*[GOOD] * 99, STUCK, measure_s=10.0, warm_s=2.0)
     at, decision = first_decision(play, every=0.5, curtail_pass=False)
-    assert decision == Decision(kind="drained", reason="1 request still open 120 s after the window")
+    assert decision == Decision(kind="drained", reason=still_open(1, 120.0, "window"))
     assert at == pytest.approx(12.0 + DRAIN_S, abs=0.5)
 
 
@@ -71,7 +74,7 @@ def test_a_pass_waits_while_too_many_of_what_ended_are_errors() -> None:
     """95 of 100 good, one error among 96 ended: over 1 %, so what is still open may matter."""
     play = step(*[GOOD] * 95, REFUSED, *[STUCK] * 4, measure_s=10.0)
     assert decide(play, 60.0) is None
-    assert decide(play, 12.0 + DRAIN_S) == Decision(kind="drained", reason="4 requests still open 120 s after the window")
+    assert decide(play, 12.0 + DRAIN_S) == Decision(kind="drained", reason=still_open(4, 120.0, "window"))
 
 
 def test_complete_once_every_request_is_decided_and_the_window_is_over() -> None:
@@ -96,16 +99,13 @@ def test_a_request_that_never_left_is_waited_for_until_the_drain_ends() -> None:
     play = step(*[GOOD] * 3, Request(late=None, first=None, last=None), measure_s=4.0, warm_s=0.0)
     slo = Slo(ttft_s=0.8, target=0.9)
     assert decide(play, 60.0, slo) is None
-    assert decide(play, 4.0 + DRAIN_S, slo) == Decision(kind="drained", reason="1 request still open 120 s after the window")
+    assert decide(play, 4.0 + DRAIN_S, slo) == Decision(kind="drained", reason=still_open(1, 120.0, "window"))
 
 
 def test_a_hopeless_warm_up_ends_the_step() -> None:
     play = step(GOOD, measure_s=40.0, warm=[HANGS] * 25 + [GOOD] * 17, warm_s=4.2)
     at, decision = first_decision(play)
-    assert decision == Decision(
-        kind="overload",
-        reason="overloaded already in the warm-up: 22 of the 42 requests of its second half can no longer meet the limits",
-    )
+    assert decision == Decision(kind="overload", reason=fact("overloaded_in_warmup", misses=22, planned=42))
     assert at == pytest.approx(2.1 + 0.8 + REPORT_DELAY_S, abs=0.051)
 
 
@@ -129,7 +129,7 @@ def test_a_warm_up_that_fails_after_the_window_ends_nothing() -> None:
 
 
 def test_an_empty_window_is_decided_at_once() -> None:
-    assert decide(step(), 0.0) == Decision(kind="complete", reason="no request was planned in the window")
+    assert decide(step(), 0.0) == Decision(kind="complete", reason=fact("nothing_to_judge"))
 
 
 def ramp_decision(play: Play, at: float, slo: Slo = TTFT_ONLY) -> Decision | None:
@@ -139,15 +139,14 @@ def ramp_decision(play: Play, at: float, slo: Slo = TTFT_ONLY) -> Decision | Non
 def test_a_ramp_fails_with_the_segment_that_cannot_reach_the_target() -> None:
     play = ramp([GOOD] * 12, [GOOD] * 12, [GOOD] * 6 + [HANGS] * 6, [HANGS] * 12, duration_s=6.0)
     assert ramp_decision(play, 16.5) is None
-    assert ramp_decision(play, 16.6) == Decision(
-        kind="fail", reason="4 requests/s: at most 84 % can still meet the limits (target 95 %)", segment=2
-    )
+    why = fact("out_of_reach", at_most_frac=10 / 12, target=0.95)
+    assert ramp_decision(play, 16.6) == Decision(kind="fail", reason=fact("rate_fails", why, rate_rps=4.0), segment=2)
 
 
 def test_a_ramp_forgives_one_miss_in_each_segment() -> None:
     play = ramp([GOOD] * 11 + [HANGS], [SLOW] + [GOOD] * 11, duration_s=6.0)
     assert ramp_decision(play, 11.9) is None
-    assert ramp_decision(play, 12.0 + 1.0) == Decision(kind="complete", reason="no rate of the ramp failed")
+    assert ramp_decision(play, 12.0 + 1.0) == Decision(kind="complete", reason=fact("no_rate_failed"))
 
 
 def test_the_lowest_segment_that_failed_counts() -> None:
@@ -167,12 +166,11 @@ def test_a_segment_without_requests_fails_nothing() -> None:
 
 def test_streams_that_hang_do_not_hold_a_ramp_for_ever() -> None:
     one_each = ramp([GOOD] * 11 + [STUCK], [GOOD] * 11 + [STUCK], duration_s=6.0)
-    assert ramp_decision(one_each, 14.0) == Decision(kind="complete", reason="no rate of the ramp failed")
+    assert ramp_decision(one_each, 14.0) == Decision(kind="complete", reason=fact("no_rate_failed"))
     three = ramp([GOOD] * 12, [GOOD] * 9 + [STUCK] * 3, duration_s=6.0)
     assert ramp_decision(three, 60.0) is None
-    assert ramp_decision(three, 12.0 + DRAIN_S) == Decision(
-        kind="fail", reason="2 requests/s: 3 requests still open 120 s after the ramp", segment=1
-    )
+    why = still_open(3, 120.0, "ramp")
+    assert ramp_decision(three, 12.0 + DRAIN_S) == Decision(kind="fail", reason=fact("rate_fails", why, rate_rps=2.0), segment=1)
 
 
 def test_a_first_token_still_in_the_pipe_is_not_a_miss() -> None:

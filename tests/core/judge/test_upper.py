@@ -3,7 +3,8 @@
 import pytest
 
 from core.config import Method
-from core.judge.bracket import OPEN_ABOVE, Bracket
+from core.facts import fact
+from core.judge.bracket import Bracket
 from core.results import FailCount, Knee, RepeatVerdict, StepResult
 from tests.core.judge.feed import step_result
 
@@ -49,7 +50,7 @@ def test_without_a_sure_one_the_bracket_is_open_above() -> None:
     knee = Bracket.of(STANDARD, few).knee()
     assert (knee.first_fail_rps, knee.upper_rps, knee.upper, knee.open_above) == (15.0, None, None, True)
     assert knee.fail_rps is None
-    assert OPEN_ABOVE in knee.notes
+    assert fact("open_above") in knee.notes
 
 
 @pytest.mark.parametrize("method", [Method(), Method(careful=True)])

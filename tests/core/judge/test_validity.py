@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from core.config import Slo
+from core.facts import fact
 from core.judge import validity
 from core.records import GapSummary
 from core.results import Percentiles
@@ -37,13 +38,10 @@ def test_lateness_against_the_ttft_limit(ttft_limit: float | None, p99: float, l
 
 
 def test_lateness_says_which_limit_and_whose_fault() -> None:
-    assert validity.late(lateness(0.39), 0.8) == (
-        "the client, not the server: one send in a hundred was late by 390 ms or more, 160 ms is the limit; "
-        "give the client more CPU"
-    )
-    assert validity.late(lateness(0.1, 1.5), 0.8) == (
-        "the client, not the server: a send was late by 1.5 s, more than the TTFT limit itself; give the client more CPU"
-    )
+    found = validity.late(lateness(0.39), 0.8)
+    assert found is not None
+    assert (found.code, found.figures) == ("client_late", {"late_p99_s": 0.39, "limit_s": pytest.approx(0.16)})
+    assert validity.late(lateness(0.1, 1.5), 0.8) == fact("client_late_once", late_max_s=1.5, ttft_limit_s=0.8)
 
 
 def test_no_send_was_not_late() -> None:
@@ -52,13 +50,13 @@ def test_no_send_was_not_late() -> None:
 
 def test_unsent_requests() -> None:
     assert validity.unsent(0) is None
-    assert validity.unsent(1) == "the client, not the server: 1 planned request could not be sent"
+    assert validity.unsent(1) == fact("client_unsent", requests=1)
 
 
 def test_a_failure_of_the_client_is_named() -> None:
     out_of_files = replace(Request(late=None, first=None, last=None, end=0.0), ending="client")
     assert validity.client_failed([record(Request()), record(replace(out_of_files, ending="http"))]) is None
-    assert "1 request failed on this machine" in (validity.client_failed([record(out_of_files)]) or "")
+    assert validity.client_failed([record(out_of_files)]) == fact("client_failed", requests=1, said=None)
 
 
 @pytest.mark.parametrize(("hit_frac", "void"), [(None, False), (0.0, False), (0.0099, False), (0.01, True), (0.5, True)])
@@ -70,9 +68,7 @@ def test_prefix_hits_by_what_the_server_told_of_our_own() -> None:
     cached = msgspec.structs.replace(record(Request()), cached_tokens=64)
     cold = [msgspec.structs.replace(record(Request()), cached_tokens=0)] * 20
     assert validity.warm_prompts(None, cold) is None
-    assert validity.warm_prompts(None, [cached]) == (
-        "prompts were not cold: 12.5 % of their tokens came from the prefix cache, 1 % is the limit"
-    )
+    assert validity.warm_prompts(None, [cached]) == fact("warm_prompts", hit_frac=0.125, limit_frac=0.01)
 
 
 @pytest.mark.parametrize(("output", "void"), [(256, False), (244, False), (243, True), (40, True)])
@@ -80,7 +76,7 @@ def test_answers_shorter_than_asked(output: int, void: bool) -> None:
     reason = validity.short_answers([record(Request(output=output, asked=256))] * 3)
     assert (reason is not None) == void
     if void:
-        assert f"{output} tokens long on average, 256 were asked for" in (reason or "")
+        assert reason == fact("short_answers", tokens_mean=float(output), asked_mean=256.0, finish_reasons={"length": 3})
 
 
 LIMIT = Slo(ttft_s=0.8, tpot_s=0.05)
@@ -102,9 +98,7 @@ def test_answers_longer_than_asked(outputs: list[int], asked: int, void: bool) -
     assert (reason is not None) == void
     if void:
         mean = sum(outputs) / len(outputs)
-        assert reason == (
-            f"answers were {mean:.4g} tokens long on average, {asked} were asked for; longer ones make the server look slow"
-        )
+        assert reason == fact("long_answers", tokens_mean=mean, asked_mean=float(asked))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +112,7 @@ def test_an_answer_that_was_cut_off_proves_that_it_is_longer(output: int, last: 
     reason = validity.long_answers([*ok, cut], LIMIT)
     assert (reason is not None) == void
     if void:
-        assert f"one had {output} tokens when it was cut off, 64 were asked for" in (reason or "")
+        assert reason == fact("answer_outran", tokens=output, asked=64)
 
 
 def test_one_token_too_many_proves_nothing_however_short_the_answer() -> None:
@@ -166,9 +160,7 @@ UNDER_HALF = Request(first=0.5, last=1.3, output=61, asked=61, gaps=GapSummary(n
 
 @pytest.mark.parametrize("request_", [ONE_WRITE, ONE_EVENT, IN_CLUMPS, HALF])
 def test_tokens_in_clumps_void_where_tpot_is_judged(request_: Request) -> None:
-    assert validity.in_clumps([record(request_)] * 5, SLO, None) == (
-        "tokens arrive in clumps (5 of 5 answers), so TPOT cannot be judged: a proxy or a busy API process holds them back"
-    )
+    assert validity.in_clumps([record(request_)] * 5, SLO, None) == fact("tokens_in_clumps", clumped=5, answers=5)
     assert validity.in_clumps([record(request_)] * 5, Slo(ttft_s=0.8, tpot_s=None), None) is None
 
 
@@ -216,9 +208,7 @@ def test_tpot_alone_that_nobody_has_is_not_decidable() -> None:
 
 def test_a_window_without_requests() -> None:
     assert validity.nothing_planned(3, 40.0, 0.01) is None
-    assert validity.nothing_planned(0, 40.0, 0.01) == (
-        "no request was planned in the window (40 s at 0.01 requests/s): measure longer or faster"
-    )
+    assert validity.nothing_planned(0, 40.0, 0.01) == fact("nothing_planned", measure_s=40.0, rate_rps=0.01)
 
 
 @pytest.mark.parametrize(
@@ -243,10 +233,10 @@ def test_a_client_that_stands_still_again_and_again(lags: list[float], void: boo
 def test_the_limit_of_a_stall_is_that_of_lateness() -> None:
     assert validity.stalled([0.3, 0.01] * 20, 1.5) is None
     assert validity.stalled([0.11] * 20, None) is not None
-    assert validity.stalled([0.3, 0.01] * 20, 0.8) == (
-        "the client, not the server: it stood still for more than 160 ms in 20 of 40 reports (300 ms at worst); "
-        "give the client more CPU"
-    )
+    found = validity.stalled([0.3, 0.01] * 20, 0.8)
+    assert found is not None
+    figures = {"limit_s": pytest.approx(0.16), "over": 20, "reports": 40, "worst_s": 0.3}
+    assert (found.code, found.figures) == ("client_stalled", figures)
 
 
 @pytest.mark.parametrize(
@@ -258,18 +248,13 @@ def test_a_window_that_allows_no_miss(planned: int, target: float, void: bool) -
 
 
 def test_a_window_that_allows_no_miss_says_what_it_takes() -> None:
-    assert validity.too_few(12, 0.95) == (
-        "no miss is allowed: the window has only 12 requests, and a target of 95 % lets one in 20 miss; measure longer"
-    )
+    assert validity.too_few(12, 0.95) == fact("too_few_requests", planned=12, target=0.95)
 
 
 def test_what_would_be_refused_at_any_rate_is_not_the_loads_doing() -> None:
     ok = record(Request())
     refusal = msgspec.structs.replace(ok, ending="http", status=401, error="HTTP 401 Unauthorized: no.")
-    assert (
-        validity.refused([refusal] * 2, 100, 0.01)
-        == "2 requests ended in a refusal that no load causes (HTTP 401 Unauthorized: no)"
-    )
+    assert validity.refused([refusal] * 2, 100, 0.01) == fact("refusals", requests=2, said="HTTP 401 Unauthorized: no")
     assert validity.refused([refusal], 100, 0.01) is None
     for status in (408, 425, 429, 500, 503):
         assert validity.refused([msgspec.structs.replace(refusal, status=status)] * 50, 100, 0.01) is None

@@ -4,7 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from core import prose
 from core.config import Slo
+from core.facts import Code, Fact, fact, says, several
+from core.judge.stopping import still_open
 from core.judge.verdict import Decision, decide_step, judge_repeat
 from core.records import GapSummary, LoadTick, ServerInfo
 from core.results import Bounds
@@ -28,10 +31,18 @@ from tests.core.judge.play import (
 )
 from tests.core.judge.test_readings import sample
 
+OVERLOAD = fact("overloaded_in_warmup", misses=22, planned=40)
+FAILS_AT_2 = fact("rate_fails", fact("out_of_reach", at_most_frac=0.84, target=0.95), rate_rps=2.0)
+
+
+def attained(frac: float, *missed: Fact) -> Fact:
+    """Of 100 requests, with a target of 95 %."""
+    return fact("attainment", *missed, attained_frac=frac, planned=100, target=0.95)
+
 
 def test_a_pass_with_its_numbers() -> None:
     result = judge(step(*[GOOD] * 96, *[SLOW] * 4, measure_s=10.0, warm=[GOOD] * 5, warm_s=2.0).played())
-    assert (result.verdict, result.reason) == ("pass", "attainment 96.0 % of 100, target 95 %")
+    assert (result.verdict, result.reason) == ("pass", attained(0.96))
     assert (result.attainment, result.attainment_interval) == (0.96, (0.96, 0.96))
     assert (result.planned, result.sent, result.succeeded, result.good, result.misses, result.errors) == (100, 100, 100, 96, 4, 0)
     assert result.endings == {"ok": 100}
@@ -44,7 +55,7 @@ def test_a_pass_with_its_numbers() -> None:
 def test_attainment_below_the_target_fails() -> None:
     slow = Request(first=0.9, last=1.2, closing=0.0)
     result = judge(step(*[GOOD] * 94, *[slow] * 6).played())
-    assert (result.verdict, result.reason) == ("fail", "attainment 94.0 % of 100, target 95 %")
+    assert (result.verdict, result.reason) == ("fail", attained(0.94))
 
 
 def test_a_curtailed_fail_has_an_interval() -> None:
@@ -58,7 +69,7 @@ def test_a_curtailed_fail_has_an_interval() -> None:
     assert low == 0.0
     assert 0.7 <= high < 0.95
     assert result.misses == round(100 * (1 - high))
-    assert result.reason.startswith("at most ")
+    assert result.reason == fact("out_of_reach", at_most_frac=high, target=0.95)
     assert result.endings == {"aborted": 31}
     assert result.errors == 0
 
@@ -67,34 +78,34 @@ def test_a_curtailed_pass_is_at_least() -> None:
     tally = aborted(step(*[GOOD] * 99, Request(first=0.1, last=30.0, output=900, asked=900), measure_s=10.0, warm_s=2.0), at=13.5)
     decision = decide_step(tally, START + 13.5, rules(), 120.0)
     result = judge(tally, decision, done_at=13.6)
-    assert (result.verdict, result.reason) == ("pass", "at least 99.0 % of 100 met the limits, target 95 %")
+    assert (result.verdict, result.reason) == ("pass", fact("within_reach", at_least_frac=0.99, planned=100, target=0.95))
     assert result.curtailed
     assert result.attainment is None
     assert result.attainment_interval == (0.99, 1.0)
-    assert "passed by one request" not in result.warnings
-    assert any(text.startswith("1 of 100 requests had not ended") for text in result.warnings)
+    assert not any(says(warning, "by_one_request") for warning in result.warnings)
+    assert fact("left_open", open=1, planned=100) in result.warnings
 
 
 def test_drained_counts_what_is_open_as_missed() -> None:
     slo = Slo(ttft_s=0.8, tpot_s=None)
     tally = aborted(step(*[GOOD] * 90, *[Request(first=0.1, last=None)] * 10), at=80.0)
-    result = judge(tally, Decision(kind="drained", reason="10 requests still open 68 s after the window"), slo=slo)
-    assert result.verdict == "fail"
-    assert (
-        result.reason == "attainment 90.0 % of 100, target 95 % (10 requests still open 68 s after the window, counted as missed)"
-    )
+    left = still_open(10, 68.0, "window")
+    result = judge(tally, Decision(kind="drained", reason=left), slo=slo)
+    assert (result.verdict, result.reason) == ("fail", attained(0.9, left))
     assert (result.attainment, result.misses, result.curtailed) == (0.9, 10, False)
 
 
 def test_a_request_that_never_left_by_the_end_of_the_drain_is_void() -> None:
     tally = step(*[GOOD] * 19, Request(late=None, first=None, last=None)).played()
-    result = judge(tally, Decision(kind="drained", reason="1 request still open 120 s after the window"))
-    assert (result.verdict, result.reason) == ("void", "the client, not the server: 1 planned request could not be sent")
+    result = judge(tally, Decision(kind="drained", reason=still_open(1, 120.0, "window")))
+    assert (result.verdict, result.reason) == ("void", fact("client_unsent", requests=1))
 
 
 def test_errors_above_their_limit_fail_though_the_attainment_passes() -> None:
     result = judge(step(*[GOOD] * 97, *[REFUSED] * 3).played())
-    assert (result.verdict, result.reason) == ("fail", "3 of 100 requests ended in errors (3 %, at most 1 %): http 3")
+    assert result.verdict == "fail"
+    assert prose.text(result.reason) == "3 of 100 requests ended in errors (3 %, at most 1 %): http 3"
+    assert says(result.reason, "too_many_errors")
     assert (result.errors, result.error_rate, result.endings) == (3, 0.03, {"ok": 97, "http": 3})
 
 
@@ -104,24 +115,27 @@ OVERLOADED = replace(REFUSED, error="HTTP 503: Overloaded.")
 def test_where_most_that_missed_were_errors_the_reason_names_them_first() -> None:
     slow = replace(GOOD, first=0.9)
     some = judge(step(*[GOOD] * 90, *[slow] * 3, *[OVERLOADED] * 7).played())
-    assert some.reason == "7 of 100 requests ended in errors (HTTP 503: Overloaded); attainment 90.0 % of 100, target 95 %"
+    said = "HTTP 503: Overloaded"
+    assert some.reason == several(fact("ended_in_errors", errors=7, ended=100, said=said, endings={"http": 7}), attained(0.9))
     assert some.errors_said == "HTTP 503: Overloaded"
     few = judge(step(*[GOOD] * 90, *[slow] * 7, *[OVERLOADED] * 3).played())
-    assert few.reason == "attainment 90.0 % of 100, target 95 %"
+    assert few.reason == attained(0.9)
     assert few.errors_said == "HTTP 503: Overloaded"
     assert judge(step(*[GOOD] * 100).played()).errors_said is None
 
 
 def test_errors_above_their_limit_are_told_in_the_servers_words_and_whether_anything_else_came() -> None:
     result = judge(step(*[GOOD] * 97, *[OVERLOADED] * 3).played())
-    assert result.reason == "3 of 100 requests ended in errors (3 %, at most 1 %): http 3 (HTTP 503: Overloaded)"
+    told = prose.text(result.reason)
+    assert told == "3 of 100 requests ended in errors (3 %, at most 1 %): http 3 (HTTP 503: Overloaded)"
     play = step(*[OVERLOADED] * 100, measure_s=10.0, warm=[OVERLOADED] * 5, warm_s=2.0)
     tally = play.played(until=2.25)
     decision = decide_step(tally, START + 2.25, rules(), 120.0)
     assert decision is not None
     reason = judge(tally, decision).reason
-    assert reason.startswith("every request failed: HTTP 503: Overloaded (")
-    assert "of the window's 100 so far; at most 1 % may)" in reason
+    assert says(reason, "every_request_failed")
+    assert prose.text(reason).startswith("every request failed: HTTP 503: Overloaded (")
+    assert "of the window's 100 so far; at most 1 % may)" in prose.text(reason)
 
 
 def test_errors_in_the_warm_up_are_named_before_the_overload() -> None:
@@ -132,7 +146,9 @@ def test_errors_in_the_warm_up_are_named_before_the_overload() -> None:
     assert decision.kind == "overload"
     result = judge(tally, decision)
     assert result.verdict == "fail"
-    assert result.reason.startswith("30 of 30 requests ended in errors (HTTP 503: Overloaded); overloaded already in the warm-up")
+    said = "HTTP 503: Overloaded"
+    first = fact("ended_in_errors", errors=30, ended=30, said=said, endings={"http": 30})
+    assert result.reason == several(first, decision.reason)
 
 
 def test_every_request_failing_is_a_fail_without_latencies() -> None:
@@ -140,7 +156,7 @@ def test_every_request_failing_is_a_fail_without_latencies() -> None:
     assert (result.verdict, result.attainment) == ("fail", 0.0)
     assert result.ttft_s.n == result.tpot_s.n == result.e2e_s.n == result.itl_s.n == 0
     assert result.ttft_s.p95 is None
-    assert "none of 20 requests ended well, so there are no latencies" in result.warnings
+    assert fact("no_success", planned=20) in result.warnings
 
 
 def test_failures_are_misses_and_in_no_latency() -> None:
@@ -158,7 +174,7 @@ def test_one_success_and_one_token_answers_give_numbers() -> None:
     result = judge(step(*[one_token] * 20).played())
     assert result.verdict == "pass"
     assert result.tpot_s.n == 0
-    assert "20 of 20 answers had no token after the first event: judged without a TPOT" in result.warnings
+    assert fact("no_tpot", without=20, answers=20) in result.warnings
     single = judge(step(one_token).played())
     assert single.ttft_s.p99 == single.ttft_s.max == pytest.approx(0.3)
 
@@ -168,10 +184,8 @@ def test_a_rising_queue_fails_whatever_the_attainment() -> None:
     play = step(*waits, measure_s=2.0, warm_s=0.0)
     result = judge(play.played())
     assert result.queue == "rising"
-    assert (result.verdict, result.reason) == (
-        "fail",
-        "queue rising: requests waited longer and longer, although attainment 100.0 % of 200, target 95 %",
-    )
+    reached = fact("attainment", attained_frac=1.0, planned=200, target=0.95)
+    assert (result.verdict, result.reason) == ("fail", fact("queue_rising", reached))
 
 
 def test_a_straggler_changes_no_throughput_but_stays_in_e2e() -> None:
@@ -200,7 +214,7 @@ def test_rates_are_of_the_window() -> None:
 
 def test_of_a_cut_window_only_the_part_that_passed_counts() -> None:
     play = step(*[Request(first=0.05, last=0.1)] * 100, measure_s=10.0, warm_s=2.0)
-    result = judge(aborted(play, at=7.04), Decision(kind="fail", reason="-"), done_at=7.0)
+    result = judge(aborted(play, at=7.04), Decision(kind="fail", reason=fact("undecided")), done_at=7.0)
     assert result.offered_rps == pytest.approx(10.0, rel=0.03)
     assert result.served_rps == pytest.approx(10.0, rel=0.03)
     assert result.goodput_rps == pytest.approx(10.0, rel=0.03)
@@ -208,8 +222,8 @@ def test_of_a_cut_window_only_the_part_that_passed_counts() -> None:
 
 def test_an_overload_in_the_warm_up_has_no_window_to_count() -> None:
     play = step(*[GOOD] * 40, measure_s=4.0, warm=[HANGS] * 40, warm_s=4.0)
-    result = judge(aborted(play, at=3.0), Decision(kind="overload", reason="overloaded already in the warm-up"), done_at=3.1)
-    assert (result.verdict, result.reason) == ("fail", "overloaded already in the warm-up")
+    result = judge(aborted(play, at=3.0), Decision(kind="overload", reason=OVERLOAD), done_at=3.1)
+    assert (result.verdict, result.reason) == ("fail", OVERLOAD)
     assert result.offered_rps == pytest.approx(10.0), "as planned"
     assert (result.served_rps, result.goodput_rps, result.output_tps) == (0.0, 0.0, 0.0)
     assert result.attainment_interval == (0.0, 1.0)
@@ -218,69 +232,93 @@ def test_an_overload_in_the_warm_up_has_no_window_to_count() -> None:
 
 def test_interrupted_is_unjudged() -> None:
     result = judge(aborted(step(*[GOOD] * 100), at=5.0), None, unsent=2)
-    assert (result.verdict, result.reason) == ("unjudged", "stopped before it was decided")
+    assert (result.verdict, result.reason) == ("unjudged", fact("undecided"))
     assert result.curtailed
     assert result.queue is None
-    assert any("2 planned requests could not be sent" in text for text in result.warnings)
+    assert fact("client_unsent", requests=2) in result.warnings
 
 
 def test_a_ramp_is_unjudged_and_over_all_its_segments() -> None:
     tally = ramp([GOOD] * 12, [SLOW] * 12).played()
-    result = judge(tally, Decision(kind="fail", reason="2 requests/s: at most 84 % can still meet the limits", segment=1))
+    result = judge(tally, Decision(kind="fail", reason=FAILS_AT_2, segment=1))
     assert result.verdict == "unjudged"
-    assert result.reason == "a ramp only says where to look; 2 requests/s: at most 84 % can still meet the limits"
+    assert result.reason == fact("ramp_hint", FAILS_AT_2)
     assert (result.planned, result.good, result.misses) == (24, 12, 12)
     assert result.queue is None
 
 
 def test_a_ramp_of_one_segment_is_a_ramp_too() -> None:
-    result = judge(ramp([GOOD] * 12).played(), Decision(kind="complete", reason="no rate of the ramp failed"))
+    result = judge(ramp([GOOD] * 12).played(), Decision(kind="complete", reason=fact("no_rate_failed")))
     assert (result.verdict, result.queue) == ("unjudged", None)
 
 
 def test_a_ramp_during_which_the_server_restarted_does_not_even_say_where_to_look() -> None:
     tally = ramp([GOOD] * 12, [SLOW] * 12).played()
-    failed = Decision(kind="fail", reason="2 requests/s: at most 84 % can still meet the limits", segment=1)
+    failed = Decision(kind="fail", reason=FAILS_AT_2, segment=1)
     result = judge(tally, failed, samples=[sample(-1, epoch=1.0), sample(9, epoch=2.0)])
     assert result.verdict == "void"
-    assert "the server restarted" in result.reason
+    assert says(result.reason, "server_restarted")
 
 
 def test_a_curtailed_fail_says_what_its_interval_says() -> None:
     """Misses that were reported between the decision and the end of the load are in both."""
     play = step(*[REFUSED] * 20, measure_s=4.0, warm_s=1.0)
-    result = judge(aborted(play, at=3.0), Decision(kind="fail", reason="at most 94 % can still meet the limits"), done_at=3.1)
-    assert f"at most {100 * result.attainment_interval[1]:.0f} % can still meet" in result.reason
+    stale = fact("out_of_reach", at_most_frac=0.94, target=0.95)
+    result = judge(aborted(play, at=3.0), Decision(kind="fail", reason=stale), done_at=3.1)
+    assert isinstance(result.reason, Fact)
+    assert fact("out_of_reach", at_most_frac=result.attainment_interval[1], target=0.95) in result.reason.of
 
 
 def test_nothing_planned_is_void() -> None:
     result = judge(step(measure_s=40.0).played())
     assert (result.verdict, result.attainment) == ("void", None)
-    assert result.reason.startswith("no request was planned in the window (40 s")
+    assert isinstance(result.reason, Fact)
+    assert (result.reason.code, result.reason.figures["measure_s"]) == ("nothing_planned", 40.0)
     assert result.error_rate == 0.0
 
 
 @pytest.mark.parametrize(
-    ("play", "extra", "words"),
+    ("play", "extra", "code", "words"),
     [
-        (step(*[replace(SLOW, late=0.5)] * 20), {}, "one send in a hundred was late by 500 ms"),
-        (step(*[SLOW] * 20), {"unsent": 1}, "1 planned request could not be sent"),
-        (step(*[SLOW] * 19, replace(REFUSED, late=None, ending="client")), {}, "failed on this machine"),
-        (step(*[replace(SLOW, output=8, asked=21)] * 20), {}, "8 tokens long on average, 21 were asked for"),
-        (step(*[replace(SLOW, prompt=600)] * 20), {}, "prompts were 600 tokens long"),
-        (step(*[SLOW] * 20), {"samples": [sample(-1, epoch=1.0), sample(9, epoch=2.0)]}, "the server restarted"),
-        (step(*[SLOW] * 20), {"samples": [sample(-1, hits=0, queries=0), sample(9, hits=50, queries=5000)]}, "not cold"),
-        (step(*[SLOW] * 20), {"samples": [sample(-1, success=0, running=0), sample(99, success=30, running=0)]}, "others used"),
-        (step(*[replace(SLOW, gaps=GapSummary(n=20, under_1ms=20))] * 20), {}, "tokens arrive in clumps"),
-        (step(*[SLOW] * 20), {"ticks": lagging(*[0.3, 0.001] * 10)}, "stood still for more than 160 ms in 10 of 20 reports"),
-        (step(*[SLOW] * 19), {"strict": True}, "no miss is allowed"),
+        (step(*[replace(SLOW, late=0.5)] * 20), {}, "client_late", "one send in a hundred was late by 500 ms"),
+        (step(*[SLOW] * 20), {"unsent": 1}, "client_unsent", "1 planned request could not be sent"),
+        (step(*[SLOW] * 19, replace(REFUSED, late=None, ending="client")), {}, "client_failed", "failed on this machine"),
+        (step(*[replace(SLOW, output=8, asked=21)] * 20), {}, "short_answers", "8 tokens long on average, 21 were asked for"),
+        (step(*[replace(SLOW, prompt=600)] * 20), {}, "prompt_length_off", "prompts were 600 tokens long"),
+        (
+            step(*[SLOW] * 20),
+            {"samples": [sample(-1, epoch=1.0), sample(9, epoch=2.0)]},
+            "server_restarted",
+            "the server restarted",
+        ),
+        (
+            step(*[SLOW] * 20),
+            {"samples": [sample(-1, hits=0, queries=0), sample(9, hits=50, queries=5000)]},
+            "warm_prompts",
+            "not cold",
+        ),
+        (
+            step(*[SLOW] * 20),
+            {"samples": [sample(-1, success=0, running=0), sample(99, success=30, running=0)]},
+            "others_took_part",
+            "others used",
+        ),
+        (step(*[replace(SLOW, gaps=GapSummary(n=20, under_1ms=20))] * 20), {}, "tokens_in_clumps", "tokens arrive in clumps"),
+        (
+            step(*[SLOW] * 20),
+            {"ticks": lagging(*[0.3, 0.001] * 10)},
+            "client_stalled",
+            "stood still for more than 160 ms in 10 of 20 reports",
+        ),
+        (step(*[SLOW] * 19), {"strict": True}, "too_few_requests", "no miss is allowed"),
     ],
 )
-def test_void_comes_before_fail(play: Play, extra: dict[str, object], words: str) -> None:
+def test_void_comes_before_fail(play: Play, extra: dict[str, object], code: Code, words: str) -> None:
     tally = play.played()
     result = judge(tally, **extra)  # type: ignore[arg-type]
     assert result.verdict == "void"
-    assert words in result.reason
+    assert words in prose.text(result.reason)
+    assert says(result.reason, code)
     assert tally.bounds(OVER).good == 0
 
 
@@ -311,7 +349,10 @@ def test_warnings_of_a_pass() -> None:
     tick = LoadTick(order=7, t=START + 1, in_flight=3, loop_lag_max_s=0.3, cpu_frac=0.9)
     result = judge(play.played(), ticks=[tick], server=server)
     assert result.verdict == "pass"
-    said = " | ".join(result.warnings)
+    told = [warning.code for warning in result.warnings if isinstance(warning, Fact)]
+    assert {"by_one_request", "few_requests", "window_short", "warmup_short", "few_values"} <= {*told}
+    assert {"loop_stalled", "metrics_unread"} <= {*told}
+    said = " | ".join(map(prose.text, result.warnings))
     for words in (
         "passed by one request",
         "saw only 20 requests",
@@ -326,7 +367,7 @@ def test_warnings_of_a_pass() -> None:
 
 def test_a_curtailed_fail_gets_no_lecture_on_its_length() -> None:
     play = step(*[HANGS] * 20, measure_s=4.0, warm_s=1.0)
-    result = judge(aborted(play, at=3.0), Decision(kind="fail", reason="-"), done_at=3.1)
+    result = judge(aborted(play, at=3.0), Decision(kind="fail", reason=fact("undecided")), done_at=3.1)
     assert result.warnings == ()
 
 

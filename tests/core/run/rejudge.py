@@ -12,13 +12,15 @@ from typing import Any
 
 import msgspec
 
+from core import prose
 from core.config import ProbeConfig
+from core.facts import Said, as_data
 from core.judge.bracket import Bracket
 from core.judge.diagnosis import diagnose
 from core.judge.singles import idle, idle_e2e_s
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
 from core.records import LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerInfo, ServerSample
-from core.results import Answer, JudgeRules, RepeatResult, StepResult
+from core.results import Answer, JudgeRules, Knee, RepeatResult, StepResult
 from core.run import log as runs
 from core.run.conductor import CHECK_S, OrderRun
 from core.run.events import (
@@ -133,9 +135,9 @@ class Rejudge:
         assert self._config is not None, "a run begins with its configuration"
         knee = Bracket.of(self._config.method, self._steps).knee()
         answer = Answer(outcome="bracket", message="", knee=knee)
-        diagnosis = diagnose(self._config.slo, answer, self._steps, self._server, idle(self._singles))
+        diagnosis = diagnose(self._config.slo, answer, self._steps, self._server, idle(self._singles), prose.text)
         return {
-            "knee": _rounded(msgspec.to_builtins(knee)),
+            "knee": _rounded(_knee(knee)),
             "diagnosis": _rounded(msgspec.to_builtins(diagnosis)),
             "steps": [_step(step) for step in self._steps],
         }
@@ -186,12 +188,29 @@ class Rejudge:
         self._results = []
 
 
+def _knee(knee: Knee) -> dict[str, Any]:
+    told = {"notes": [prose.text(note) for note in knee.notes], "notes_fact": [as_data(note) for note in knee.notes]}
+    return {**msgspec.to_builtins(knee), **told}
+
+
 def _step(step: StepResult) -> dict[str, Any]:
     fields = msgspec.to_builtins(step)
     return {
         **_rounded({name: fields[name] for name in ("rate_rps", "phase", "verdict", "reason", "floor")}),
-        "repeats": [_rounded({name: repeat[name] for name in (*_KEPT, *_ALSO)}) for repeat in fields["repeats"]],
+        **_rounded(_told(step.reason)),
+        "repeats": [
+            _rounded({**{name: fields[name] for name in (*_KEPT, *_ALSO)}, **_told(repeat.reason), **_warned(repeat.warnings)})
+            for fields, repeat in zip(fields["repeats"], step.repeats, strict=True)
+        ],
     }
+
+
+def _warned(warnings: tuple[Said, ...]) -> dict[str, Any]:
+    return {"warnings": [prose.text(each) for each in warnings], "warnings_fact": [as_data(each) for each in warnings]}
+
+
+def _told(reason: Said) -> dict[str, Any]:
+    return {"reason": prose.text(reason), "reason_fact": as_data(reason)}
 
 
 def _rounded(value: Any) -> Any:

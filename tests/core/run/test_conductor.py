@@ -10,6 +10,7 @@ import pytest
 
 from core.config import Lengths, Target, Workload
 from core.errors import UserError
+from core.facts import fact
 from core.judge.verdict import Decision
 from core.records import Hello, PromptAlphabet, RepeatOrder, RequestFirst, RequestSent, Segment
 from core.run.conductor import END_S, Conductor
@@ -76,8 +77,8 @@ def after(t_s: float, decision: Decision) -> Callable[[float], Decision | None]:
     return lambda now_: decision if now_ >= 1000 + t_s else None
 
 
-COMPLETE = Decision(kind="complete", reason="all decided")
-FAIL = Decision(kind="fail", reason="out of reach")
+COMPLETE = Decision(kind="complete", reason=fact("all_decided"))
+FAIL = Decision(kind="fail", reason=fact("out_of_reach", at_most_frac=0.5, target=0.95))
 
 
 def test_a_decided_order_is_cut_off_and_waited_for() -> None:
@@ -111,8 +112,7 @@ def test_a_fail_of_a_silent_server_is_held_until_it_is_called_frozen() -> None:
         room.server.frozen_at = 1003.0
         ended = await room.conductor.run(room.order(), after(5, FAIL), 0.8)
 
-        assert ended.lost is not None
-        assert "10 s" in ended.lost
+        assert ended.lost == fact("server_frozen", silent_s=10.0)
         assert room.generator.commands.count("stop_arrivals 1") == 1
         assert room.states() == ["loading", "draining", "idle"]
         assert 1012 < now() < 1014.5
@@ -189,8 +189,7 @@ def test_a_lost_server_ends_the_order() -> None:
         room.server.refuses_from, room.server.healthy = 1002.0, False
         ended = await room.conductor.run(room.order(rate_rps=20), after(9, COMPLETE), 0.8)
 
-        assert ended.lost is not None
-        assert "lost" in ended.lost
+        assert ended.lost == fact("server_lost")
         assert now() < 1004
 
     in_room(work)

@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from core import prose
 from core.config import ProbeConfig, Safety, Slo
-from core.judge.caveats import END_UNREAD
+from core.facts import Fact, fact, says
 from core.records import LoadDone, LoadTick, RepeatOrder, ServerSample
 from core.results import Answer, StepResult
 from core.run.events import Note, RepeatJudged, RunStarted, StepJudged
@@ -75,8 +76,8 @@ def test_a_verdict_of_the_moment_in_which_the_time_is_over_stands(path: Path, tm
     (step,) = (event.result for event in events_of(path, StepJudged))
     assert repeat.verdict == step.verdict == ("pass" if rate_rps == 4.0 else "fail")
     assert step.reason == repeat.reason
-    assert (END_UNREAD in repeat.warnings) == (rate_rps == 4.0)
-    assert not [event for event in events_of(other, RepeatJudged) if END_UNREAD in event.result.warnings]
+    assert (fact("end_unread") in repeat.warnings) == (rate_rps == 4.0)
+    assert not [event for event in events_of(other, RepeatJudged) if fact("end_unread") in event.result.warnings]
     assert step.floor == repeat.attainment_interval
     assert answer.outcome == "void"
     assert rate_rps in (answer.knee.pass_rps, answer.knee.first_fail_rps)
@@ -120,7 +121,7 @@ def test_a_ramp_does_not_run_away_while_limits_are_too_long_to_tell(path: Path) 
 
     ramp = events_of(path, StepJudged)[0].result
     assert ramp.phase == "ramp"
-    assert "the server does not keep up" in ramp.reason
+    assert says(ramp.reason, "not_keeping_up")
     assert CAPACITY_RPS < ramp.rate_rps <= 2.1 * CAPACITY_RPS
     points = final_view(path).series
     assert max(point.in_flight or 0 for point in points if point.t_s < 60) < 600
@@ -172,8 +173,8 @@ def test_load_backs_off_as_soon_as_more_of_them_wait_than_may(path: Path) -> Non
 
     assert answer.outcome == "bracket"
     failed = [event.result for event in events_of(path, StepJudged) if event.result.verdict == "fail"]
-    assert all("for the sake of others" in step.reason for step in failed)
-    assert all("--max-waiting allows 4" in step.reason for step in failed)
+    assert all(says(step.reason, "backed_off") for step in failed)
+    assert all("--max-waiting allows 4" in prose.text(step.reason) for step in failed)
     assert any(note.text.startswith("backed off from") and note.level == "warn" for note in events_of(path, Note))
     assert max(point.waiting or 0 for point in final_view(path).series) < 40
     assert_ended_clean(bench, path)
@@ -193,7 +194,7 @@ def preempted(t: float, total: float) -> ServerSample:
     return msgspec.structs.replace(sample(t), preemptions_total=total)
 
 
-def suffering(safety: Safety, *samples: ServerSample, errors: int = 0) -> str | None:
+def suffering(safety: Safety, *samples: ServerSample, errors: int = 0) -> Fact | None:
     others = Others(safety)
     others.begin()
     for each in samples:
@@ -204,14 +205,14 @@ def suffering(safety: Safety, *samples: ServerSample, errors: int = 0) -> str | 
 def test_what_counts_as_suffering() -> None:
     agreed = Safety(with_others=True)
     rising = [preempted(float(t), float(t)) for t in range(3)]
-    assert suffering(agreed, *rising) == "the server preempts requests again and again"
+    assert suffering(agreed, *rising) == fact("others_preempted")
     assert suffering(agreed, *rising[:2]) is None
     assert suffering(agreed, *rising, preempted(9.0, 2.0)) is None
-    assert suffering(agreed, errors=3) == "3 requests ended in errors within 60 s"
+    assert suffering(agreed, errors=3) == fact("errors_in_a_row", errors=3, within_s=60.0)
     assert suffering(agreed, errors=2) is None
     assert suffering(agreed, sample(1.0, waiting=900.0)) is None
     limited = Safety(with_others=True, max_waiting=0)
-    assert suffering(limited, sample(1.0, waiting=1.0)) == "1 request waiting at the server, --max-waiting allows 0"
+    assert suffering(limited, sample(1.0, waiting=1.0)) == fact("others_wait", waiting=1, limit=0)
     assert suffering(limited, sample(1.0, waiting=0.0)) is None
     assert suffering(limited, msgspec.structs.replace(sample(1.0), waiting=None)) is None
     assert suffering(Safety(), *rising, errors=9) is None

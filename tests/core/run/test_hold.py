@@ -9,7 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from core import prose
 from core.config import Safety
+from core.facts import fact
 from core.judge.slo import allowed_misses, good
 from core.load.arrivals import draw
 from core.records import LoadDone, RepeatOrder, RequestEnded, RequestSent
@@ -100,7 +102,7 @@ def test_what_was_measured_of_the_segment_that_a_stop_cuts_is_kept_and_told(path
     assert cut.ttft_s.n == cut.good
     told = f"cut off: {cut.sent} sent, {cut.good} good, 0 missed, {aborted} open"
     assert held.verdict == "unjudged"
-    assert told in held.reason
+    assert told in prose.text(held.reason)
     assert told in answer.message
     assert told in to_text(final_view(path), None).replace("\n  ", " ")
 
@@ -174,7 +176,7 @@ def test_a_rate_that_is_changed_before_its_first_segment_gives_no_warning(path: 
     assert len(steps(path)) >= 3
     assert [line.text for line in view.lines if line.level != "info"] == []
     assert notes(view) == []
-    assert steps(path)[0].reason == "no segment was judged"
+    assert steps(path)[0].reason == fact("no_segment_judged")
     assert answer.message.count("requests/s (") == sum(bool(step.repeats) for step in steps(path))
 
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from core.config import ProbeConfig, Slo
+from core.facts import fact
 from core.judge.slo import allowed_misses
 from core.records import RepeatOrder, ServerSample
 from core.results import StepResult
@@ -115,5 +116,5 @@ def test_an_error_of_our_own_leaves_a_segment_unjudged_and_is_no_matter_of_cours
         on_bench(path, stopped_at(1100.0), probe=config(hold_rps=RATE_RPS, measure_s=30.0), set_up=breaks)
 
     (held,) = steps(path)
-    assert held.reason == "broken off: no segment was judged"
+    assert held.reason == fact("broken_off", fact("no_segment_judged"))
     assert [line.level for line in final_view(path).lines if line.text == step_line(held)] == ["warn"]

@@ -1,5 +1,6 @@
 """A restart while nothing is sent is noticed, unless it was wanted or there is more than one process."""
 
+from core.facts import Fact, fact
 from core.records import ServerSample
 from core.run.restarts import Restarts
 from tests.core.run.events import sample
@@ -9,7 +10,7 @@ def row(t: float, *epochs: float) -> list[ServerSample]:
     return [sample(t + i, epoch=epoch, tokens=100.0 * epoch + t + i) for i, epoch in enumerate(epochs)]
 
 
-def told(first: list[ServerSample], gap: list[ServerSample], second: list[ServerSample], *, ours: bool = False) -> str | None:
+def told(first: list[ServerSample], gap: list[ServerSample], second: list[ServerSample], *, ours: bool = False) -> Fact | None:
     """What is said after a second order at 4 requests/s, whose readings begin with the newest one of before."""
     restarts = Restarts()
     restarts.begin([], ours=False)
@@ -23,9 +24,9 @@ def test_the_same_process_before_and_after_is_none() -> None:
 
 
 def test_another_process_after_the_gap_is_a_restart() -> None:
-    words = "the server restarted between the steps at 2.00 requests/s and 4.00 requests/s"
-    assert told(row(0, 1, 1), row(10, 2), row(20, 2, 2)) == words
-    assert told(row(0, 1, 1), [], row(20, 2, 2)) == words, "also when the reading before the order was too old to be kept"
+    restarted = fact("restarted_between_steps", before_rps=2.0, rate_rps=4.0)
+    assert told(row(0, 1, 1), row(10, 2), row(20, 2, 2)) == restarted
+    assert told(row(0, 1, 1), [], row(20, 2, 2)) == restarted, "also when the reading before the order was too old to be kept"
 
 
 def test_between_two_repeats_of_a_rate_it_is_said_so() -> None:
@@ -33,7 +34,7 @@ def test_between_two_repeats_of_a_rate_it_is_said_so() -> None:
     restarts.begin([], ours=False)
     restarts.ended(4.0, row(0, 1, 1))
     restarts.begin(row(0, 1, 1), ours=False)
-    assert restarts.ended(4.0, row(20, 2, 2)) == "the server restarted between two repeats at 4.00 requests/s"
+    assert restarts.ended(4.0, row(20, 2, 2)) == fact("restarted_between_repeats", rate_rps=4.0)
 
 
 def test_a_counter_that_fell_is_enough() -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from core import prose
+from core.facts import fact, says
 from core.judge.search import Search
 from core.results import Answer, StepResult
 from core.run import log as runs
@@ -34,7 +36,9 @@ def test_a_quick_run_brackets_the_knee_of_the_server(path: Path) -> None:
     assert answer.knee.first_fail_rps is not None
     assert answer.knee.pass_rps <= knee <= answer.knee.first_fail_rps <= 1.43 * answer.knee.pass_rps
     assert answer.knee.first_fail is None, "it failed in the ramp alone"
-    assert events_of(path, StepJudged)[0].result.reason.startswith("held 2.50, 5.00; at ")
+    ramp = events_of(path, StepJudged)[0].result
+    assert says(ramp.reason, "ramp_failed")
+    assert prose.text(ramp.reason).startswith("held 2.50, 5.00; at ")
     assert_ended_clean(bench, path)
 
 
@@ -114,7 +118,7 @@ def test_stop_in_the_middle_of_a_step_keeps_what_is_finished(path: Path) -> None
     last = events_of(path, StepJudged)[-1].result
     cut = last.repeats[-1]
     open_ = cut.sent - cut.good - cut.misses
-    assert last.reason == f"stopped: {cut.sent} sent, {cut.good} good, {cut.misses} missed, {open_} open"
+    assert last.reason == fact("stopped", fact("cut_off", sent=cut.sent, good=cut.good, misses=cut.misses, open=open_))
     assert events_of(path, RepeatJudged)[-1].result.verdict == "unjudged"
     assert events_of(path, RepeatJudged)[-1].result.sent > 0
     assert events_of(path, LoadStateChanged)[-1].state == "stopped"

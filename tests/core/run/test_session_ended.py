@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from core.facts import fact
 from core.records import LoadDone
 from core.results import Answer, StepResult
 from core.run.between import Between
@@ -58,7 +59,7 @@ def test_the_run_goes_on_below_the_step_that_was_ended(path: Path) -> None:
 
     assert said == [True]
     ramp, ended, *rest = steps_of(path)
-    assert (ended.phase, ended.verdict, ended.reason) == ("search", "unjudged", "ended by the user")
+    assert (ended.phase, ended.verdict, ended.reason) == ("search", "unjudged", fact("user_ended"))
     assert [repeat.verdict for repeat in ended.repeats] == ["unjudged"]
     assert ended.repeats[0].sent > 0
     assert rest

@@ -8,8 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from core import prose
 from core.access import Access
 from core.config import FleetAsk, Slo
+from core.facts import says
 from core.hardware import Hardware
 from core.judge.idle import LENGTHS
 from core.records import Check, CheckStatus
@@ -161,7 +163,8 @@ def test_a_server_that_is_gone_is_no_knee(path: Path, cuts: bool) -> None:
     assert "did not come back within 5 min" in answer.message
     judged = events_of(path, StepJudged)[-1].result
     assert judged.verdict == "void"
-    assert judged.reason.endswith("its /health does not answer either")
+    assert says(judged.reason, "server_away")
+    assert prose.text(judged.reason).endswith("its /health does not answer either")
     assert_ended_clean(bench, path)
 
 

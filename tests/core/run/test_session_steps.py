@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from core.facts import fact
 from core.records import LoadDone, RepeatOrder
 from core.run import log as runs
 from core.run.events import LoadStateChanged, Note, RepeatJudged, RepeatStarted, StepJudged, StepStarted
@@ -89,7 +90,8 @@ def test_a_run_that_is_stopped_promises_no_further_repeat(path: Path) -> None:
     on_bench(path, stopped_at(done + 0.15), set_up=scripted(asked_step(4.0, 2, warmup_s=1.0)))
 
     assert verdicts(path) == [(0, "unjudged")]
-    assert events_of(path, RepeatJudged)[0].result.reason.startswith("the warm-up of 1 s")
+    judged = events_of(path, RepeatJudged)[0].result
+    assert judged.reason == fact("warmup_short", warmup_s=1.0, needed_s=judged.warmup_needed_s)
     assert not [note for note in events_of(path, Note) if "longer warm-up" in note.text]
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from core.config import Method, Slo
+from core.facts import fact
 from core.judge.bracket import Bracket
 from core.judge.stopping import REPORT_DELAY_S
 from core.records import Check, LoadTick, RepeatOrder, ServerInfo
@@ -67,8 +68,8 @@ def test_a_search_that_starts_anew_sets_aside_what_was_judged() -> None:
 
     assert [(step.verdict, step.floor, step.set_aside) for step in aside] == [("void", None, True)] * 3
     assert [repeat.verdict for step in aside for repeat in step.repeats] == ["void"] * 4
-    assert aside[0].reason == "measured before the server was away, not part of the answer (pass: all fine)"
-    assert aside[1].repeats[1].reason.endswith("(fail: slow)")
+    assert aside[0].reason == fact("set_aside", "all fine", verdict="pass")
+    assert aside[1].repeats[1].reason == fact("set_aside", "slow", verdict="fail")
     assert aside[2].reason == "the server was away", "it was void before"
     assert (anew.verdict, anew.set_aside) == ("pass", False)
     assert [line.text for line in before.view(START + 30).lines][:3] == kept, "what was said stays said"

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.judge.verdict import UNDECIDED, Decision
+from core.facts import fact, several
+from core.judge.verdict import Decision
 from core.records import Segment
 from core.results import RepeatResult, RepeatVerdict
 from core.run.conductor import OrderRun
@@ -85,7 +86,7 @@ def test_what_became_of_held_rates() -> None:
 
 def cut(sent: int) -> RepeatResult:
     undecided = repeat_result((0.5, 1.0), "unjudged")
-    return msgspec.structs.replace(undecided, reason=UNDECIDED, sent=sent, good=sent - 3, misses=1)
+    return msgspec.structs.replace(undecided, reason=fact("undecided"), sent=sent, good=sent - 3, misses=1)
 
 
 def test_a_segment_that_was_cut_off_is_told_with_what_came_of_it() -> None:
@@ -97,9 +98,10 @@ def test_a_segment_that_was_cut_off_is_told_with_what_came_of_it() -> None:
         "held 4.00 requests/s (no segment was judged, one was cut off: 20 sent, 17 good, 1 missed, 2 open)"
     )
     verdict, reason = held_verdict([*results("pass", "pass"), cut(20)])
-    assert (verdict, reason) == ("pass", "all 2 repeats passed; the last segment was cut off: 20 sent, 17 good, 1 missed, 2 open")
-    assert held_verdict([cut(20)])[1] == "no segment was judged; the last segment was cut off: 20 sent, 17 good, 1 missed, 2 open"
-    assert held_verdict([])[1] == "no segment was judged"
+    cut_off = fact("segment_cut_off", fact("cut_off", sent=20, good=17, misses=1, open=2))
+    assert (verdict, reason) == ("pass", several(fact("all_passed", repeats=2), cut_off))
+    assert held_verdict([cut(20)])[1] == several(fact("no_segment_judged"), cut_off)
+    assert held_verdict([])[1] == fact("no_segment_judged")
 
 
 def test_rates_that_were_changed_again_in_their_warm_up_are_not_told() -> None:
@@ -110,8 +112,8 @@ def test_rates_that_were_changed_again_in_their_warm_up_are_not_told() -> None:
 
 def test_the_reason_is_that_of_the_first_failing_repeat() -> None:
     assert step_verdict(results("pass"))[1] == "because"
-    assert step_verdict(results("pass", "pass"))[1] == "all 2 repeats passed"
-    assert step_verdict(results("pass", "fail"))[1] == "1 of 2 repeats failed: because"
+    assert step_verdict(results("pass", "pass"))[1] == fact("all_passed", repeats=2)
+    assert step_verdict(results("pass", "fail"))[1] == fact("some_failed", "because", failed=1, repeats=2)
 
 
 @given(st.lists(st.sampled_from(get_args(RepeatVerdict)), max_size=8))
@@ -150,7 +152,8 @@ def test_a_ramp_says_which_rates_it_was_seen_to_hold() -> None:
     assert held_rates(tally, 0.95, now, 0) == []
     alone = play.ramp(good, [play.HANGS]).played()
     assert held_rates(alone, 0.95, now, None) == [1.0], "the one request that it may miss is all that it has"
-    assert ramp_reason([1.0, 2.0], "at 4.00 requests/s at most 0 %") == "held 1.00, 2.00; at 4.00 requests/s at most 0 %"
+    fails = fact("ramp_failed", fact("out_of_reach", at_most_frac=0.0, target=0.95), rate_rps=4.0)
+    assert ramp_reason([1.0, 2.0], fails) == several(fact("ramp_held", rates_rps=[1.0, 2.0]), fails)
     assert ramp_reason([], "because") == "because"
 
 
@@ -161,7 +164,9 @@ def ramp_run(decision: Decision | None) -> OrderRun:
 
 
 def test_the_segment_of_a_ramp_that_failed() -> None:
-    assert failed_segment(ramp_run(Decision(kind="fail", reason="", segment=1))) == 1
-    assert failed_segment(ramp_run(Decision(kind="drained", reason=""))) is None, "nothing says which rate failed, if any"
-    assert failed_segment(ramp_run(Decision(kind="complete", reason=""))) is None
+    assert failed_segment(ramp_run(Decision(kind="fail", reason=fact("undecided"), segment=1))) == 1
+    assert failed_segment(ramp_run(Decision(kind="drained", reason=fact("load_ended_early")))) is None, (
+        "nothing says which rate failed, if any"
+    )
+    assert failed_segment(ramp_run(Decision(kind="complete", reason=fact("no_rate_failed")))) is None
     assert failed_segment(ramp_run(None)) is None

@@ -1,0 +1,26 @@
+"""The room that writes texts: the only one that knows how a fact is said. Nothing reads a sentence back."""
+
+from core.facts import Code, Fact, Said
+from core.prose import notes, repeats, steps, voids, warnings
+from core.prose.figures import Figures, Sentence
+
+__all__ = ["SENTENCES", "text"]
+
+SENTENCES: dict[Code, Sentence] = {
+    **repeats.SENTENCES,
+    **voids.SENTENCES,
+    **steps.SENTENCES,
+    **warnings.SENTENCES,
+    **notes.SENTENCES,
+}
+"""By code; a test holds them against the list of codes."""
+
+
+def text(said: Said) -> str:
+    """What was said, as a sentence without a full stop; of a fact that a damaged file has robbed of its figures, its code."""
+    if not isinstance(said, Fact):
+        return said
+    try:
+        return SENTENCES[said.code](Figures(said, tuple(map(text, said.of))))
+    except (KeyError, IndexError, TypeError, ValueError, ArithmeticError):
+        return said.code.replace("_", " ")

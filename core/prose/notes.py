@@ -1,0 +1,68 @@
+"""What is to be known about a knee, and what happens on the way to it."""
+
+from core.facts import Code
+from core.judge.bracket import rate_text
+from core.judge.skipped import ended_words
+from core.judge.wording import duration
+from core.prose.figures import Figures, Sentence
+
+_ONE_REPEAT = (
+    "lower end rests on one repeat, which is no evidence by itself: in simulated quick searches it was above the true knee "
+    "in 14 % and the bracket held the knee in 79 %; measure longer before you sign"
+)
+_TWO_REPEATS = (
+    "lower end rests on two repeats: in simulated quick searches it was above the true knee in 6 % and the bracket held the "
+    "knee in 83 %"
+)
+"""Both from `python -m tests.benchmarks.knee_search -n 60 --mode quick --mode quick-careful`: five replicas, 300 searches."""
+_FLIPS_EARLY = (
+    "repeats must pass, which is a rule declared beforehand: in simulation the min over 10 repeats flips 4 to 11 % "
+    "below the long-run knee, so the first failing rate is usually below it"
+)
+_USED_UP = "the time was used up"
+
+
+def _not_confirmed(f: Figures) -> str:
+    n = f.n("repeats")
+    return f"{_USED_UP} before a rate passed {'its repeat' if n == 1 else f'all {n} repeats'}"
+
+
+def _misses_not_of_load(f: Figures) -> str:
+    high, low = (f"{100 * f[f'{end}_frac']:.0f} % at {rate_text(f[f'{end}_rps'])}" for end in ("high", "low"))
+    return f"misses do not fall with the rate: {high}, {low}; the load does not make them, so no lower rate was tried"
+
+
+def _was_away(f: Figures) -> str:
+    anew = "the search was started anew, and nothing that was measured before is part of the answer"
+    return f"the server was away for {duration(f['away_s'])} ({f.word('said')}): {anew}"
+
+
+SENTENCES: dict[Code, Sentence] = {
+    "one_repeat": lambda f: _ONE_REPEAT,
+    "two_repeats": lambda f: _TWO_REPEATS,
+    "flips_early": lambda f: f"all of {f.n('repeats')} {_FLIPS_EARLY}",
+    "not_monotone": lambda f: (
+        f"not monotone: a pass at {rate_text(f['pass_rps'])}, above a failing rate; the lower one is the answer"
+    ),
+    "open_above": lambda f: (
+        "open above: rates failed, but too few of their repeats did to say that the knee is below; measure longer for an upper end"
+    ),
+    "one_failing_step": lambda f: "upper end rests on one failing step",
+    "from_ramp": lambda f: "upper end comes from the ramp, a short segment",
+    "nothing_between": lambda f: (
+        "no rate between the ends is likely enough to pass all repeats or to fail clearly, so none was tried"
+    ),
+    "time_up_ends_apart": lambda f: f"{_USED_UP}: the ends are a factor {f['factor']:.3g} apart, not {f['wanted_factor']:g}",
+    "time_up_no_clear_fail": lambda f: f"{_USED_UP} before a rate failed for sure",
+    "time_up_no_pass": lambda f: f"{_USED_UP} before a rate passed",
+    "time_up_not_confirmed": _not_confirmed,
+    "time_up_too_few": lambda f: f"{_USED_UP}: at a lower rate it is too short for enough requests",
+    "misses_not_of_load": _misses_not_of_load,
+    "steps_ended": lambda f: ended_words(f.numbers("rates_rps")),
+    "restarted_between_repeats": lambda f: f"the server restarted between two repeats at {rate_text(f['rate_rps'])}",
+    "restarted_between_steps": lambda f: (
+        f"the server restarted between the steps at {rate_text(f['before_rps'])} and {rate_text(f['rate_rps'])}"
+    ),
+    "was_away": _was_away,
+    "done_again": lambda f: f"A repeat at {rate_text(f['rate_rps'])} does not count and is done again: {f.of[0]}",
+}

@@ -1,0 +1,81 @@
+"""What a repeat or a ramp was, and why it did not go on."""
+
+import math
+
+from core.facts import Code
+from core.judge.bracket import rate_text
+from core.judge.wording import at_most, beside, classes, count, duration, plain
+from core.prose.figures import Figures, Sentence
+
+_AFTER = {"window": "the window", "ramp": "the ramp", "segment": "the segment"}
+
+
+def _within_reach(f: Figures) -> str:
+    share = beside(f["at_least_frac"], f["target"], rounded=math.floor)
+    return f"at least {share} of {f.n('planned')} met the limits, target {plain(f['target'])}"
+
+
+def _attainment(f: Figures) -> str:
+    missed = f" ({f.of[0]}, counted as missed)" if f.of else ""
+    share = beside(f["attained_frac"], f["target"])
+    return f"attainment {share} of {f.n('planned')}, target {plain(f['target'])}{missed}"
+
+
+def _too_many_errors(f: Figures) -> str:
+    n, planned = f.n("errors"), f.n("planned")
+    shares = f"{100 * n / planned:.3g} %, at most {plain(f['max_error_frac'])}"
+    words = f" ({said})" if (said := f.word("said")) else ""
+    return f"{n} of {count(planned, 'request')} ended in errors ({shares}): {classes(f.counts('endings'))}{words}"
+
+
+def _every_request_failed(f: Figures) -> str:
+    what = f"every request failed: {f.word('said') or classes(f.counts('endings'))}"
+    ended, of_window = f.n("ended"), f"{f.n('errors')} of the window's {f.n('planned')} so far"
+    return f"{what} ({ended} of {ended} that ended, {of_window}; at most {plain(f['max_error_frac'])} may)"
+
+
+def _ended_in_errors(f: Figures) -> str:
+    what = f.word("said") or classes(f.counts("endings"))
+    return f"{f.n('errors')} of {count(f.n('ended'), 'request')} ended in errors ({what})"
+
+
+def _overloaded(f: Figures) -> str:
+    which = f"{f.n('misses')} of the {f.n('planned')} requests of its second half"
+    return f"overloaded already in the warm-up: {which} can no longer meet the limits"
+
+
+SENTENCES: dict[Code, Sentence] = {
+    "nothing_to_judge": lambda f: "no request was planned in the window",
+    "all_decided": lambda f: "every measured request is decided",
+    "segment_decided": lambda f: "every request is decided",
+    "segments_judged": lambda f: "every segment is judged",
+    "out_of_reach": lambda f: f"{at_most(f['at_most_frac'], f['target'])} can still meet the limits (target {plain(f['target'])})",
+    "within_reach": _within_reach,
+    "too_many_errors": _too_many_errors,
+    "every_request_failed": _every_request_failed,
+    "ended_in_errors": _ended_in_errors,
+    "overloaded_in_warmup": _overloaded,
+    "still_open": lambda f: (
+        f"{count(f.n('open'), 'request')} still open {duration(f['drain_s'])} after {_AFTER[f.word('after') or '']}"
+    ),
+    "load_ended_early": lambda f: "the load ended before every request was decided",
+    "attainment": _attainment,
+    "queue_rising": lambda f: f"queue rising: requests waited longer and longer, although {f.of[0]}",
+    "warmup_short": lambda f: (
+        f"the warm-up of {duration(f['warmup_s'])} was too short: requests as long as these need {duration(f['needed_s'])}"
+    ),
+    "undecided": lambda f: "stopped before it was decided",
+    "ramp_hint": lambda f: f"a ramp only says where to look; {f.of[0]}",
+    "rate_fails": lambda f: f"{f['rate_rps']:.4g} requests/s: {f.of[0]}",
+    "ramp_failed": lambda f: f"at {rate_text(f['rate_rps'])} {f.of[0]}",
+    "no_rate_failed": lambda f: "no rate of the ramp failed",
+    "not_keeping_up": lambda f: (
+        f"the server does not keep up, it began {f['begun_rps']:.3g} requests/s at most, "
+        f"and {count(f.n('waiting'), 'request')} wait"
+    ),
+    "backed_off": lambda f: f"backed off from {rate_text(f['rate_rps'])} for the sake of others: {f.of[0]}",
+    "others_wait": lambda f: f"{count(f.n('waiting'), 'request')} waiting at the server, --max-waiting allows {f['limit']:g}",
+    "others_preempted": lambda f: "the server preempts requests again and again",
+    "errors_in_a_row": lambda f: f"{f.n('errors')} requests ended in errors within {duration(f['within_s'])}",
+    "several": lambda f: "; ".join(f.of),
+}

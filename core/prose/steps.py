@@ -1,0 +1,29 @@
+"""What the repeats of a rate amount to, and what ended a step."""
+
+from core.facts import Code
+from core.judge.bracket import rate_number
+from core.prose.figures import Figures, Sentence
+
+
+def _cut_off(f: Figures) -> str:
+    open_ = f", {f.n('open')} open" if f.n("open") else ""
+    return f"{f.n('sent')} sent, {f.n('good')} good, {f.n('misses')} missed{open_}"
+
+
+def _ended(word: str, f: Figures) -> str:
+    return ": ".join((word, *f.of))
+
+
+SENTENCES: dict[Code, Sentence] = {
+    "none_judged": lambda f: "no repeat was judged",
+    "all_passed": lambda f: f"all {f.n('repeats')} repeats passed",
+    "some_failed": lambda f: f"{f.n('failed')} of {f.n('repeats')} repeats failed: {f.of[0]}",
+    "no_segment_judged": lambda f: "no segment was judged",
+    "segment_cut_off": lambda f: f"the last segment was cut off: {f.of[0]}",
+    "cut_off": _cut_off,
+    "ramp_held": lambda f: f"held {', '.join(map(rate_number, f.numbers('rates_rps')))}",
+    "user_ended": lambda f: "ended by the user",
+    "stopped": lambda f: _ended("stopped", f),
+    "broken_off": lambda f: _ended("broken off", f),
+    "set_aside": lambda f: f"measured before the server was away, not part of the answer ({f.word('verdict')}: {f.of[0]})",
+}

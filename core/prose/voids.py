@@ -1,0 +1,93 @@
+"""Why a repeat does not count."""
+
+import math
+
+from core.facts import Code
+from core.judge.wording import classes, count, duration, plain
+from core.prose.figures import Figures, Sentence
+
+_CLIENT, _MEND = "the client, not the server", "give the client more CPU"
+_DUST = 1e-9
+AWAY = {
+    "asked": "single requests without load failed too",
+    "restarted": "it restarted meanwhile",
+    "unread": "its metrics failed together with the requests",
+    "lost": "its /health does not answer either",
+}
+
+
+def _client_late(f: Figures) -> str:
+    late = f"one send in a hundred was late by {duration(f['late_p99_s'])} or more"
+    return f"{_CLIENT}: {late}, {duration(f['limit_s'])} is the limit; {_MEND}"
+
+
+def _client_stalled(f: Figures) -> str:
+    how_often = f"{f.n('over')} of {f.n('reports')} reports ({duration(f['worst_s'])} at worst)"
+    return f"{_CLIENT}: it stood still for more than {duration(f['limit_s'])} in {how_often}; {_MEND}"
+
+
+def _too_few_requests(f: Figures) -> str:
+    target = f["target"]
+    return (
+        f"no miss is allowed: the window has only {count(f.n('planned'), 'request')}, and a target of {plain(target)} lets one in "
+        f"{math.ceil(1 / (1 - target) - _DUST)} miss; measure longer"
+    )
+
+
+def _in_brackets(f: Figures) -> str:
+    return f" ({said})" if (said := f.word("said")) else ""
+
+
+def _lengths(f: Figures, what: str) -> str:
+    return f"{what} were {f['tokens_mean']:.4g} tokens long on average, {f['asked_mean']:.4g} were asked for"
+
+
+def _answer_outran(f: Figures) -> str:
+    one = f"one had {f.n('tokens')} tokens when it was cut off, {f.n('asked')} were asked for"
+    return f"answers got longer than asked: {one}; longer ones make the server look slow"
+
+
+def _tokens_in_clumps(f: Figures) -> str:
+    which = f"{f.n('clumped')} of {count(f.n('answers'), 'answer')}"
+    return f"tokens arrive in clumps ({which}), so TPOT cannot be judged: a proxy or a busy API process holds them back"
+
+
+def _nothing_planned(f: Figures) -> str:
+    window = f"{duration(f['measure_s'])} at {f['rate_rps']:g} requests/s"
+    return f"no request was planned in the window ({window}): measure longer or faster"
+
+
+def _server_frozen(f: Figures) -> str:
+    silent = f"the server accepts requests but has produced nothing for {f['silent_s']:.0f} s"
+    return f"{silent}; it is frozen or its engine is dead, which is no capacity limit"
+
+
+SENTENCES: dict[Code, Sentence] = {
+    "client_late": _client_late,
+    "client_late_once": lambda f: (
+        f"{_CLIENT}: a send was late by {duration(f['late_max_s'])}, more than the TTFT limit itself; {_MEND}"
+    ),
+    "client_stalled": _client_stalled,
+    "client_unsent": lambda f: f"{_CLIENT}: {count(f.n('requests'), 'planned request')} could not be sent",
+    "client_failed": lambda f: f"{_CLIENT}: {count(f.n('requests'), 'request')} failed on this machine{_in_brackets(f)}",
+    "too_few_requests": _too_few_requests,
+    "refusals": lambda f: f"{count(f.n('requests'), 'request')} ended in a refusal that no load causes{_in_brackets(f)}",
+    "warm_prompts": lambda f: (
+        f"prompts were not cold: {100 * f['hit_frac']:.1f} % of their tokens came from the prefix cache, "
+        f"{plain(f['limit_frac'])} is the limit"
+    ),
+    "short_answers": lambda f: (
+        f"{_lengths(f, 'answers')}; shorter ones flatter the server (finish reasons: {classes(f.counts('finish_reasons'))})"
+    ),
+    "long_answers": lambda f: f"{_lengths(f, 'answers')}; longer ones make the server look slow",
+    "answer_outran": _answer_outran,
+    "prompt_length_off": lambda f: _lengths(f, "prompts"),
+    "server_restarted": lambda f: "the server restarted during the repeat",
+    "others_took_part": lambda f: f"others used the server: at least {f['others']:.0f} requests beside our {f.n('ours')}",
+    "tokens_in_clumps": _tokens_in_clumps,
+    "tpot_undecidable": lambda f: "TPOT is the only limit, and no answer had tokens after its first event to judge it by",
+    "nothing_planned": _nothing_planned,
+    "server_frozen": _server_frozen,
+    "server_lost": lambda f: "the server was lost: connections break and /health does not answer",
+    "server_away": lambda f: f"the server was away: {f.word('said')}; {AWAY[f.word('seen') or '']}",
+}

@@ -1,0 +1,89 @@
+"""What is worth a word beside a verdict, and changes nothing about it."""
+
+from core.facts import Code
+from core.judge.wording import count, duration, plain
+from core.prose.figures import Figures, Sentence
+
+
+def _few_requests(f: Figures) -> str:
+    n = f.n("planned")
+    steps = f"attainment moves in steps of {100 / n:.2g} %"
+    return (
+        f"this step saw only {f.n('planned')} requests; {steps}, at a target of {plain(f['target'])} plan at least {f.n('needed')}"
+    )
+
+
+def _window_short(f: Figures) -> str:
+    than = f"{f.n('durations')} mean request durations ({duration(f['e2e_mean_s'])} each)"
+    return f"the step ({duration(f['measure_s'])}) is shorter than {than}: repeats will scatter, a pass is optimistic"
+
+
+def _left_open(f: Figures) -> str:
+    which = f"{f.n('open')} of {count(f.n('planned'), 'request')}"
+    return f"{which} had not ended when the pass was certain: p95 and p99 leave them out"
+
+
+def _few_values(f: Figures) -> str:
+    n, latency = f.n("answers"), f.word("latency")
+    which = "p95 and p99 are" if n < 20 else "p99 is"
+    return f"{f'{latency}: ' if latency else ''}{which} over only {count(n, 'answer')}, so hardly more than the slowest"
+
+
+def _token_rate_off(f: Figures) -> str:
+    by_tokens = f"by its output tokens the server finished {f['by_tokens_rps']:.3g} requests/s"
+    return (
+        f"token rate and request rate do not agree: {by_tokens}, counted were {f['counted_rps']:.3g}; "
+        "what finished in the window had other lengths than what was sent in it"
+    )
+
+
+def _without(f: Figures) -> str:
+    return f"{f.n('without')} of {count(f.n('answers'), 'answer')}"
+
+
+def _errors_said(f: Figures) -> str:
+    more = f.n("other_sentences")
+    others = f"; {count(more, 'other sentence')} beside it" if more else ""
+    return f"{f.n('times')} of {count(f.n('errors'), 'error')}: {f.word('said')}{others}"
+
+
+def _repeats_scatter(f: Figures) -> str:
+    spread = f"{100 * f['deviation_frac']:.1f} points (standard deviation) over {count(f.n('repeats'), 'repeat')}"
+    return f"attainment varies by {spread}: more than 3 points are normal near the knee"
+
+
+SENTENCES: dict[Code, Sentence] = {
+    "no_miss_allowed": lambda f: f"no miss is allowed: of {count(f.n('planned'), 'request')}, one slow one fails this step",
+    "few_requests": _few_requests,
+    "window_short": _window_short,
+    "by_one_request": lambda f: "passed by one request",
+    "left_open": _left_open,
+    "sends_late": lambda f: f"sends were late by {duration(f['late_p99_s'])} (p99): latencies hold that much of the client's own",
+    "loop_stalled": lambda f: (
+        f"the client stood still for {duration(f['lag_max_s'])}: what arrived meanwhile looks that much slower than it was"
+    ),
+    "few_values": _few_values,
+    "no_success": lambda f: f"none of {count(f.n('planned'), 'request')} ended well, so there are no latencies",
+    "queue_undecided": lambda f: "queue: undecided",
+    "lengthened": lambda f: (
+        f"lengthened by {duration(f['by_s'])} because the queue was undecided; only the queue is judged over the longer time"
+    ),
+    "token_rate_off": _token_rate_off,
+    "no_tpot": lambda f: f"{_without(f)} had no token after the first event: judged without a TPOT",
+    "no_usage": lambda f: f"the server sent no usage with {_without(f)}: their tokens are counted one per event",
+    "errors_said": _errors_said,
+    "resent": lambda f: (
+        f"{count(f.n('requests'), 'request')} went out a second time, on a fresh connection: "
+        "the server was just closing the kept one"
+    ),
+    "several_processes": lambda f: (
+        "the server's counters jump back and forth: several processes answer there, so their differences are withheld"
+    ),
+    "end_unread": lambda f: (
+        "no reading of the server after the load's end: requests of others or a restart near it would have gone unseen"
+    ),
+    "metrics_unread": lambda f: (
+        "the server's metrics could not be read meanwhile: a restart, prefix hits or other traffic would have gone unseen"
+    ),
+    "repeats_scatter": _repeats_scatter,
+}

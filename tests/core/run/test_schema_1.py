@@ -1,0 +1,48 @@
+"""A run file of schema 1, which holds sentences where later ones hold facts: it opens everywhere, and says what it said."""
+
+import json
+from pathlib import Path
+
+from core import prose
+from core.judge.bracket import Bracket
+from core.markdown import to_markdown
+from core.report import notes, to_json, to_text
+from core.run.events import RunStarted
+from core.run.log import read
+from core.run.verdicts import set_aside
+from tui.recorded import Recorded
+
+RUN = Path("tests/data/schema_1/run.jsonl")
+"""A demo; its requests and readings are left out."""
+REASON = "at least 99.1 % of 711 met the limits, target 95 %"
+
+
+def test_it_is_of_schema_1() -> None:
+    first = next(iter(read(RUN)))
+    assert isinstance(first, RunStarted)
+    assert first.schema == 1
+
+
+def test_its_sentences_are_shown_as_stored() -> None:
+    view = Recorded(str(RUN)).view()
+
+    assert view.answer is not None
+    assert [prose.text(step.reason) for step in view.steps][-1] == REASON
+    assert REASON in " ".join(to_text(view, None).split())
+    assert "upper end comes from the ramp" in to_markdown(view, "")
+    assert [prose.text(note) for note in view.answer.knee.notes] == notes(view)[:2]
+
+
+def test_its_result_has_sentences_without_a_code() -> None:
+    data = json.loads(to_json(Recorded(str(RUN)).view(), None))
+
+    last = data["steps"][-1]
+    assert (last["reason"], last["reason_fact"]) == (REASON, None)
+    assert (last["repeats"][0]["reason"], last["repeats"][0]["reason_fact"]) == (REASON, None)
+
+
+def test_its_steps_can_still_be_reasoned_from() -> None:
+    view = Recorded(str(RUN)).view()
+    assert view.config is not None
+    assert Bracket.of(view.config.method, view.steps).knee().pass_rps == view.steps[-1].rate_rps
+    assert prose.text(set_aside(view.steps[-1]).reason).endswith(f"(pass: {REASON})")

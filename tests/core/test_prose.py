@@ -1,0 +1,340 @@
+"""Every code has its sentence, and no sentence is needed to know what was found."""
+
+from typing import get_args
+
+import msgspec
+import pytest
+
+from core import prose
+from core.facts import Code, Fact, Figure, Said, as_data, fact, parts, says, several
+
+REACH = fact("out_of_reach", at_most_frac=0.403, target=0.95)
+ERRORS: dict[str, Figure] = {"errors": 2, "planned": 100, "ended": 60, "max_error_frac": 0.01, "endings": {"http": 2}}
+CUT = fact("cut_off", sent=20, good=17, misses=1, open=2)
+
+SENTENCES: list[tuple[Fact, str]] = [
+    (fact("nothing_to_judge"), "no request was planned in the window"),
+    (fact("all_decided"), "every measured request is decided"),
+    (fact("segment_decided"), "every request is decided"),
+    (fact("segments_judged"), "every segment is judged"),
+    (REACH, "at most 41 % can still meet the limits (target 95 %)"),
+    (
+        fact("within_reach", at_least_frac=0.99, planned=100, target=0.95),
+        "at least 99.0 % of 100 met the limits, target 95 %",
+    ),
+    (fact("too_many_errors", **ERRORS, said=None), "2 of 100 requests ended in errors (2 %, at most 1 %): http 2"),
+    (
+        fact("too_many_errors", **ERRORS, said="HTTP 503: no"),
+        "2 of 100 requests ended in errors (2 %, at most 1 %): http 2 (HTTP 503: no)",
+    ),
+    (
+        fact("every_request_failed", **ERRORS, said="HTTP 503: no"),
+        "every request failed: HTTP 503: no (60 of 60 that ended, 2 of the window's 100 so far; at most 1 % may)",
+    ),
+    (
+        fact("every_request_failed", **ERRORS, said=None),
+        "every request failed: http 2 (60 of 60 that ended, 2 of the window's 100 so far; at most 1 % may)",
+    ),
+    (fact("ended_in_errors", errors=4, ended=7, said=None, endings={"http": 4}), "4 of 7 requests ended in errors (http 4)"),
+    (
+        fact("ended_in_errors", errors=1, ended=1, said="HTTP 503: no", endings={"http": 1}),
+        "1 of 1 request ended in errors (HTTP 503: no)",
+    ),
+    (
+        fact("overloaded_in_warmup", misses=22, planned=42),
+        "overloaded already in the warm-up: 22 of the 42 requests of its second half can no longer meet the limits",
+    ),
+    (fact("still_open", open=1, drain_s=120.0, after="window"), "1 request still open 120 s after the window"),
+    (fact("still_open", open=3, drain_s=120.0, after="ramp"), "3 requests still open 120 s after the ramp"),
+    (fact("still_open", open=3, drain_s=30.0, after="segment"), "3 requests still open 30 s after the segment"),
+    (fact("load_ended_early"), "the load ended before every request was decided"),
+    (fact("attainment", attained_frac=0.9496, planned=1000, target=0.95), "attainment 94.96 % of 1000, target 95 %"),
+    (
+        fact("attainment", fact("still_open", open=10, drain_s=68.0, after="window"), attained_frac=0.9, planned=100, target=0.95),
+        "attainment 90.0 % of 100, target 95 % (10 requests still open 68 s after the window, counted as missed)",
+    ),
+    (
+        fact("queue_rising", fact("attainment", attained_frac=1.0, planned=200, target=0.95)),
+        "queue rising: requests waited longer and longer, although attainment 100.0 % of 200, target 95 %",
+    ),
+    (
+        fact("warmup_short", warmup_s=1.0, needed_s=3.42),
+        "the warm-up of 1 s was too short: requests as long as these need 3.4 s",
+    ),
+    (fact("undecided"), "stopped before it was decided"),
+    (
+        fact("ramp_hint", fact("rate_fails", REACH, rate_rps=2.0)),
+        "a ramp only says where to look; 2 requests/s: at most 41 % can still meet the limits (target 95 %)",
+    ),
+    (fact("rate_fails", REACH, rate_rps=24.69), "24.69 requests/s: at most 41 % can still meet the limits (target 95 %)"),
+    (fact("ramp_failed", REACH, rate_rps=24.69), "at 24.7 requests/s at most 41 % can still meet the limits (target 95 %)"),
+    (fact("no_rate_failed"), "no rate of the ramp failed"),
+    (
+        fact("not_keeping_up", begun_rps=10.04, waiting=1200),
+        "the server does not keep up, it began 10 requests/s at most, and 1200 requests wait",
+    ),
+    (fact("none_judged"), "no repeat was judged"),
+    (fact("all_passed", repeats=3), "all 3 repeats passed"),
+    (
+        fact("some_failed", REACH, failed=2, repeats=3),
+        "2 of 3 repeats failed: at most 41 % can still meet the limits (target 95 %)",
+    ),
+    (fact("no_segment_judged"), "no segment was judged"),
+    (CUT, "20 sent, 17 good, 1 missed, 2 open"),
+    (fact("cut_off", sent=20, good=19, misses=1, open=0), "20 sent, 19 good, 1 missed"),
+    (fact("segment_cut_off", CUT), "the last segment was cut off: 20 sent, 17 good, 1 missed, 2 open"),
+    (fact("ramp_held", rates_rps=[2.5, 5.0, 12.34]), "held 2.50, 5.00, 12.3"),
+    (fact("user_ended"), "ended by the user"),
+    (fact("stopped"), "stopped"),
+    (fact("stopped", CUT), "stopped: 20 sent, 17 good, 1 missed, 2 open"),
+    (fact("broken_off", fact("no_segment_judged")), "broken off: no segment was judged"),
+    (
+        fact("set_aside", "all fine", verdict="pass"),
+        "measured before the server was away, not part of the answer (pass: all fine)",
+    ),
+    (
+        fact("backed_off", fact("others_preempted"), rate_rps=4.0),
+        "backed off from 4.00 requests/s for the sake of others: the server preempts requests again and again",
+    ),
+    (fact("others_wait", waiting=1, limit=4), "1 request waiting at the server, --max-waiting allows 4"),
+    (fact("others_preempted"), "the server preempts requests again and again"),
+    (fact("errors_in_a_row", errors=3, within_s=60.0), "3 requests ended in errors within 60 s"),
+    (
+        fact("client_late", late_p99_s=0.39, limit_s=0.16),
+        "the client, not the server: one send in a hundred was late by 390 ms or more, 160 ms is the limit; "
+        "give the client more CPU",
+    ),
+    (
+        fact("client_late_once", late_max_s=1.5, ttft_limit_s=0.8),
+        "the client, not the server: a send was late by 1.5 s, more than the TTFT limit itself; give the client more CPU",
+    ),
+    (
+        fact("client_stalled", limit_s=0.16, over=20, reports=40, worst_s=0.3),
+        "the client, not the server: it stood still for more than 160 ms in 20 of 40 reports (300 ms at worst); "
+        "give the client more CPU",
+    ),
+    (fact("client_unsent", requests=1), "the client, not the server: 1 planned request could not be sent"),
+    (fact("client_failed", requests=2, said=None), "the client, not the server: 2 requests failed on this machine"),
+    (
+        fact("client_failed", requests=1, said="Too many open files"),
+        "the client, not the server: 1 request failed on this machine (Too many open files)",
+    ),
+    (
+        fact("too_few_requests", planned=12, target=0.95),
+        "no miss is allowed: the window has only 12 requests, and a target of 95 % lets one in 20 miss; measure longer",
+    ),
+    (
+        fact("refusals", requests=2, said="HTTP 401 Unauthorized: no"),
+        "2 requests ended in a refusal that no load causes (HTTP 401 Unauthorized: no)",
+    ),
+    (
+        fact("warm_prompts", hit_frac=0.125, limit_frac=0.01),
+        "prompts were not cold: 12.5 % of their tokens came from the prefix cache, 1 % is the limit",
+    ),
+    (
+        fact("short_answers", tokens_mean=40.0, asked_mean=256.0, finish_reasons={"stop": 2, "length": 1}),
+        "answers were 40 tokens long on average, 256 were asked for; shorter ones flatter the server "
+        "(finish reasons: stop 2, length 1)",
+    ),
+    (
+        fact("long_answers", tokens_mean=269.0, asked_mean=256.0),
+        "answers were 269 tokens long on average, 256 were asked for; longer ones make the server look slow",
+    ),
+    (
+        fact("answer_outran", tokens=300, asked=21),
+        "answers got longer than asked: one had 300 tokens when it was cut off, 21 were asked for; "
+        "longer ones make the server look slow",
+    ),
+    (
+        fact("prompt_length_off", tokens_mean=600.0, asked_mean=512.0),
+        "prompts were 600 tokens long on average, 512 were asked for",
+    ),
+    (fact("server_restarted"), "the server restarted during the repeat"),
+    (fact("others_took_part", others=19.6, ours=100), "others used the server: at least 20 requests beside our 100"),
+    (
+        fact("tokens_in_clumps", clumped=5, answers=5),
+        "tokens arrive in clumps (5 of 5 answers), so TPOT cannot be judged: a proxy or a busy API process holds them back",
+    ),
+    (fact("tpot_undecidable"), "TPOT is the only limit, and no answer had tokens after its first event to judge it by"),
+    (
+        fact("nothing_planned", measure_s=40.0, rate_rps=0.01),
+        "no request was planned in the window (40 s at 0.01 requests/s): measure longer or faster",
+    ),
+    (
+        fact("server_frozen", silent_s=10.0),
+        "the server accepts requests but has produced nothing for 10 s; "
+        "it is frozen or its engine is dead, which is no capacity limit",
+    ),
+    (fact("server_lost"), "the server was lost: connections break and /health does not answer"),
+    (fact("server_away", said="HTTP 502", seen="lost"), "the server was away: HTTP 502; its /health does not answer either"),
+    (fact("no_miss_allowed", planned=1), "no miss is allowed: of 1 request, one slow one fails this step"),
+    (
+        fact("few_requests", planned=20, target=0.95, needed=100),
+        "this step saw only 20 requests; attainment moves in steps of 5 %, at a target of 95 % plan at least 100",
+    ),
+    (
+        fact("window_short", measure_s=4.0, e2e_mean_s=1.0, durations=5),
+        "the step (4 s) is shorter than 5 mean request durations (1 s each): repeats will scatter, a pass is optimistic",
+    ),
+    (fact("by_one_request", good=95, planned=100), "passed by one request"),
+    (
+        fact("left_open", open=2, planned=101),
+        "2 of 101 requests had not ended when the pass was certain: p95 and p99 leave them out",
+    ),
+    (fact("sends_late", late_p99_s=0.09), "sends were late by 90 ms (p99): latencies hold that much of the client's own"),
+    (
+        fact("loop_stalled", lag_max_s=0.3),
+        "the client stood still for 300 ms: what arrived meanwhile looks that much slower than it was",
+    ),
+    (fact("few_values", answers=20, latency=None), "p99 is over only 20 answers, so hardly more than the slowest"),
+    (
+        fact("few_values", answers=5, latency="TPOT"),
+        "TPOT: p95 and p99 are over only 5 answers, so hardly more than the slowest",
+    ),
+    (fact("no_success", planned=40), "none of 40 requests ended well, so there are no latencies"),
+    (fact("queue_undecided"), "queue: undecided"),
+    (
+        fact("lengthened", by_s=5.0),
+        "lengthened by 5 s because the queue was undecided; only the queue is judged over the longer time",
+    ),
+    (
+        fact("token_rate_off", by_tokens_rps=7.812, counted_rps=7.4),
+        "token rate and request rate do not agree: by its output tokens the server finished 7.81 requests/s, "
+        "counted were 7.4; what finished in the window had other lengths than what was sent in it",
+    ),
+    (fact("no_tpot", without=1, answers=2), "1 of 2 answers had no token after the first event: judged without a TPOT"),
+    (
+        fact("no_usage", without=1, answers=2),
+        "the server sent no usage with 1 of 2 answers: their tokens are counted one per event",
+    ),
+    (fact("errors_said", times=1, errors=1, said="It broke", other_sentences=0), "1 of 1 error: It broke"),
+    (
+        fact("errors_said", times=3, errors=5, said="It broke", other_sentences=2),
+        "3 of 5 errors: It broke; 2 other sentences beside it",
+    ),
+    (
+        fact("resent", requests=1),
+        "1 request went out a second time, on a fresh connection: the server was just closing the kept one",
+    ),
+    (
+        fact("several_processes"),
+        "the server's counters jump back and forth: several processes answer there, so their differences are withheld",
+    ),
+    (
+        fact("end_unread"),
+        "no reading of the server after the load's end: requests of others or a restart near it would have gone unseen",
+    ),
+    (
+        fact("metrics_unread"),
+        "the server's metrics could not be read meanwhile: a restart, prefix hits or other traffic would have gone unseen",
+    ),
+    (
+        fact("repeats_scatter", deviation_frac=0.0351, repeats=3),
+        "attainment varies by 3.5 points (standard deviation) over 3 repeats: more than 3 points are normal near the knee",
+    ),
+    (
+        fact("one_repeat"),
+        "lower end rests on one repeat, which is no evidence by itself: in simulated quick searches it was above the true knee "
+        "in 14 % and the bracket held the knee in 79 %; measure longer before you sign",
+    ),
+    (
+        fact("two_repeats"),
+        "lower end rests on two repeats: in simulated quick searches it was above the true knee in 6 % and the bracket held the "
+        "knee in 83 %",
+    ),
+    (
+        fact("flips_early", repeats=10),
+        "all of 10 repeats must pass, which is a rule declared beforehand: in simulation the min over 10 repeats flips 4 to 11 % "
+        "below the long-run knee, so the first failing rate is usually below it",
+    ),
+    (
+        fact("not_monotone", pass_rps=8.0),
+        "not monotone: a pass at 8.00 requests/s, above a failing rate; the lower one is the answer",
+    ),
+    (
+        fact("open_above"),
+        "open above: rates failed, but too few of their repeats did to say that the knee is below; measure longer for an upper end",
+    ),
+    (fact("one_failing_step"), "upper end rests on one failing step"),
+    (fact("from_ramp"), "upper end comes from the ramp, a short segment"),
+    (
+        fact("nothing_between"),
+        "no rate between the ends is likely enough to pass all repeats or to fail clearly, so none was tried",
+    ),
+    (
+        fact("time_up_ends_apart", factor=2.0, wanted_factor=1.42),
+        "the time was used up: the ends are a factor 2 apart, not 1.42",
+    ),
+    (fact("time_up_no_clear_fail"), "the time was used up before a rate failed for sure"),
+    (fact("time_up_no_pass"), "the time was used up before a rate passed"),
+    (fact("time_up_not_confirmed", repeats=1), "the time was used up before a rate passed its repeat"),
+    (fact("time_up_not_confirmed", repeats=3), "the time was used up before a rate passed all 3 repeats"),
+    (fact("time_up_too_few"), "the time was used up: at a lower rate it is too short for enough requests"),
+    (
+        fact("misses_not_of_load", low_rps=2.0, low_frac=0.07, high_rps=4.0, high_frac=0.068),
+        "misses do not fall with the rate: 7 % at 4.00 requests/s, 7 % at 2.00 requests/s; "
+        "the load does not make them, so no lower rate was tried",
+    ),
+    (fact("steps_ended", rates_rps=[8.0]), "the step at 8.00 requests/s was ended by the user"),
+    (
+        fact("steps_ended", rates_rps=[11.3137, 8.0, 4.0]),
+        "the steps at 11.3, 8.00 and 4.00 requests/s were ended by the user",
+    ),
+    (fact("restarted_between_repeats", rate_rps=4.0), "the server restarted between two repeats at 4.00 requests/s"),
+    (
+        fact("restarted_between_steps", before_rps=2.0, rate_rps=4.0),
+        "the server restarted between the steps at 2.00 requests/s and 4.00 requests/s",
+    ),
+    (
+        fact("was_away", away_s=20.0, said="HTTP 502"),
+        "the server was away for 20 s (HTTP 502): the search was started anew, and nothing that was measured before is part of "
+        "the answer",
+    ),
+    (
+        fact("done_again", fact("server_restarted"), rate_rps=12.4),
+        "A repeat at 12.4 requests/s does not count and is done again: the server restarted during the repeat",
+    ),
+    (
+        Fact(code="several", of=(REACH, "and more")),
+        "at most 41 % can still meet the limits (target 95 %); and more",
+    ),
+]
+
+
+@pytest.mark.parametrize(("found", "sentence"), SENTENCES, ids=[f"{n}-{found.code}" for n, (found, _) in enumerate(SENTENCES)])
+def test_a_fact_in_words(found: Fact, sentence: str) -> None:
+    assert prose.text(found) == sentence
+
+
+def test_every_code_has_its_sentence_and_its_test() -> None:
+    assert set(prose.SENTENCES) == set(get_args(Code)) == {found.code for found, _ in SENTENCES}
+
+
+@pytest.mark.parametrize("found", [found for found, _ in SENTENCES], ids=lambda found: found.code)
+def test_a_fact_comes_back_from_a_file_as_it_was(found: Fact) -> None:
+    line = msgspec.json.encode(found)
+    assert msgspec.json.decode(line, type=Said) == found
+    assert msgspec.json.decode(line) == msgspec.json.decode(msgspec.json.encode(as_data(found)))
+
+
+def test_a_sentence_is_said_as_it_is_and_has_no_code() -> None:
+    assert prose.text("the client, not the server: 1 request") == "the client, not the server: 1 request"
+    assert as_data("anything") is None
+    assert not says("the client, not the server: 1 request", *get_args(Code))
+
+
+@pytest.mark.parametrize("found", [found for found, _ in SENTENCES if found.figures], ids=lambda found: found.code)
+def test_a_fact_without_its_figures_breaks_nothing(found: Fact) -> None:
+    damaged: dict[str, str] = dict.fromkeys(found.figures, "gone")
+    assert prose.text(Fact(code=found.code))
+    assert prose.text(msgspec.structs.replace(found, figures=damaged))
+
+
+def test_several_facts_stand_beside_each_other() -> None:
+    one, two, three = fact("undecided"), fact("server_lost"), fact("no_rate_failed")
+    assert several(one) == one
+    assert several(several(one, two), three) == Fact(code="several", of=(one, two, three))
+    assert says(several(one, two), "server_lost")
+    assert list(parts(fact("stopped", several(one, two))))[2:] == [one, two]
+    with pytest.raises(ValueError, match="nothing"):
+        several()
