@@ -106,6 +106,7 @@ Code = Literal[
     "time_up_no_pass",
     "time_up_not_confirmed",
     "time_up_too_few",
+    "time_up_limit",
     "misses_not_of_load",
     "steps_ended",
     "restarted_between_repeats",

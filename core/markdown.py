@@ -70,7 +70,7 @@ def _answer_rows(view: RunView, answer: Answer) -> list[Sequence[str]]:
         clearly = upper_rps == knee.clear_fail_rps
         rows.append(("clearly fails" if clearly else "fails", rate_text(upper_rps), _failed(view, upper_rps, knee.fails)))
     elif knee.open_above:
-        rows.append(("open above", "", "no rate failed for sure"))
+        rows.append(("open above", "", "the knee may be higher than what failed"))
     return rows
 
 

@@ -252,7 +252,7 @@ def _zones(view: RunView, answer: Answer) -> list[str]:
         zone = "CLEAR FAIL" if upper_rps == clear_rps else "FIRST FAIL" if upper_rps == first_rps else "FAILS"
         rows.append((zone, f"{rate_text(upper_rps)}{_behind(view, upper_rps, knee.fails)}"))
     elif knee.open_above:
-        rows.append(("OPEN ABOVE", "no rate failed for sure"))
+        rows.append(("OPEN ABOVE", "the knee may be higher than what failed"))
     if clear_rps is None and first_rps is not None and view.config is not None and (why := _no_clear_fail(view.config.method)):
         rows.append(("CLEAR FAIL", f"not looked for {why}"))
     return [f"  {zone:<12}{words}" for zone, words in rows]
@@ -342,6 +342,7 @@ def remarks(view: RunView) -> list[Remark]:
     found += [
         Remark(f"{rate_text(step.rate_rps)}: {prose.text(warning)}", "repeat", warning)
         for step in view.steps
+        if not step.set_aside
         for repeat in step.repeats
         for warning in repeat.warnings
     ]

@@ -17,7 +17,7 @@ from core.judge.bracket import rate_text
 from core.judge.wording import count
 
 GatePart = Literal["speed", "helps", "measured", "memory", "binds"]
-OPEN_ABOVE = "The bracket is open above: no rate failed for sure, so how few replicas might do is not known."
+OPEN_ABOVE = "The bracket is open above: the knee may be higher than every rate that failed, so fewer replicas might do."
 
 
 def fleet_data(ask: FleetAsk, unit: Unit, fleet: Fleet | None, gates: Gates) -> dict[str, Any]:

@@ -36,7 +36,7 @@ _FINE = 1.01
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
     """The ends so far (each None: none). `confirmed_fail_rps`: lowest fail of the confirmation; `floor_rps`: highest rate where
-    most repeats of a tightening passed; `upper_rps`: the upper end; `clear_rps`: the highest clear fail below it; `ceiling_rps`:
+    most repeats of a tightening passed; `upper_rps`: the upper end; `unsure_rps`: the highest clear fail below it; `ceiling_rps`:
     the lowest rate above the floor that failed before, for sure or not."""
 
     passed_rps: float | None
@@ -44,7 +44,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     confirmed_fail_rps: float | None
     floor_rps: float | None
     upper_rps: float | None
-    clear_rps: float | None
+    unsure_rps: float | None
     ceiling_rps: float | None
 
 
@@ -77,8 +77,8 @@ def passing(fit: Fit, known: Known, stage: Stage, measure_s: float) -> Aim | Non
 
 
 def failing(fit: Fit, known: Known, measure_s: float, top_rps: float) -> Aim | None:
-    """The next candidate for the clear fail; None where none is left that is likely enough to fail clearly."""
-    tried_rps = STEP * max(rate or 0.0 for rate in (known.floor_rps, known.passed_rps, known.clear_rps))
+    """The next candidate for the upper end; None where none is left that is likely enough to fail clearly."""
+    tried_rps = STEP * max(rate or 0.0 for rate in (known.floor_rps, known.passed_rps, known.unsure_rps))
     if tried_rps > top_rps:
         return None
     low_rps = max(fit.knee_rps(FAIL_QUANTILE), tried_rps)

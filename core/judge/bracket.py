@@ -50,7 +50,7 @@ class Bracket:
         self._required_rps = required_rps
         self._holding: frozenset[Phase] = frozenset({"confirm", "list"} if confirms else {"search", "list"})
         self._steps: list[StepResult] = []
-        self._searched = False
+        self._looks = False
         self._ramp_failed_rps: float | None = None
 
     @classmethod
@@ -72,7 +72,7 @@ class Bracket:
         """A judged step; one without a verdict (void, unjudged) is no evidence."""
         if result.verdict in ("pass", "fail", "mixed"):
             self._steps.append(result)
-            self._searched |= result.phase != "list"
+            self._looks |= result.phase != "list"
 
     # --- where to look next ---
 
@@ -136,12 +136,17 @@ class Bracket:
         """The upper end: the lowest failing rate above which the fit leaves at most UPPER_WEIGHT for the knee. Where a
         mode looks for no clear fail, and where nothing says where the knee lies, the first fail. None: open above."""
         failed_rps = self.failed_rps
-        fit = self.fit() if self._confirms and self._searched else None
+        fit = self.fit() if self._confirms and self._looks else None
         if fit is None or failed_rps is None:
             return failed_rps
         ramp = [] if self._ramp_failed_rps is None else [self._ramp_failed_rps]
         rates_rps = sorted({*ramp, *self._failed({"search", "confirm", "tighten", "list"})})
         return next((rate for rate in rates_rps if fit.above(rate) <= UPPER_WEIGHT), None)
+
+    @property
+    def judged(self) -> bool:
+        """Whether any full step has a verdict."""
+        return bool(self._steps)
 
     @property
     def searched(self) -> tuple[StepResult, ...]:
@@ -318,7 +323,7 @@ def _message(outcome: Outcome, knee: Knee, unconfirmed_rps: float | None, tried:
         none = f"no rate was judged by all repeats{short}" if short else "no rate was judged"
         return f"{fails}, whether a lower rate holds is not known{short}" if fails else none
     if knee.open_above and knee.first_fail_rps is not None:
-        return f"{holds}, open above: mixed from {rate_text(knee.first_fail_rps)}, and no rate failed for sure"
+        return f"{holds}, mixed from {rate_text(knee.first_fail_rps)}, open above: the knee may be higher than what failed"
     if knee.fail_rps is not None and knee.first_fail_rps is not None and knee.fail_rps > knee.first_fail_rps:
         clearly = "clearly " if knee.clearly_fails else ""
         return f"{holds}, mixed from {rate_number(knee.first_fail_rps)}, {clearly}fails at {rate_text(knee.fail_rps)}"

@@ -8,15 +8,13 @@ from typing import Literal
 
 from core.config import Slo
 from core.facts import Fact, fact
+from core.judge.modes import ENOUGH_MISSES
 from core.judge.slo import needed_good, tpot_s
 from core.judge.validity import lateness_limit_s, lateness_status
 from core.records import RequestRecord
 from core.results import Percentiles, QueueVerdict
 
 _DUST = 1e-9
-
-ENOUGH_MISSES = 5
-"""Requests for which a target lets at least five miss (100 at 95 %, 500 at 99 %): fewer, and one slow request moves the verdict."""
 
 ENOUGH_E2E = 5
 """Neighbouring requests share their fate for 1 to 7 mean durations: a window of fewer than 5 is hardly one observation."""

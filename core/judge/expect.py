@@ -63,13 +63,15 @@ def _long_warmup(warmup_s: float) -> str | None:
 
 
 def _longer_window(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) -> str | None:
-    asked_s = rules.final.measure_s
+    asked_s, needed_s = rules.final.measure_s, modes.needed_s(slo, rate_rps)
     measured_s = modes.measured_s(asked_s, slo, rate_rps, e2e_s, rules.requests_within_s)
+    if measured_s < needed_s:
+        few, enough = measured_s * rate_rps, needed_s * rate_rps
+        wanted = f"a target of {100 * slo.target:g} % asks for {enough:.0f}"
+        return f"the time that was set holds about {few:.0f} requests a repeat, where {wanted}"
     if measured_s <= asked_s:
         return None
-    if measured_s == rules.requests_within_s:
-        cause = f"{modes.needed_s(slo, rate_rps) * rate_rps:.0f} requests are wanted, and the time that was set allows no more"
-    elif measured_s == modes.needed_s(slo, rate_rps):
+    if measured_s == needed_s:
         cause = f"{measured_s * rate_rps:.0f} requests are needed at a target of {100 * slo.target:g} %, at {rate_rps:.3g} a second"
     else:
         cause = f"it must hold five mean request durations of {duration(e2e_s)}"

@@ -67,7 +67,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
 
 class ModeRules(msgspec.Struct, frozen=True, kw_only=True):
     """A search, in about `budget_s`. With `confirm`, what the search found only says where to look: the rates around it are
-    judged by that stage, and the time left over goes into bringing the clear fail within `clear_width` of the passing rate.
+    judged by that stage, and the time left over goes into bringing the upper end within `clear_width` of the passing rate.
 
     `confirms_expected`: repeats of the confirmation still to come, as a multiple of its `repeats`. `requests_within_s`: no window
     is made longer than this for the number of its requests, because the time that was set or announced allows no more.
@@ -131,11 +131,8 @@ def usual_time(mode: Named) -> str:
     return f"{math.floor(mean_s / 60)} to {math.ceil(p95_s / 60)} min"
 
 
-def rules_of(method: Method, max_duration_s: float | None = None) -> ModeRules:
-    """The rules of the mode with what the user set instead; the repeats and M that are set are those of the final stage.
-
-    A limit to the time, of the search or of the run (`max_duration_s`), wins over the least number of requests.
-    """
+def rules_of(method: Method) -> ModeRules:
+    """The rules of the mode with what the user set instead; the repeats and M that are set are those of the final stage."""
     rules = MODES[method.mode]
     final = CAREFUL if method.careful else rules.final
     final = Stage(
@@ -148,23 +145,19 @@ def rules_of(method: Method, max_duration_s: float | None = None) -> ModeRules:
     else:
         shorter_s = min(rules.search.measure_s, final.measure_s)
         search, confirm = msgspec.structs.replace(rules.search, measure_s=shorter_s), final
-    limits_s = [limit for limit in (method.budget_s, max_duration_s) if limit is not None]
-    rules = msgspec.structs.replace(rules, search=search, confirm=confirm)
-    if not limits_s:
-        return rules
-    budget_s = min(limits_s) if method.budget_s is not None else min(rules.budget_s, *limits_s)
-    return within(msgspec.structs.replace(rules, budget_s=budget_s), method, min(limits_s))
+    budget_s = rules.budget_s if method.budget_s is None else method.budget_s
+    return msgspec.structs.replace(rules, search=search, confirm=confirm, budget_s=budget_s)
 
 
-def within(rules: ModeRules, method: Method, limit_s: float) -> ModeRules:
-    """The rules of a run that may take so long in all: the windows that the number of requests asks for are equal shares of it."""
-    return msgspec.structs.replace(rules, requests_within_s=limit_s / _repeats_expected(rules, method))
+HELD_SEGMENTS = 3.0
+"""A held rate with a limit to its time has at least so many segments."""
 
 
-def _repeats_expected(rules: ModeRules, method: Method) -> float:
+def repeats_expected(rules: ModeRules, method: Method) -> float:
     """How many repeats a run is expected to need."""
-    named = len({*method.rates_rps, method.require_rps} - {None})
-    repeats = float(named * rules.final.repeats)
+    if method.hold_rps is not None:
+        return HELD_SEGMENTS
+    repeats = float(len({*method.rates_rps, method.require_rps} - {None}) * rules.final.repeats)
     if method.rates_rps:
         return repeats
     confirms = 0.0 if rules.confirm is None else rules.confirms_expected * rules.confirm.repeats
@@ -258,10 +251,10 @@ def step_segments(
 
 
 def hold_segments(
-    measure_s: float, slo: Slo, safety: Safety, rate_rps: float, e2e_s: float, warmup_s: float
+    measure_s: float, slo: Slo, safety: Safety, rate_rps: float, e2e_s: float, warmup_s: float, within_s: float = math.inf
 ) -> tuple[Segment, ...]:
     """A warm-up as in a step, then measured stretches of M one after another, for a day or half a million requests."""
-    block_s = measured_s(measure_s, slo, rate_rps, e2e_s)
+    block_s = measured_s(measure_s, slo, rate_rps, e2e_s, within_s)
     blocks = max(1, math.floor(min(HOLD_S, HOLD_REQUESTS / rate_rps) / block_s))
     block = Segment(rate_rps=rate_rps, duration_s=block_s, role="measured")
     return (*_warmup(warmup_s, rate_rps, safety), *[block] * blocks)

@@ -5,6 +5,7 @@ from it, and only a full step may set the rate that holds. Standard and acceptan
 for one that holds by all repeats, and spend the time left over where it narrows the bracket most.
 """
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -35,6 +36,8 @@ START_SHARE = 0.6
 """A step is begun if this share of its full length fits the budget: half of them fail, and those are cut short."""
 CONFIRM_SHARE = 0.5
 """The same for a candidate of the confirmation while none has passed. With a pass in hand, all its repeats must fit."""
+END_S = 3.0
+"""Kept back of --max-duration for the end of the last step: whatever runs when it is over has no verdict."""
 STRICT_MISSES = 3
 """Acceptance keeps windows in which so many misses would be allowed, however long that takes: half the rate still has one."""
 HELD = "the rate was held for a day"
@@ -51,7 +54,7 @@ class Search:
 
     def __init__(self, config: ProbeConfig) -> None:
         self._config = config
-        self._rules = modes.rules_of(config.method, config.safety.max_duration_s)
+        self._rules = modes.rules_of(config.method)
         self._bracket = Bracket.of(config.method)
         self._pace = Pace(self._rules, config.slo)
         self._list = _listed(config)
@@ -62,6 +65,7 @@ class Search:
         self._ramp_over = False
         self._ramp_passed_rps: float | None = None
         self._budget_s = self._rules.budget_s
+        self._hard_s = math.inf
         self._answer: Answer | None = None
         self._running: Action | None = None
         self._began_s = self._confirm_began_s = self._idle_p50_s = self._announced_s = 0.0
@@ -76,8 +80,11 @@ class Search:
             self._answer = action.answer
         return action
 
-    def observe_singles(self, records: Sequence[RequestRecord]) -> None:
-        """The three judged single requests of preflight; to be called first. All three missing means infeasible."""
+    def observe_singles(self, records: Sequence[RequestRecord], spent_s: float = 0.0) -> None:
+        """The three judged single requests of preflight; to be called first. All three missing means infeasible.
+
+        `spent_s`: how much of --max-duration is over by now.
+        """
         why, idle_s = why_infeasible(records, self._config.slo), idle_e2e_s(records)
         if why is not None or idle_s is None:
             message, alone = ("", "") if why is None else why
@@ -92,7 +99,8 @@ class Search:
         else:
             start_rps = method.start_rps or modes.START_PER_IDLE / idle_s
             self._ramp = modes.ramp_segments(start_rps, idle_s, self._config.safety.max_rps)
-            self._announced_s = self.expected_s() or 0.0
+        self._keep_limits(spent_s)
+        self._announced_s = self.expected_s() or 0.0
 
     def observe_ramp(self, passed_rps: float | None, failed_rps: float | None) -> None:
         """`passed_rps`: the segment before the failing one (None: none); `failed_rps`: the failing one (None: none failed)."""
@@ -102,6 +110,12 @@ class Search:
         if passed_rps is not None:
             self._pace.grow()
         self._extend_budget(self._ends().candidate())
+
+    def longer_s(self, elapsed_s: float) -> float | None:
+        """The whole time expected, in seconds, where that has turned out to be far longer than what was announced; else None."""
+        left_s = self.left_s(elapsed_s)
+        total_s = None if left_s is None else elapsed_s + left_s
+        return total_s if total_s is not None and total_s > OVERTIME * max(self._announced_s, self._rules.budget_s) else None
 
     def observe_step(self, result: StepResult, mean_e2e_s: float | None) -> None:
         """How a step ended; `mean_e2e_s` over its measured requests becomes E when it passed."""
@@ -161,7 +175,7 @@ class Search:
         total_s = self.expected_s()
         if total_s is None or self._answer is not None:
             return "not known"
-        rate_rps = min(self._list) if self._list and not self._ramp else self._usual_rps()
+        rate_rps = self._usual_rps()
         warmup_s = self._pace.planned_warmup_s(rate_rps)
         return expect.text(self._config.method, self._rules, self._config.slo, rate_rps, self._pace.e2e_s, warmup_s, total_s)
 
@@ -172,6 +186,12 @@ class Search:
     # --- what to do next ---
 
     def _decide(self, elapsed_s: float) -> Action:
+        action = self._wanted(elapsed_s)
+        if isinstance(action, Step) and self._bracket.judged and elapsed_s + self._pace.action_s(action) > self._hard_s:
+            return self._done(self._seen(), fact("time_up_limit"))
+        return action
+
+    def _wanted(self, elapsed_s: float) -> Action:
         if self._answer is not None:
             return Done(answer=self._answer)
         if self._pace.idle_s is None:
@@ -189,7 +209,10 @@ class Search:
             return Done(answer=self.answer_so_far("held", HELD))
         config, measure_s = self._config, self._rules.final.measure_s
         lasts_s, warmup_s = self._pace.e2e_s, self._pace.warmup_s
-        return Hold(segments=modes.hold_segments(measure_s, config.slo, config.safety, rate_rps, lasts_s, warmup_s))
+        segments = modes.hold_segments(
+            measure_s, config.slo, config.safety, rate_rps, lasts_s, warmup_s, self._rules.requests_within_s
+        )
+        return Hold(segments=segments)
 
     def _narrow(self, elapsed_s: float) -> Step | Done:
         """Full steps until the ends are within the grid, or the time is used up, or nothing is left to try."""
@@ -239,14 +262,15 @@ class Search:
     def _aims(self, fit: Fit, stage: modes.Stage) -> tuple[aim.Aim | None, aim.Aim | None]:
         """The next candidates for the passing rate and for the clear fail."""
         bracket, middle_rps = self._bracket, fit.knee_rps(0.5)
-        measure_s = modes.measured_s(stage.measure_s, self._config.slo, middle_rps, self._pace.e2e_s)
+        within_s = self._rules.requests_within_s
+        measure_s = modes.measured_s(stage.measure_s, self._config.slo, middle_rps, self._pace.e2e_s, within_s)
         known = aim.Known(
             passed_rps=bracket.passed_rps,
             failed_rps=bracket.failed_rps,
             confirmed_fail_rps=bracket.confirm_failed_rps,
             floor_rps=bracket.majority_passed_rps,
             upper_rps=bracket.upper_rps,
-            clear_rps=bracket.unsure_fail_rps,
+            unsure_rps=bracket.unsure_fail_rps,
             ceiling_rps=bracket.ceiling_rps,
         )
         return aim.passing(fit, known, stage, measure_s), aim.failing(fit, known, measure_s, self._ramp[-1].rate_rps)
@@ -359,21 +383,39 @@ class Search:
 
     # --- how long it takes ---
 
+    def _keep_limits(self, spent_s: float) -> None:
+        """The user's limits to the time: what warm-ups, the ramp and the last requests leave of them, the windows may share."""
+        method, max_duration_s = self._config.method, self._config.safety.max_duration_s
+        if max_duration_s is not None:
+            self._hard_s = max(0.0, max_duration_s - spent_s - END_S)
+        limit_s = min(self._hard_s, math.inf if method.budget_s is None else method.budget_s)
+        self._budget_s = min(self._budget_s, self._hard_s)
+        if limit_s == math.inf:
+            return
+        repeats = modes.repeats_expected(self._rules, method)
+        others_s = sum(segment.duration_s for segment in self._ramp[: modes.RAMP_SEGMENTS_EXPECTED])
+        others_s += repeats * (self._pace.planned_warmup_s(self._usual_rps()) + modes.E2E_LONGEST * self._pace.e2e_s)
+        self._allow(max(0.0, limit_s - others_s) / repeats)
+
     def _extend_budget(self, rate_rps: float) -> None:
         """The number of requests wins over the mode's budget as far as the time that was announced reaches; a limit that the user
         set stays what it is."""
-        if self._config.method.budget_s is not None or self._config.safety.max_duration_s is not None:
+        if self._config.method.budget_s is not None or self._hard_s < math.inf:
             return
         announced_s = max(self._rules.budget_s, self._announced_s)
         self._budget_s = min(self._budget_s + self._pace.extension_s(rate_rps), announced_s)
-        rules = modes.within(self._rules, self._config.method, OVERTIME * announced_s)
+        within_s = OVERTIME * announced_s / modes.repeats_expected(self._rules, self._config.method)
         if self._config.method.mode == "acceptance":  # a window of fewer requests than one miss needs counts for nothing there
-            fewest_s = STRICT_MISSES / modes.ENOUGH_MISSES * modes.needed_s(self._config.slo, rate_rps)
-            rules = msgspec.structs.replace(rules, requests_within_s=max(rules.requests_within_s, fewest_s))
-        self._rules = self._pace.rules = rules
+            within_s = max(within_s, STRICT_MISSES / modes.ENOUGH_MISSES * modes.needed_s(self._config.slo, rate_rps))
+        self._allow(within_s)
+
+    def _allow(self, within_s: float) -> None:
+        self._rules = self._pace.rules = msgspec.structs.replace(self._rules, requests_within_s=within_s)
 
     def _usual_rps(self) -> float:
         """The rate that the steps still to come are likely to have."""
+        if not self._ramp:
+            return min(self._list, default=self._config.method.hold_rps or 1.0)
         if self._ramp_over:
             return self._bracket.passed_rps or self._ends().candidate()
         return self._ramp[: modes.RAMP_SEGMENTS_EXPECTED][-1].rate_rps

@@ -8,11 +8,11 @@ from core.prose.figures import Figures, Sentence
 
 _ONE_REPEAT = (
     "lower end rests on one repeat, which is no evidence by itself: in simulated quick searches it was above the true knee "
-    "in 14 % and the bracket held the knee in 79 %; measure longer before you sign"
+    "in 13 % and the bracket held the knee in 81 %; measure longer before you sign"
 )
 _TWO_REPEATS = (
-    "lower end rests on two repeats: in simulated quick searches it was above the true knee in 6 % and the bracket held the "
-    "knee in 83 %"
+    "lower end rests on two repeats: in simulated quick searches it was above the true knee in 5 % and the bracket held the "
+    "knee in 84 %"
 )
 """Both from `python -m tests.benchmarks.knee_search -n 60 --mode quick --mode quick-careful`: five replicas, 300 searches."""
 _FLIPS_EARLY = (
@@ -56,7 +56,8 @@ SENTENCES: dict[Code, Sentence] = {
     "time_up_no_clear_fail": lambda f: f"{_USED_UP} before a rate failed for sure",
     "time_up_no_pass": lambda f: f"{_USED_UP} before a rate passed",
     "time_up_not_confirmed": _not_confirmed,
-    "time_up_too_few": lambda f: f"{_USED_UP}: at a lower rate it is too short for enough requests",
+    "time_up_too_few": lambda f: "the time of this run holds too few requests to judge a lower rate; a longer --budget does",
+    "time_up_limit": lambda f: f"{_USED_UP} that --max-duration allows: the next step would not have ended in it",
     "misses_not_of_load": _misses_not_of_load,
     "steps_ended": lambda f: ended_words(f.numbers("rates_rps")),
     "restarted_between_repeats": lambda f: f"the server restarted between two repeats at {rate_text(f['rate_rps'])}",

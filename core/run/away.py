@@ -11,7 +11,7 @@ from core.judge.readings import Readings as Read
 from core.judge.wording import duration
 from core.prose.voids import AWAY
 from core.records import RequestRecord
-from core.run.blackout import Unserved
+from core.run.blackout import Unserved, of_nobody
 from core.run.events import Event, Note
 from core.run.readings import Readings
 
@@ -28,8 +28,8 @@ METRICS_S = 15.0
 
 Seen = Literal["asked", "restarted", "unread", "lost"]
 
-Ask = Callable[[float], Awaitable[RequestRecord]]
-"""Send a single request, given up after so many seconds."""
+Ask = Callable[[float], Awaitable[RequestRecord | None]]
+"""Send a single request, given up after so many seconds; None where it was not sent."""
 
 
 class ServerAway(Exception):
@@ -93,7 +93,7 @@ class Absence:
         return None
 
     async def _fails(self, times: int) -> RequestRecord | None:
-        """The last of so many single requests that all failed; None as soon as one did not."""
+        """The last of so many single requests that all failed; None as soon as one did not, or somebody who is there refused it."""
         record = None
         for asked in range(times):
             if asked == 1 and record is not None:
@@ -101,7 +101,7 @@ class Absence:
             if asked:
                 await asyncio.sleep(ASK_EVERY_S)
             record = await self._ask(AWAY_S)
-            if record.ending == "ok":
+            if record is None or not of_nobody(record):
                 return None
         return record
 
@@ -114,7 +114,7 @@ class Absence:
         self._say("warn", f"The server is away: {away.said}. Waiting for it, at most {AWAY_S / 60:g} min.")
         while (left_s := began + AWAY_S - self._clock()) > 0:
             record = await self._ask(left_s)
-            if record.ending == "ok":
+            if record is not None and record.ending == "ok":
                 await self._readings.fresh(self._clock(), METRICS_S)
                 self._say("info", f"The server is back after {duration(self._clock() - away.since)}.")
                 return True
@@ -129,7 +129,7 @@ class Absence:
         self._emit(Note(t=self._clock(), level=level, text=text))
 
 
-def _words(record: RequestRecord) -> str:
-    if record.ending == "aborted":
+def _words(record: RequestRecord | None) -> str:
+    if record is None or record.ending == "aborted":
         return "a single request was not answered"
     return (record.error or record.ending).rstrip(".")

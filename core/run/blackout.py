@@ -14,18 +14,17 @@ DARK_ERRORS, LEAST_ERRORS = 10, 3
 DARK_S, DARK_E2E = 3.0, 2.0
 """... and nothing served for so long, or for so many idle E2E latencies where that is longer. A server that sheds load goes on with
 what it has taken, so something of that ends within this time."""
-_SERVERS: frozenset[Ending] = frozenset({"http", "stream", "truncated", "empty", "timeout", "connection"})
+_SERVERS: frozenset[Ending] = frozenset({"http", "stream", "truncated", "empty", "timeout", "connection", "aborted"})
 
 
 class Unserved(msgspec.Struct, frozen=True, kw_only=True):
-    """What came last of an order: `errors` of the server's and nothing else since `since`, the last sign of life in it (where there
+    """What came last of an order: errors of the server's and nothing else since `since`, the last sign of life in it (where there
     was none, the time of its first request). `said`: the most frequent of them, in the server's words.
 
     `dark`: they are so many, and it was so long, that no load explains it.
     """
 
     since: float
-    errors: int
     said: str
     dark: bool
 
@@ -35,14 +34,14 @@ def unserved(records: Sequence[RequestRecord], idle_e2e_s: float) -> Unserved | 
     where errors of this machine or refusals that no load causes are among the last."""
     life = max((t for record in records if (t := _life(record)) is not None), default=None)
     last = [r for r in records if r.ending not in ("ok", "aborted") and (life is None or r.t_end > life)]
-    if not last or any(r.ending not in _SERVERS or _refused(r) for r in last):
+    if not last or not all(map(of_nobody, last)):
         return None
     since = min(r.t_sched for r in records) if life is None else life
     ended = sum(r.ending != "aborted" for r in records)
     many = len(last) >= DARK_ERRORS or LEAST_ERRORS <= len(last) == ended
     long = max(r.t_end for r in last) - since >= max(DARK_S, DARK_E2E * idle_e2e_s)
     said = errors_said(last) or classes(Counter(r.ending for r in last))
-    return Unserved(since=since, errors=len(last), said=said, dark=many and long)
+    return Unserved(since=since, said=said, dark=many and long)
 
 
 def _life(record: RequestRecord) -> float | None:
@@ -51,6 +50,8 @@ def _life(record: RequestRecord) -> float | None:
     return max((t for t in known if t is not None), default=None)
 
 
-def _refused(record: RequestRecord) -> bool:
-    """An answer that says something of the request or of the client's rate: who gives it is there."""
-    return record.status is not None and 300 <= record.status < 500
+def of_nobody(record: RequestRecord) -> bool:
+    """Whether a request ended as it does where no server is, or was given up. An answer that says something of the request or of
+    the client's rate is no such end: who gives it is there. Nor is a fault of this machine."""
+    refused = record.status is not None and 300 <= record.status < 500
+    return record.ending in _SERVERS and not refused

@@ -174,10 +174,11 @@ class Conductor:
                 break
         return records
 
-    async def ask(self, seed: int, within_s: float) -> RequestRecord:
-        """Send one request more of the kind that `singles` sent, to see whether the server answers; given up after `within_s`."""
+    async def ask(self, seed: int, within_s: float) -> RequestRecord | None:
+        """Send one request more of the kind that `singles` sent, to see whether the server answers; given up after `within_s`. None
+        where that was over before it was sent."""
         run = await self._single("preflight", seed, within_s)
-        return run.records[-1]
+        return run.records[-1] if run.records else None
 
     async def _single(self, phase: Phase, seed: int, drain_s: float) -> OrderRun:
         repeat = self._sent_in_phase.get(phase, 0)

@@ -22,7 +22,8 @@ _MEASURED: tuple[Outcome, ...] = ("bracket", "at_least", "below", "held")
 
 def others_rps(steps: Sequence[StepResult]) -> float | None:
     """Requests of others a second, on average over the repeats whose readings tell."""
-    known = [repeat.others_rps for step in steps for repeat in step.repeats if repeat.others_rps is not None]
+    repeats = [repeat for step in steps if not step.set_aside for repeat in step.repeats]
+    known = [repeat.others_rps for repeat in repeats if repeat.others_rps is not None]
     return sum(known) / len(known) if known else None
 
 

@@ -23,7 +23,7 @@ class Restarts:
 
     def begin(self, readings: Sequence[ServerSample], *, ours: bool) -> None:
         """An order is about to be sent; `readings`: of the order before it and since. `ours`: something that the user asked for has
-        been done to the server meanwhile, or its absence is known of, so that a restart in the gap is no news."""
+        been done to the server meanwhile, so that a restart in the gap is no news."""
         self._before = () if ours else tuple(readings)
 
     def ended(self, rate_rps: float, readings: Sequence[ServerSample]) -> Fact | None:

@@ -17,6 +17,7 @@ from core.errors import UserError
 from core.facts import Fact, Said
 from core.fleet import SPEED, speed_check
 from core.judge.actions import Done, Hold, Ramp
+from core.judge.expect import long_duration
 from core.judge.idle import lengths_check
 from core.judge.search import Search
 from core.judge.singles import idle, idle_e2e_s, servers_word
@@ -107,6 +108,8 @@ class Session:
         self._singles: tuple[RequestRecord, ...] = ()
         self._idle: Idle | None = None
         self._anew = False
+        self._began: float | None = None
+        self._load_began: float | None = None
         self._remarks: list[Said] = []
 
     async def run(self) -> Answer:
@@ -180,7 +183,7 @@ class Session:
         missed = servers_word(preflight.singles) and any(check.check == "slo" for check in refused)
         if any(check.check not in (("slo", SPEED) if missed else ()) for check in refused):  # else infeasible: the singles' word
             return so_far(self._search, "refused", " ".join(check.message for check in refused))
-        self._search.observe_singles(preflight.singles)
+        self._search.observe_singles(preflight.singles, self._spent_s)
         self._idle = idle(preflight.singles)
         idle_s = idle_e2e_s(preflight.singles)
         if refused or preflight.hello is None or idle_s is None:
@@ -241,7 +244,11 @@ class Session:
     async def _to_the_answer(self, steps: Steps) -> Answer:
         """One search from its beginning. Raises ServerAway."""
         began = self._clock()
-        self._emit(Note(t=began, text=self._search.expected_text()))
+        if self._load_began is None or self._config.method.budget_s is None:  # a time that the user set is not set anew
+            self._load_began = began
+        else:
+            began = self._load_began
+        self._emit(Note(t=self._clock(), text=self._search.expected_text()))
         while True:
             action = self._search.next(self._clock() - began)
             left_s = self._search.left_s(self._clock() - began)
@@ -250,6 +257,9 @@ class Session:
                     return msgspec.structs.replace(answer, required_met=self._search.require_met)
                 case Ramp():
                     self._search.observe_ramp(*await steps.ramp(action, left_s))
+                    if (longer_s := self._search.longer_s(self._clock() - began)) is not None:
+                        text = f"This takes longer than announced: about {long_duration(longer_s)} in all, for enough requests."
+                        self._emit(Note(t=self._clock(), level="warn", text=text))
                 case Hold():
                     await steps.hold(action)
                 case _:
@@ -261,6 +271,11 @@ class Session:
                     passed = [repeat.e2e_s.mean for repeat in result.repeats if repeat.verdict in ("pass", "unjudged")]
                     self._search.observe_step(result, passed[-1] if passed else None)
 
+    @property
+    def _spent_s(self) -> float:
+        """How long the run goes on already."""
+        return 0.0 if self._began is None else self._clock() - self._began
+
     async def _begin_anew(self, away: ServerAway, absence: Absence) -> None:
         """Wait for a server that is away, and start the search anew: once, since a server that goes away again is no replica that
         could be measured. What was known of it idle stays. Raises NoAnswer."""
@@ -269,13 +284,14 @@ class Session:
         if not await absence.over(away):
             raise NoAnswer(away.for_good)
         self._anew = True
+        self._remarks.clear()
         self._search = Search(self._config)
-        self._search.observe_singles(self._singles)
+        self._search.observe_singles(self._singles, self._spent_s)
         now = self._clock()
         self._emit(SearchRestarted(t=now, since=away.since))
         self._remark(away.was(now))
 
-    async def _ask(self, within_s: float) -> RequestRecord:
+    async def _ask(self, within_s: float) -> RequestRecord | None:
         method = self._config.method
         return await self._conducting.ask(method.seed, min(within_s, method.drain_s))
 
@@ -322,7 +338,7 @@ class Session:
             )
         )
         task: asyncio.Task[T] | None = None
-        began = self._clock()
+        began = self._began = self._clock()
         try:
             if self._stopping:
                 raise Stopped

@@ -136,9 +136,10 @@ class Steps:
         """End the step that runs: its load is cut off at once, and it closes with the repeats that it has: as unjudged
         unless its verdict stood by then.
 
-        A command between repeats runs to its end. Returns False, and does nothing, for a ramp, a held rate and where no step runs.
+        A command between repeats runs to its end. Returns False, and does nothing, for a ramp, a held rate, where no step
+        runs, and while the server is asked whether it is there at all.
         """
-        if self._open is None or self._open.phase in ("ramp", "hold"):
+        if self._open is None or self._open.phase in ("ramp", "hold") or self._asked is not None:
             return False
         self._ended = True
         self._conductor.end()
@@ -178,8 +179,13 @@ class Steps:
                 e2e_s, warmup_s = last.e2e_s.mean or e2e_s, last.warmup_needed_s or warmup_s
             self._held.append(self._close(rate.now_rps, *held_verdict(self._results)))
             rate.now_rps = rate.next_rps
+            within_s = max(segment.duration_s for segment in segments if segment.role == "measured")
+            if self._config.safety.max_duration_s is None:
+                within_s = math.inf
             measure_s = modes.rules_of(self._config.method).final.measure_s
-            segments = modes.hold_segments(measure_s, self._config.slo, self._config.safety, rate.now_rps, e2e_s, warmup_s)
+            segments = modes.hold_segments(
+                measure_s, self._config.slo, self._config.safety, rate.now_rps, e2e_s, warmup_s, within_s
+            )
 
     def change_rate(self, factor: float) -> float | None:
         """Multiply the held rate: what is open goes on to its end (at most the drain time), then the new rate starts.

@@ -235,12 +235,12 @@ SENTENCES: list[tuple[Fact, str]] = [
     (
         fact("one_repeat"),
         "lower end rests on one repeat, which is no evidence by itself: in simulated quick searches it was above the true knee "
-        "in 14 % and the bracket held the knee in 79 %; measure longer before you sign",
+        "in 13 % and the bracket held the knee in 81 %; measure longer before you sign",
     ),
     (
         fact("two_repeats"),
-        "lower end rests on two repeats: in simulated quick searches it was above the true knee in 6 % and the bracket held the "
-        "knee in 83 %",
+        "lower end rests on two repeats: in simulated quick searches it was above the true knee in 5 % and the bracket held the "
+        "knee in 84 %",
     ),
     (
         fact("flips_early", repeats=10),
@@ -269,7 +269,8 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("time_up_no_pass"), "the time was used up before a rate passed"),
     (fact("time_up_not_confirmed", repeats=1), "the time was used up before a rate passed its repeat"),
     (fact("time_up_not_confirmed", repeats=3), "the time was used up before a rate passed all 3 repeats"),
-    (fact("time_up_too_few"), "the time was used up: at a lower rate it is too short for enough requests"),
+    (fact("time_up_too_few"), "the time of this run holds too few requests to judge a lower rate; a longer --budget does"),
+    (fact("time_up_limit"), "the time was used up that --max-duration allows: the next step would not have ended in it"),
     (
         fact("misses_not_of_load", low_rps=2.0, low_frac=0.07, high_rps=4.0, high_frac=0.068),
         "misses do not fall with the rate: 7 % at 4.00 requests/s, 7 % at 2.00 requests/s; "

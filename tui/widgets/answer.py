@@ -99,7 +99,9 @@ def zones(view: RunView, answer: Answer, width: int) -> list[Content]:
         failed = _counted(knee.first_fail)
         lines.append(_end(view, f"◐ MIXED from {rate(first_rps)}", "strong", first_rps, failed, width))
     if knee.open_above:
-        lines.append(Content.assemble(styled("? OPEN ABOVE", "strong"), styled("  no rate failed for sure", "muted")))
+        lines.append(
+            Content.assemble(styled("? OPEN ABOVE", "strong"), styled("  the knee may be higher than what failed", "muted"))
+        )
     if fail_rps is not None:
         word = "CLEARLY FAILS" if knee.clearly_fails else "FAILS"
         lines.append(_end(view, f"✘ {word} at {rate(fail_rps)}", "breaks", fail_rps, _counted(knee.fails), width))

@@ -221,6 +221,6 @@ def replica(view: RunView, knee: Knee, gpus: int, known: bool, width: int) -> Co
         word = "clearly fails" if knee.clearly_fails else "fails"
         pieces.append(Piece(f"{word} {rate(failing)}", "breaks", 1))
     elif knee.open_above:
-        pieces.append(Piece("open above: no rate failed for sure", "strong", 1))
+        pieces.append(Piece("open above: the knee may be higher than what failed", "strong", 1))
     pieces.append(Piece(f"{plural(gpus, 'GPU')} each{'' if known else ' (assumed)'}", "muted", 2))
     return join(fit(pieces, width))

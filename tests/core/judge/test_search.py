@@ -8,7 +8,7 @@ import pytest
 from core import prose
 from core.config import Method, Safety, Slo
 from core.facts import fact, says
-from core.judge.actions import Step
+from core.judge.actions import Hold, Step
 from core.judge.bracket import rate_text
 from core.judge.search import Search
 from core.results import FailCount, StepResult, StepVerdict
@@ -280,9 +280,9 @@ def test_the_time_that_was_announced_wins_over_the_number_of_requests() -> None:
     ("limits", "expected_s"),
     [
         ({"budget_s": 2500.0}, 500 / math.sqrt(2.0)),
-        ({"budget_s": 500.0}, 200.0),
-        ({"max_duration_s": 250.0}, 100.0),
-        ({"budget_s": 500.0, "max_duration_s": 250.0}, 100.0),
+        ({"budget_s": 500.0}, (500 - 30 - 2.5 * 6.2) / 2.5),  # less a ramp of 30 s, and W 4 s and 2.2 E of each step
+        ({"max_duration_s": 250.0}, (247 - 30 - 2.5 * 6.2) / 2.5),
+        ({"budget_s": 500.0, "max_duration_s": 250.0}, (247 - 30 - 2.5 * 6.2) / 2.5),
         ({"budget_s": 50.0}, 40.0),  # never shorter than the mode's own
     ],
 )
@@ -301,8 +301,61 @@ def test_acceptance_keeps_the_requests_without_which_nothing_counts_there() -> N
 def test_a_list_with_a_time_limit_shares_it_among_its_repeats() -> None:
     slo = Slo(tpot_s=None, target=0.99)
     timed = started(config(slo=slo, method=Method(mode="standard", rates_rps=(0.5, 1.0), budget_s=1200.0)))
-    assert window_s(timed) == pytest.approx(200.0), "of six repeats"
+    assert window_s(timed) == pytest.approx(200 - 6 - 3.3), "of six repeats, W 6 s and 2.2 E each"
     assert window_s(started(config(slo=slo, method=Method(rates_rps=(0.5,))))) == pytest.approx(1000.0), "none was set"
+
+
+def timed(max_duration_s: float, method: Method | None = None, spent_s: float = 0.0) -> Search:
+    search = Search(msgspec.structs.replace(config(method=method), safety=Safety(max_duration_s=max_duration_s)))
+    search.observe_singles([single(1.0, ttft_s=0.1)] * 3, spent_s)
+    return search
+
+
+def test_no_step_is_begun_that_the_end_of_the_run_would_cut_off() -> None:
+    search = timed(200.0)
+    ramp_of(search)
+    search.observe_ramp(8.0, 16.0)
+    fed(search, (step_of(search, 40.0).rate_rps, "fail"))
+    assert step_of(search, 140.0).rate_rps == 8.0, "W 6 + M 40 + E 1.5 end before 197 s"
+    answer = answer_of(search, 160.0)
+    assert answer.outcome == "below"
+    assert answer.knee.first_fail_rps == pytest.approx(math.sqrt(128.0))
+    assert fact("time_up_limit") in answer.knee.notes
+
+
+def test_what_is_over_of_a_run_is_not_there_for_its_search() -> None:
+    search = timed(200.0, spent_s=60.0)
+    ramp_of(search)
+    search.observe_ramp(8.0, 16.0)
+    fed(search, (step_of(search, 40.0).rate_rps, "fail"))
+    assert fact("time_up_limit") in answer_of(search, 100.0).knee.notes
+
+
+def test_the_first_step_is_begun_whatever_the_end_of_the_run() -> None:
+    search = timed(60.0)
+    ramp_of(search)
+    search.observe_ramp(8.0, 16.0)
+    assert step_of(search, 50.0).phase == "search", "nothing is known yet, and what is there is kept"
+
+
+def test_a_held_rate_with_an_end_has_segments_that_fit_into_it() -> None:
+    action = timed(600.0, Method(hold_rps=0.5)).next(0.0)
+    assert isinstance(action, Hold)
+    measured_s = [s.duration_s for s in action.segments if s.role == "measured"]
+    assert measured_s[0] == pytest.approx((597 - 3 * (6 + 3.3)) / 3), "200 s would be needed for 100 requests"
+
+
+def test_a_run_that_turns_out_far_longer_than_announced_says_so() -> None:
+    slow = started(config(slo=Slo(tpot_s=None, target=0.99), method=Method(mode="acceptance")))
+    ramp_of(slow)
+    announced_s = slow.expected_s()
+    slow.observe_ramp(0.5, 1.0)
+    longer_s = slow.longer_s(60.0)
+    assert announced_s is not None
+    assert longer_s is not None
+    assert longer_s > 1.3 * announced_s
+    usual = after_ramp(8.0, 16.0)
+    assert usual.longer_s(60.0) is None
 
 
 def test_no_rate_is_judged_by_a_handful_of_requests() -> None:

@@ -193,6 +193,12 @@ def test_the_expected_time_of_a_list_is_no_modes() -> None:
     assert "set for it" not in slow
 
 
+def test_a_time_too_short_for_the_requests_is_announced() -> None:
+    slo = Slo(tpot_s=None, target=0.99)
+    text = started(config(slo=slo, method=Method(rates_rps=(0.5,), budget_s=300.0))).expected_text()
+    assert "the time that was set holds about 145 requests a repeat, where a target of 99 % asks for 500" in text.lower()
+
+
 def test_a_long_warm_up_is_announced_with_its_reason() -> None:
     text = started(config(method=Method(mode="standard", rates_rps=(6.0,))), idle_s=12.0).expected_text()
     assert "each repeat warms up for 1 min 10 s, because a server with long answers takes that long to settle" in text.lower()

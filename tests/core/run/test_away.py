@@ -43,7 +43,7 @@ class Server:
 
 
 def last(*, dark: bool, since: float = 1010.0) -> Unserved:
-    return Unserved(since=since, errors=12, said="HTTP 503", dark=dark)
+    return Unserved(since=since, said="HTTP 503", dark=dark)
 
 
 def found(server: Server, dark: bool, after_s: float = 20.0) -> ServerAway | None:
