@@ -48,18 +48,6 @@ def textual_goes_by_the_loops_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_wait, "monotonic", now)
 
 
-async def all_is_done(self: Pilot[Any]) -> bool:
-    """Virtual time passes only when nobody has anything to do: no need to ask each widget, a fifth of the time of a test."""
-    await asyncio.sleep(0.001)
-    return True
-
-
-@pytest.fixture(autouse=True)
-def no_widget_is_asked_whether_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a pilot, before and after all that it does."""
-    monkeypatch.setattr(Pilot, "_wait_for_screen", all_is_done)
-
-
 _resize = Pilot.resize_terminal
 
 
