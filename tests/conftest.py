@@ -11,7 +11,7 @@ _TERMINAL = "a program in a terminal, which answers keys within a time"
 ALONE = {
     "tests/core/load/test_alarm.py": "how late the kernel wakes somebody",
     "tests/core/load/test_children.py": _PACE,
-    "tests/core/load/test_choice.py": _PACE,
+    "tests/core/load/test_carrier.py": _PACE,
     "tests/core/load/test_dispatch.py": "sends at real times, and how late the loop is",
     "tests/core/load/test_generator.py": _PACE,
     "tests/core/load/test_selftest.py": "how much load this machine can send",

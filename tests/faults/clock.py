@@ -79,6 +79,10 @@ class _Loop(asyncio.SelectorEventLoop):
         self._virtual = selector
         super().__init__(selector)
 
+    def time(self) -> float:
+        """The virtual time."""
+        return self._virtual.now
+
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
         """As ever, and counted as long as it takes."""
         future = super().run_in_executor(executor, func, *args)
@@ -101,6 +105,13 @@ def virtually(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         asyncio.Runner(loop_factory=lambda: _Loop(selector)) as runner,
     ):
         return runner.run(_and_tidy(work))
+
+
+def virtual_loop() -> asyncio.AbstractEventLoop:
+    """For what has no sockets and reads no clock but the loop's; it goes on from now."""
+    selector = _Selector()
+    selector.now = time.monotonic()
+    return _Loop(selector)
 
 
 async def _until(due: float) -> None:

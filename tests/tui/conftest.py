@@ -1,13 +1,18 @@
 """What tests of the screen and of the command line share."""
 
+import asyncio
 import signal
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from textual import _time, _wait
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
+from tests.faults.clock import virtual_loop
 from tui import live
 
 
@@ -18,6 +23,29 @@ def no_signal_is_ignored() -> None:
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
+
+
+REAL_TIME = ("test_cli_process", "test_cli_screen", "test_cli_signals", "test_headless", "test_secrets", "test_tmux")
+"""What waits for processes, signals and other threads."""
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Time is virtual under an app: each pause of a pilot lasts 20 ms, each key that it presses two of them."""
+    return {"asyncio": asyncio.new_event_loop if item.path.stem in REAL_TIME else virtual_loop}
+
+
+@pytest.fixture(autouse=True)
+def textual_goes_by_the_loops_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is the real one if that loop's is."""
+
+    def now() -> float:
+        try:
+            return asyncio.get_running_loop().time()
+        except RuntimeError:  # an app that does not run yet
+            return time.monotonic()
+
+    monkeypatch.setattr(_time, "get_time", now)
+    monkeypatch.setattr(_wait, "monotonic", now)
 
 
 _resize = Pilot.resize_terminal

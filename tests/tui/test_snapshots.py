@@ -3,6 +3,7 @@
 Looked at by a person each time that they change.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from textual.widgets import Input
 from textual.widgets._footer import FooterKey
 
 from core.run.view import RunView
+from tests.faults.clock import virtual_loop
 from tests.tui import connect_fakes, knee_samples, samples
 from tests.tui.screen import Held, settle
 from tui.app import Hands, KneescopeApp, Name
@@ -35,11 +37,12 @@ FIELDS = {"url": connect_fakes.URL, "ttft": "500ms", "tpot": "30ms", "input-toke
 
 @pytest.fixture(autouse=True)
 def same_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Colours do not depend on the terminal in which the tests run."""
+    """Colours do not depend on the terminal in which the tests run, nor moments on the machine."""
     for name in ("NO_COLOR", "TEXTUAL_THEME", "TEXTUAL_COLOR_SYSTEM"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLORTERM", "truecolor")
     monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(asyncio.events, "new_event_loop", virtual_loop)  # where `App.run` gets its own from
 
 
 def app_at(moment: str) -> tuple[KneescopeApp, Before]:

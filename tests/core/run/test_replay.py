@@ -39,16 +39,22 @@ def test_every_moment_equals_the_live_one_in_whatever_order_it_is_looked_at(path
         assert replay.view(at_s) == view
 
 
-def test_moments_beyond_the_ends_are_the_ends() -> None:
+@pytest.fixture(scope="module")
+def replay() -> Replay:
+    """Of one run, at its end; each test may move in it."""
     replay = Replay(runs.read(RUNS[0]))
+    replay.view(replay.length_s)
+    return replay
+
+
+def test_moments_beyond_the_ends_are_the_ends(replay: Replay) -> None:
     assert replay.view(-5.0) == replay.view(0.0)
     assert replay.view(1e9) == replay.view(replay.length_s)
     assert replay.view(replay.length_s).answer is not None
     assert replay.view(0.0).answer is None
 
 
-def test_going_back_starts_at_a_copy_on_the_way() -> None:
-    replay = Replay(runs.read(RUNS[0]))
+def test_going_back_starts_at_a_copy_on_the_way(replay: Replay) -> None:
     replay.view(replay.length_s)
     assert CHECKPOINTS <= len(replay._checkpoints) <= CHECKPOINTS + 2
     replay.view(0.9 * replay.length_s)
