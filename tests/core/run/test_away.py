@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
+import msgspec
 import pytest
 
 from core.records import Ending, RequestRecord, ServerSample
@@ -23,6 +24,7 @@ class Server:
 
     ending: Callable[[float], Ending]
     reading: Callable[[float], ServerSample | ScrapeError] = lambda t: sample(t)
+    status: int | None = None
     asked: list[float] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
@@ -30,7 +32,7 @@ class Server:
         t = now()
         self.asked.append(t)
         await asyncio.sleep(min(within_s, 0.5))
-        return ended(0, t, now(), ending=self.ending(t))
+        return msgspec.structs.replace(ended(0, t, now(), ending=self.ending(t)), status=self.status)
 
     async def readings(self) -> AsyncIterator[ServerSample | ScrapeError]:
         while True:
@@ -87,6 +89,23 @@ def test_one_that_fails_a_single_request_after_a_long_row_of_errors_is_away() ->
 
     assert away is not None
     assert (away.seen, away.back, len(server.asked)) == ("asked", False, 1)
+
+
+@pytest.mark.parametrize(("ending", "status"), [("http", 401), ("http", 429), ("client", None)])
+def test_a_single_request_that_somebody_refuses_or_that_failed_here_is_no_absence(ending: Ending, status: int | None) -> None:
+    assert found(Server(lambda t: ending, status=status), dark=True) is None
+
+
+def test_a_request_that_could_not_be_sent_any_more_is_no_error_of_our_own() -> None:
+    async def unsent(within_s: float) -> None:
+        await asyncio.sleep(within_s)
+
+    async def work() -> tuple[ServerAway | None, bool]:
+        absence = Absence(unsent, Readings(None, print, now, lambda sample: None), lambda event: None, now)
+        away = ServerAway(4.0, 1010.0, "HTTP 503", "asked")
+        return await absence.found(4.0, last(dark=True)), await absence.over(away)
+
+    assert run(work()) == (None, False)
 
 
 def test_a_few_errors_are_asked_about_several_times() -> None:

@@ -12,7 +12,9 @@ from core.facts import Fact, fact, says
 from core.records import LoadDone, LoadTick, RepeatOrder, ServerSample
 from core.results import Answer, StepResult
 from core.run.events import Note, RepeatJudged, RunStarted, StepJudged
-from core.run.guard import Others, on_top
+from core.run.guard import Others, on_top, others_rps
+from tests.builders import repeat as judged_repeat
+from tests.builders import step as judged_step
 from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_view, on_bench, to_the_end
 from tests.core.run.events import sample
 from tests.core.run.fakes import CAPACITY_RPS, FakeServer, config
@@ -242,3 +244,11 @@ def test_an_answer_beside_others_says_so_also_when_they_cannot_be_counted() -> N
     assert found.message == "holds at 4 requests/s, on top of what others ask for, which the server does not tell"
     refused = Answer(outcome="refused", message="no")
     assert on_top(refused, steps) == refused
+
+
+def test_what_was_set_aside_tells_nothing_of_the_others_beside_the_answer() -> None:
+    def beside(rate_rps: float, others: float, *, aside: bool) -> StepResult:
+        repeat = msgspec.structs.replace(judged_repeat("pass"), others_rps=others)
+        return judged_step(rate_rps, "void" if aside else "pass", repeat, set_aside=aside)
+
+    assert others_rps([beside(2.0, 9.0, aside=True), beside(4.0, 3.0, aside=False)]) == 3.0
