@@ -15,7 +15,7 @@ def test_every_seed_passes_whole_and_cut(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_seed_with_a_wrong_place_passes(name: str, data: st.DataObject) -> None:
     seed = data.draw(st.sampled_from(sorted(seeds(name), key=len)))[:4000]
