@@ -191,14 +191,8 @@ async def test_the_fitted_interval_is_said_as_what_it_is_and_only_where_it_says_
 
 async def test_during_a_run_it_shows_what_is_known_so_far() -> None:
     text = await rendered(knee_samples.running(), (120, 36), "knee")
-    for words in (
-        "so far, the search goes on",
-        "✔ HOLDS at 11.3 rps",
-        "◐ MIXED from 12.4 rps",
-        "? OPEN ABOVE",
-        "now 13.6",
-        "● LOADING",
-    ):
+    ends = ("✔ HOLDS at 11.3 rps", "◐ MIXED from 12.4 rps", "✘ FAILS at 16.0 rps")
+    for words in ("so far, the search goes on", *ends, "now 13.6", "● LOADING"):
         assert words in text
     assert "the checks come first" in await rendered(samples.preflight(), (120, 36), "knee")
     assert "no rate is judged yet" in await rendered(samples.ramp(), (120, 36), "knee")
