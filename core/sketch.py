@@ -6,6 +6,7 @@ Bin b holds values in (GAMMA^(b-1), GAMMA^b] microseconds; any quantile is withi
 
 import math
 
+from core.percentiles import rank
 from core.records import GapSummary
 from core.results import Percentiles
 
@@ -56,7 +57,7 @@ class Sketch:
 
 
 def _rank(ordered: list[tuple[int, int]], n: int, q: float, largest: float) -> float:
-    wanted, seen = math.ceil(q * n), 0
+    wanted, seen = rank(q, n), 0
     for bin_index, count in ordered:
         seen += count
         if seen >= wanted:

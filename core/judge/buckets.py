@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from core.judge.percentiles import percentiles
 from core.judge.slo import good, tpot_s, ttft_s
 from core.judge.tally import Tally
+from core.percentiles import percentiles
 from core.records import RequestRecord
 from core.results import Bucket
 

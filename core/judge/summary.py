@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.judge.modes import warmup_needed_s
-from core.judge.percentiles import percentiles
 from core.judge.slo import e2e_s, tpot_s, ttft_s
 from core.judge.tally import Tally
+from core.percentiles import percentiles
 from core.records import RequestRecord
 from core.results import Percentiles
 

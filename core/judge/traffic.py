@@ -5,7 +5,7 @@ from array import array
 import numpy as np
 from numpy.typing import NDArray
 
-from core.judge.percentiles import percentiles
+from core.percentiles import percentiles
 from core.records import RequestEnded, RequestFirst, RequestSent
 from core.results import Percentiles
 

@@ -19,6 +19,7 @@ from core.config import Lengths, Target, Workload
 from core.errors import UserError
 from core.load.generator import Generator
 from core.load.nullserver import TTFT_S
+from core.percentiles import percentiles
 from core.records import Hello, LoadDone, LoadReady, PromptAlphabet, RepeatOrder, RequestEnded, Segment
 
 LATE_S = 0.005
@@ -198,24 +199,20 @@ def _rung(
     order: RepeatOrder, rate_rps: float, tokens: int, ends: list[RequestEnded], done: LoadDone, server_cpu_frac: float
 ) -> Rung:
     measured = [end for end in ends if end.t_sched >= order.start_at + WARMUP_S]
-    lateness_s = sorted(end.t_sent - end.t_sched for end in measured if end.t_sent is not None)
-    errors_s = sorted(end.t_first - end.t_sent - TTFT_S for end in measured if end.t_first is not None and end.t_sent is not None)
+    lateness_s = percentiles(end.t_sent - end.t_sched for end in measured if end.t_sent is not None)
+    first = [(end.t_sent, end.t_first) for end in measured if end.t_sent is not None and end.t_first is not None]
+    error_s = percentiles(t_first - t_sent - TTFT_S for t_sent, t_first in first)
     return Rung(
         rate_rps=rate_rps,
         chunks_per_s=rate_rps * tokens,
         sent=done.sent,
         failed=sum(end.ending != "ok" for end in ends),
         unsent=done.unsent,
-        lateness_p50_s=_at(lateness_s, 0.5),
-        lateness_p99_s=_at(lateness_s, 0.99),
-        ttft_error_p50_s=_at(errors_s, 0.5),
-        ttft_error_p99_s=_at(errors_s, 0.99),
+        lateness_p50_s=lateness_s.p50 or 0.0,
+        lateness_p99_s=lateness_s.p99 or 0.0,
+        ttft_error_p50_s=error_s.p50 or 0.0,
+        ttft_error_p99_s=error_s.p99 or 0.0,
         loop_lag_max_s=done.loop_lag_max_s,
         cpu_frac=done.cpu_frac,
         server_cpu_frac=server_cpu_frac,
     )
-
-
-def _at(ordered: list[float], q: float) -> float:
-    """Nearest rank."""
-    return ordered[min(len(ordered) - 1, int(q * len(ordered)))] if ordered else 0.0

@@ -4,8 +4,8 @@ import math
 from array import array
 from dataclasses import dataclass, field
 
-from core.judge.percentiles import percentiles
 from core.judge.slo import tpot_s
+from core.percentiles import percentiles
 from core.records import RequestEnded, RequestFirst, RequestSent, ServerSample
 from core.results import Bounds
 from core.run.view import SeriesPoint

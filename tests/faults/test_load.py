@@ -10,7 +10,6 @@ import pytest
 
 from core.access import Access
 from core.config import Lengths, Target, Workload
-from core.judge.percentiles import percentiles
 from core.judge.slo import e2e_s
 from core.judge.validity import late
 from core.load.arrivals import draw
@@ -19,6 +18,7 @@ from core.load.direct import DirectTransport
 from core.load.dispatch import OrderRun
 from core.load.transport import SPARE_CONNECTIONS
 from core.load.workload import Bodies
+from core.percentiles import percentiles
 from core.records import ChildMessage, Hello, LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestSent
 from tests.core.load.orders import hello, order
 from tests.core.load.server import serving

@@ -8,8 +8,10 @@ import pytest
 
 from core.load import selftest
 from core.load.answer import AnswerReader
+from core.load.nullserver import TTFT_S
 from core.load.selftest import Rung
 from core.load.sse import SseParser
+from core.records import LoadDone, RequestEnded
 from tests.core.load.server import WAIT_S
 
 
@@ -54,3 +56,26 @@ async def test_rungs_are_climbed_until_one_does_not_hold_twice(monkeypatch: pyte
 )
 def test_what_holds(given: dict[str, float], holds: bool) -> None:
     assert rung(**given).holds is holds
+
+
+def test_a_rung_has_the_percentiles_of_its_sends() -> None:
+    order = selftest._order(1, 100.0)
+    due = order.start_at + selftest.WARMUP_S
+    ends = [
+        RequestEnded(
+            order=1,
+            index=i,
+            t_sched=due,
+            t_sent=due + 0.001 * i,
+            t_first=due + 0.001 * i + TTFT_S + 0.002 * i,
+            t_end=due + 1.0,
+            asked_input=1,
+            asked_output=1,
+            ending="ok",
+        )
+        for i in range(1, 101)
+    ]
+    done = LoadDone(order=1, t=due + 2.0, sent=100, unsent=0, cpu_frac=0.1, loop_lag_max_s=0.0)
+    found = selftest._rung(order, 100.0, 2, ends, done, 0.1)
+    seen = (found.lateness_p50_s, found.lateness_p99_s, found.ttft_error_p50_s, found.ttft_error_p99_s)
+    assert list(seen) == pytest.approx([0.050, 0.099, 0.100, 0.198]), "never one rank higher"

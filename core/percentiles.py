@@ -12,9 +12,14 @@ _DUST = 1e-9
 """0.95 * 20 may come out a hair above 19 in binary; a rank must not move for that."""
 
 
+def rank(q: float, n: int) -> int:
+    """The nearest rank of a share of n >= 1 values, counted from 1: ceil(q n)."""
+    return max(math.ceil(q * n - _DUST), 1)
+
+
 def nearest_rank(ordered: NDArray[np.float64], q: float) -> float:
-    """The ceil(q n)-th smallest of n >= 1 values, given in ascending order."""
-    return float(ordered[max(math.ceil(q * ordered.size - _DUST), 1) - 1])
+    """The value of that rank, of n >= 1 values in ascending order."""
+    return float(ordered[rank(q, ordered.size) - 1])
 
 
 def percentiles(values: Iterable[float]) -> Percentiles:

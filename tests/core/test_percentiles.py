@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.judge.percentiles import nearest_rank, percentiles
+from core.percentiles import nearest_rank, percentiles
 from core.results import Percentiles
 
 
