@@ -319,7 +319,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """What bound the replica at the knee, or kept the run from an answer. `at_rps`: the failing rate that was looked at.
 
     `sure`: one cause fits and no figure that could contradict it is missing. `also` fits beside `cause` otherwise.
-    `setting` is the server's option that people change for it, `advice` how. `ruled_out`: what it is not, one sentence each.
+    `setting` is the server's option to change, `advice` how. `ruled_out`: what it is not, one sentence each.
     """
 
     cause: Cause

@@ -18,7 +18,7 @@ TOP_LINE = Explained(
         ("client CPU", "share of one core, the most that one of its processes used so far in this repeat; ▲ from 90 % on"),
         (
             "lag",
-            "the longest that its loop stood still, and stamped that much late what came; ▲ over a fifth of the TTFT limit",
+            "the longest that its loop stalled, and stamped that much late what came; ▲ over a fifth of the TTFT limit",
         ),
         ("late p99", "one send in a hundred left so much after it was due, or more; latencies are counted from when each was due"),
         ("✘ … → void", "over its limit: the repeat will not count, because the client was measured and not the server"),
@@ -149,7 +149,7 @@ PANELS: dict[str, Explained] = {
         (
             (
                 "WHY",
-                "what binds at the lowest rate that fails, and what people change for it; or only why that rate failed",
+                "what binds at the lowest rate that fails, and the setting to change; or only why that rate failed",
             ),
             ("SEEN", "what it was seen by, held against the highest rate that held"),
             ("OPEN", "what could not be looked at"),

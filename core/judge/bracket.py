@@ -301,7 +301,7 @@ def conclude(
     """
     if outcome == "below" and broken is not None and knee.first_fail_rps is not None:
         counted, words = broken
-        message = f"No answer: already at {rate_text(knee.first_fail_rps)} {counted} ({words}). See to the server and run again."
+        message = f"No answer: already at {rate_text(knee.first_fail_rps)} {counted} ({words}). Check the server, then run again."
         return Answer(outcome="void", message=message, knee=knee)
     message = _message(outcome, knee, unconfirmed_rps, "tried" if skipped is None else "judged")
     if outcome == "bracket" and broken is not None and knee.first_fail_rps is not None:

@@ -74,7 +74,7 @@ def lateness(lateness_s: Percentiles, ttft_limit_s: float | None) -> Fact | None
 
 
 def loop_lag(lag_max_s: float, ttft_limit_s: float | None) -> Fact | None:
-    """The client's event loop stood still for longer than sends may be late; what arrived meanwhile was stamped late."""
+    """The client's event loop stalled for longer than sends may be late; what arrived meanwhile was stamped late."""
     if lag_max_s <= lateness_limit_s(ttft_limit_s):
         return None
     return fact("loop_stalled", lag_max_s=lag_max_s)

@@ -1,4 +1,4 @@
-"""Why a replica's knee is where it is: five places looked at in order, what bound it, and what people change for it.
+"""Why a replica's knee is where it is: five places looked at in order, what bound it, and the setting to change.
 
 A pure function of the judged steps, the answer and what the server told; it never says more than those figures do.
 """
@@ -160,7 +160,7 @@ def _sentence(case: Case, verdict: Verdict, setting: str | None) -> str:
     if verdict.cause == "unknown":
         maybe = f"{NAMES[verdict.also]} perhaps, " if verdict.also else ""
         return f"What binds at {at} is not certain ({maybe}{doubts})"
-    change = f": people change {setting} for it" if setting else ""
+    change = f": the setting to change is {setting}" if setting else ""
     if verdict.cause == "failures":
         said = case.failing.errors_said
         return f"At {at} most of what missed ended in errors{f' ({said})' if said else ''}, which is no limit of latency"
@@ -175,7 +175,7 @@ def _bind(cause: Cause) -> str:
     return "binds, not memory" if cause == "slots" else "binds"
 
 
-# --- what people change for it ---------------------------------------------------------------------------------------
+# --- the setting to change ---------------------------------------------------------------------------------------
 
 
 def _remedy(case: Case, verdict: Verdict) -> tuple[str | None, str | None]:

@@ -24,7 +24,7 @@ def client(case: Case) -> DiagnosisStep:
     late = validity.lateness_status(r.lateness_s, case.slo.ttft_s)
     unsent = 0 if r.curtailed else r.planned - r.sent
     own = r.endings.get("client", 0)
-    stalls = f"its loop stood still {duration(r.loop_lag_max_s)} at most" if r.loop_lag_max_s is not None else None
+    stalls = f"its loop stalled {duration(r.loop_lag_max_s)} at most" if r.loop_lag_max_s is not None else None
     words = [
         f"late p99 {duration(r.lateness_s.p99)}" if r.lateness_s.p99 is not None else "lateness not known",
         stalls,

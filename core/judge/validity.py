@@ -71,7 +71,7 @@ def late(lateness_s: Percentiles, ttft_limit_s: float | None) -> Fact | None:
 
 
 def stalled(lags_s: Sequence[float], ttft_limit_s: float | None) -> Fact | None:
-    """A client that stood still again and again, by the longest stall of its loop in each of its reports, in seconds.
+    """A client that stalled again and again, by the longest stall of its loop in each of its reports, in seconds.
 
     What arrives during a stall is stamped late, whatever the lateness of the sends. A single stall is not void.
     """

@@ -6,7 +6,7 @@ from core.facts import Code
 from core.judge.wording import classes, count, duration, plain
 from core.prose.figures import Figures, Sentence
 
-_CLIENT, _MEND = "the client, not the server", "give the client more CPU"
+_CLIENT, _MORE_CPU = "the client, not the server", "give the client more CPU"
 _DUST = 1e-9
 AWAY = {
     "asked": "single requests without load failed too",
@@ -18,12 +18,12 @@ AWAY = {
 
 def _client_late(f: Figures) -> str:
     late = f"one send in a hundred was late by {duration(f['late_p99_s'])} or more"
-    return f"{_CLIENT}: {late}, {duration(f['limit_s'])} is the limit; {_MEND}"
+    return f"{_CLIENT}: {late}, {duration(f['limit_s'])} is the limit; {_MORE_CPU}"
 
 
 def _client_stalled(f: Figures) -> str:
     how_often = f"{f.n('over')} of {f.n('reports')} reports ({duration(f['worst_s'])} at worst)"
-    return f"{_CLIENT}: it stood still for more than {duration(f['limit_s'])} in {how_often}; {_MEND}"
+    return f"{_CLIENT}: it stalled for more than {duration(f['limit_s'])} in {how_often}; {_MORE_CPU}"
 
 
 def _too_few_requests(f: Figures) -> str:
@@ -65,7 +65,7 @@ def _server_frozen(f: Figures) -> str:
 SENTENCES: dict[Code, Sentence] = {
     "client_late": _client_late,
     "client_late_once": lambda f: (
-        f"{_CLIENT}: a send was late by {duration(f['late_max_s'])}, more than the TTFT limit itself; {_MEND}"
+        f"{_CLIENT}: a send was late by {duration(f['late_max_s'])}, more than the TTFT limit itself; {_MORE_CPU}"
     ),
     "client_stalled": _client_stalled,
     "client_unsent": lambda f: f"{_CLIENT}: {count(f.n('requests'), 'planned request')} could not be sent",

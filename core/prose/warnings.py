@@ -60,7 +60,7 @@ SENTENCES: dict[Code, Sentence] = {
     "left_open": _left_open,
     "sends_late": lambda f: f"sends were late by {duration(f['late_p99_s'])} (p99): latencies hold that much of the client's own",
     "loop_stalled": lambda f: (
-        f"the client stood still for {duration(f['lag_max_s'])}: what arrived meanwhile looks that much slower than it was"
+        f"the client stalled for {duration(f['lag_max_s'])}: what arrived meanwhile looks that much slower than it was"
     ),
     "few_values": _few_values,
     "no_success": lambda f: f"none of {count(f.n('planned'), 'request')} ended well, so there are no latencies",

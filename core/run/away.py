@@ -52,7 +52,7 @@ class ServerAway(Exception):
         """The message of a run that ends because this was the second time."""
         return (
             f"No answer: the server was away a second time, at {rate_text(self.rate_rps)} ({self.said}). "
-            "See to the server and run again; finished steps are kept."
+            "Check the server, then run again; finished steps are kept."
         )
 
     @property
@@ -60,7 +60,7 @@ class ServerAway(Exception):
         """The message of a run that has waited in vain."""
         return (
             f"No answer: the server was away at {rate_text(self.rate_rps)} ({self.said}) and did not come back within "
-            f"{AWAY_S / 60:g} min. See to the server and run again; finished steps are kept."
+            f"{AWAY_S / 60:g} min. Check the server, then run again; finished steps are kept."
         )
 
     def was(self, now: float) -> Fact:

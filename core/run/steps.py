@@ -284,7 +284,7 @@ class Steps:
                 self._remark(restarted)
             if run.lost is not None:
                 self._close(started.rate_rps, "void", result.reason)
-                raise NoAnswer(f"No answer: {prose.text(run.lost)}. See to the server and run again; finished steps are kept.")
+                raise NoAnswer(f"No answer: {prose.text(run.lost)}. Check the server, then run again; finished steps are kept.")
             if self._ended:
                 raise _StepEnded
             if result.verdict != "void":
@@ -296,7 +296,7 @@ class Steps:
         self._close(started.rate_rps, "void", reason)
         raise NoAnswer(
             f"No answer: a repeat at {rate_text(started.rate_rps)} did not count twice in a row: {prose.text(reason)}. "
-            "Mend that and run again; finished steps are kept."
+            "Fix that, then run again; finished steps are kept."
         )
 
     async def _away(self, started: StepStarted, run: OrderRun) -> ServerAway | None:
@@ -388,7 +388,7 @@ class Steps:
         self._held_order = None
         if run.lost is not None:
             self._held.append(self._close(started.rate_rps, "void", run.lost))
-            raise NoAnswer(f"No answer: {prose.text(run.lost)}. See to the server and run again; finished steps are kept.")
+            raise NoAnswer(f"No answer: {prose.text(run.lost)}. Check the server, then run again; finished steps are kept.")
 
     def _judge(
         self,

@@ -19,7 +19,7 @@ class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
     `drain_left_s`: after the window, how long at most its undecided requests are still waited for; None while none are.
 
     `client_cpu_frac` (of one core) and `loop_lag_max_s` are the highest that the client has reported of itself so far, None before
-    its first report; `stalled`: its loop stood still so often that the repeat will not count if it goes on like that.
+    its first report; `stalled`: its loop stalled so often that the repeat will not count if it goes on like that.
     """
 
     index: int

@@ -110,7 +110,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("client_stalled", limit_s=0.16, over=20, reports=40, worst_s=0.3),
-        "the client, not the server: it stood still for more than 160 ms in 20 of 40 reports (300 ms at worst); "
+        "the client, not the server: it stalled for more than 160 ms in 20 of 40 reports (300 ms at worst); "
         "give the client more CPU",
     ),
     (fact("client_unsent", requests=1), "the client, not the server: 1 planned request could not be sent"),
@@ -184,7 +184,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("sends_late", late_p99_s=0.09), "sends were late by 90 ms (p99): latencies hold that much of the client's own"),
     (
         fact("loop_stalled", lag_max_s=0.3),
-        "the client stood still for 300 ms: what arrived meanwhile looks that much slower than it was",
+        "the client stalled for 300 ms: what arrived meanwhile looks that much slower than it was",
     ),
     (fact("few_values", answers=20, latency=None), "p99 is over only 20 answers, so hardly more than the slowest"),
     (

@@ -199,7 +199,7 @@ def test_errors_of_a_ramp_are_the_reason_why_it_ended(path: Path) -> None:
     ran = probe(path, FaultServer, meddle=under_load(whole(b"no", 503), after=30))
     assert ran.steps[0].phase == "ramp"
     assert "requests ended in errors (HTTP 503 Reason: no); at most" in prose.text(ran.steps[0].reason)
-    assert "(HTTP 503 Reason: no). See to the server" in ran.answer.message
+    assert "(HTTP 503 Reason: no). Check the server" in ran.answer.message
 
 
 def test_single_requests_that_all_end_in_errors_miss_no_limit(path: Path) -> None:

@@ -111,8 +111,8 @@ DIAGNOSIS = Diagnosis(
     cause="slots",
     at_rps=12.4,
     setting="--max-num-seqs",
-    sentence="At 12.4 requests/s the number of sequences binds, not memory, most likely (only one repeat failed): people change"
-    " --max-num-seqs for it",
+    sentence="At 12.4 requests/s the number of sequences binds, not memory, most likely (only one repeat failed): the setting to"
+    " change is --max-num-seqs",
     advice="Try --max-num-seqs above 16: TPOT has room for more (p95 24 ms of 30 ms).",
     steps=(
         DiagnosisStep(place="client", verdict="clear", text="the client: sends late by 0.9 ms (p99)"),

@@ -115,10 +115,10 @@ def test_a_plateau_of_running_sequences_beside_a_queue_is_the_number_of_sequence
     assert "80 % queue, 16 % prefill, 4 % outside the engine" in lines[0]
     assert "running stays at 16 while requests wait" in lines[0]
     assert lines[1] == (
-        "      -> At 12.4 requests/s the number of sequences binds, not memory: people change --max-num-seqs for it"
+        "      -> At 12.4 requests/s the number of sequences binds, not memory: the setting to change is --max-num-seqs"
     )
     assert lines[-1] == (
-        "NOT   the client: late p99 0.9 ms, its loop stood still 4 ms at most · the prompts: 0 % prefix hits, "
+        "NOT   the client: late p99 0.9 ms, its loop stalled 4 ms at most · the prompts: 0 % prefix hits, "
         "100/40 tokens as asked, no errors · memory: KV peak 41 %"
     )
 
@@ -285,7 +285,7 @@ def test_a_late_client_is_named_and_nothing_of_the_server() -> None:
     assert (found.cause, found.sure, found.setting) == ("client", True, None)
     assert "what binds the replica was not seen" in found.sentence
     assert [each.verdict for each in found.steps if each.place != "client"] == ["clear"] * 4
-    assert diagnosis_lines(found)[0] == "WHY   the client: late p99 300 ms, its loop stood still 4 ms at most"
+    assert diagnosis_lines(found)[0] == "WHY   the client: late p99 300 ms, its loop stalled 4 ms at most"
 
 
 def test_requests_that_were_not_sent_are_the_client_too() -> None:

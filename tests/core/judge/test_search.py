@@ -225,7 +225,7 @@ def test_a_server_whose_requests_mostly_break_has_shown_no_capacity(endings: dic
     if endings.get("truncated") == 30:
         assert answer.message == (
             "No answer: already at 0.0312 requests/s 32 of 52 requests ended in errors (truncated 30, http 2). "
-            "See to the server and run again."
+            "Check the server, then run again."
         )
 
 

@@ -308,7 +308,7 @@ def test_nothing_planned_is_void() -> None:
             step(*[SLOW] * 20),
             {"ticks": lagging(*[0.3, 0.001] * 10)},
             "client_stalled",
-            "stood still for more than 160 ms in 10 of 20 reports",
+            "stalled for more than 160 ms in 10 of 20 reports",
         ),
         (step(*[SLOW] * 19), {"strict": True}, "too_few_requests", "no miss is allowed"),
     ],
@@ -359,7 +359,7 @@ def test_warnings_of_a_pass() -> None:
         "shorter than 5 mean request durations",
         "the warm-up of 1 s was too short",
         "p99 is over only 20 answers",
-        "the client stood still for 300 ms",
+        "the client stalled for 300 ms",
         "metrics could not be read",
     ):
         assert words in said
