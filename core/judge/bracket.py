@@ -144,11 +144,6 @@ class Bracket:
         return next((rate for rate in rates_rps if fit.above(rate) <= UPPER_WEIGHT), None)
 
     @property
-    def judged(self) -> bool:
-        """Whether any full step has a verdict."""
-        return bool(self._steps)
-
-    @property
     def searched(self) -> tuple[StepResult, ...]:
         """The full steps of the search."""
         return tuple(step for step in self._steps if step.phase == "search")

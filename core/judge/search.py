@@ -187,9 +187,11 @@ class Search:
 
     def _decide(self, elapsed_s: float) -> Action:
         action = self._wanted(elapsed_s)
-        if isinstance(action, Step) and self._bracket.judged and elapsed_s + self._pace.action_s(action) > self._hard_s:
-            return self._done(self._seen(), fact("time_up_limit"))
-        return action
+        if not isinstance(action, Step) or elapsed_s + self._pace.action_s(action) <= self._hard_s:
+            return action
+        # with a rate that held there is an answer, which a step that is cut off would only lose; without one it may still come
+        lost = action.phase != "list" and self._bracket.passed_rps is not None
+        return self._finish(fact("time_up_limit")) if lost else action
 
     def _wanted(self, elapsed_s: float) -> Action:
         if self._answer is not None:

@@ -311,31 +311,40 @@ def timed(max_duration_s: float, method: Method | None = None, spent_s: float = 
     return search
 
 
-def test_no_step_is_begun_that_the_end_of_the_run_would_cut_off() -> None:
-    search = timed(200.0)
+def test_with_a_rate_that_held_no_step_is_begun_that_the_end_of_the_run_would_cut_off() -> None:
+    search = timed(150.0)
     ramp_of(search)
     search.observe_ramp(8.0, 16.0)
-    fed(search, (step_of(search, 40.0).rate_rps, "fail"))
-    assert step_of(search, 140.0).rate_rps == 8.0, "W 6 + M 40 + E 1.5 end before 197 s"
-    answer = answer_of(search, 160.0)
-    assert answer.outcome == "below"
-    assert answer.knee.first_fail_rps == pytest.approx(math.sqrt(128.0))
+    fed(search, (math.sqrt(128.0), "fail"), (8.0, "fail"), (4.0, "pass"))
+    assert step_of(search, 90.0).rate_rps == pytest.approx(math.sqrt(32.0)), "W 8 + M 40 + E 2 end before 147 s"
+    answer = answer_of(search, 110.0)
+    assert (answer.outcome, answer.knee.pass_rps, answer.knee.first_fail_rps) == ("bracket", 4.0, 8.0)
     assert fact("time_up_limit") in answer.knee.notes
 
 
 def test_what_is_over_of_a_run_is_not_there_for_its_search() -> None:
-    search = timed(200.0, spent_s=60.0)
+    search = timed(210.0, spent_s=60.0)
     ramp_of(search)
     search.observe_ramp(8.0, 16.0)
-    fed(search, (step_of(search, 40.0).rate_rps, "fail"))
-    assert fact("time_up_limit") in answer_of(search, 100.0).knee.notes
+    fed(search, (math.sqrt(128.0), "fail"), (8.0, "fail"), (4.0, "pass"))
+    assert fact("time_up_limit") in answer_of(search, 110.0).knee.notes
 
 
-def test_the_first_step_is_begun_whatever_the_end_of_the_run() -> None:
+@pytest.mark.parametrize("verdicts", [(), ("fail",), ("fail", "fail")])
+def test_without_one_the_end_of_the_run_decides(verdicts: tuple[StepVerdict, ...]) -> None:
+    """A search that gave up would say that even the lowest rate fails, which nobody has seen."""
     search = timed(60.0)
     ramp_of(search)
     search.observe_ramp(8.0, 16.0)
-    assert step_of(search, 50.0).phase == "search", "nothing is known yet, and what is there is kept"
+    for verdict in verdicts:
+        fed(search, (step_of(search, 40.0).rate_rps, verdict))
+    assert step_of(search, 50.0).phase == "search"
+
+
+def test_a_list_goes_on_to_its_end_or_that_of_the_run() -> None:
+    search = timed(60.0, Method(rates_rps=(2.0, 4.0)))
+    search.observe_step(step_result(2.0, "pass", phase="list"), 1.0)
+    assert step_of(search, 50.0).rate_rps == 4.0
 
 
 def test_a_held_rate_with_an_end_has_segments_that_fit_into_it() -> None:
