@@ -115,8 +115,7 @@ class Bracket:
     @property
     def failed_rps(self) -> float | None:
         """The lowest rate with a failing repeat."""
-        ramp = [] if self._ramp_failed_rps is None else [self._ramp_failed_rps]
-        return min([*ramp, *self._failed({"search", "confirm", "tighten", "list"})], default=None)
+        return min(self._all_failed(), default=None)
 
     @property
     def passed_rps(self) -> float | None:
@@ -139,9 +138,7 @@ class Bracket:
         fit = self.fit() if self._confirms and self._looks else None
         if fit is None or failed_rps is None:
             return failed_rps
-        ramp = [] if self._ramp_failed_rps is None else [self._ramp_failed_rps]
-        rates_rps = sorted({*ramp, *self._failed({"search", "confirm", "tighten", "list"})})
-        return next((rate for rate in rates_rps if fit.above(rate) <= UPPER_WEIGHT), None)
+        return min((rate for rate in self._all_failed() if fit.above(rate) <= UPPER_WEIGHT), default=None)
 
     @property
     def searched(self) -> tuple[StepResult, ...]:
@@ -202,11 +199,7 @@ class Bracket:
             clear_fail_rps=clear_rps,
             clear_fail=None if clear_rps is None else self._clear_count(clear_rps),
             upper_rps=upper_rps,
-            upper=None
-            if upper_rps is None
-            else self._clear_count(upper_rps)
-            if upper_rps == clear_rps
-            else self._counted(upper_rps),
+            upper=self._clear_count(upper_rps) if upper_rps is not None and upper_rps == clear_rps else self._counted(upper_rps),
             open_above=failed_rps is not None and upper_rps is None,
             estimate=None if fit is None else fit.estimate(),
             notes=(*self._notes(pass_repeats, upper_rps), *notes),
@@ -257,6 +250,10 @@ class Bracket:
 
     def _passed(self, phases: Iterable[Phase]) -> list[float]:
         return [step.rate_rps for step in self._steps if step.phase in phases and step.verdict == "pass"]
+
+    def _all_failed(self) -> list[float]:
+        ramp = [] if self._ramp_failed_rps is None else [self._ramp_failed_rps]
+        return [*ramp, *self._failed({"search", "confirm", "tighten", "list"})]
 
     def _failed(self, phases: Iterable[Phase]) -> list[float]:
         return [step.rate_rps for step in self._steps if step.phase in phases and step.verdict != "pass"]

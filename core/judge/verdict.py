@@ -42,6 +42,7 @@ class _Evidence:
     bounds: Bounds
     ok: Sequence[RequestRecord]
     latencies: Latencies
+    warmup_needed_s: float | None
     queue: QueueVerdict | None
     rates: Rates
     others: float | None
@@ -105,6 +106,7 @@ def judge_repeat(
         bounds=bounds,
         ok=ok,
         latencies=Latencies.of(ok, tally.itl_s),
+        warmup_needed_s=warmup_needed(tally.measured_records),
         queue=_queue(tally, decision),
         rates=Rates.of(tally, bounds.planned, bounds.good, _cut_at(tally, done, now)),
         others=_others(tally, samples),
@@ -224,7 +226,7 @@ def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[Fact | None]:
         return
     yield caveats.few_requests(e.bounds.planned, slo.target)
     yield caveats.short_window(layout.length_s("measured"), e.latencies.e2e_s.mean)
-    yield caveats.short_warmup(layout.length_s("warmup"), warmup_needed(e.tally.measured_records))
+    yield caveats.short_warmup(layout.length_s("warmup"), e.warmup_needed_s)
     if verdict == "pass" and e.closed:
         yield caveats.by_one_request(e.bounds.good, e.bounds.planned, slo.target)
     elif verdict == "pass":
@@ -295,7 +297,7 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: Said, warnings: tuple[
         gauges=evidence.gauges(readings.samples, *shown_s, lengths.output if lengths else None),
         machine=evidence.machine(e.machine, *shown_s),
         warmup_s=tally.layout.length_s("warmup"),
-        warmup_needed_s=warmup_needed(tally.measured_records),
+        warmup_needed_s=e.warmup_needed_s,
         measure_s=tally.layout.length_s("measured"),
         curtailed=not e.closed,
         duration_s=max(0.0, now - start_at),
