@@ -40,6 +40,8 @@ Code = Literal[
     "segment_cut_off",
     "cut_off",
     "ramp_held",
+    "held",
+    "held_rate",
     "user_ended",
     "stopped",
     "broken_off",

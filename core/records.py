@@ -67,7 +67,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
 class RepeatOrder(msgspec.Struct, frozen=True, kw_only=True, tag="order"):
     """One repeat as one order: the child draws all arrivals from it before `start_at` and sends on schedule.
 
-    Arrivals are unit exponentials mapped through the segments (`core.load.arrivals`), or `offsets_s` as given.
+    Arrivals are unit exponentials mapped through the segments (`core.schedule`), or `offsets_s` as given.
     Seeds: SeedSequence(seed, spawn_key=(PHASE_KEY[phase], repeat)).spawn(2) -> arrivals, workload.
     The tail segment keeps arriving until StopArrivals or Abort comes.
     """
@@ -126,7 +126,7 @@ class RequestFirst(msgspec.Struct, frozen=True, kw_only=True, tag="first"):
 class GapSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Gaps between the events of one answer that carried tokens (ITL), summed up in the child.
 
-    `bins` is a sparse histogram on the log scale of `core.sketch`: (bin, count).
+    `bins` is a sparse histogram on the log scale of `core.ddsketch`: (bin, count).
     """
 
     n: int = 0

@@ -27,11 +27,11 @@ from core.run import log as runs
 from core.run.events import CheckDone, Event, RepeatStarted, RunStarted, ServerKnown, StepJudged, StepStarted, time_of
 from core.run.replay import Replay
 from core.run.state import State
-from core.run.view import RunView
+from core.view import RunView
 from tui.app import Hands, KneescopeApp, Name
-from tui.connect import ConnectApp
-from tui.style import limit
-from tui.words import Texts
+from tui.cli.argv import Texts
+from tui.connect.app import ConnectApp
+from tui.draw.style import limit
 
 Shot = Callable[[tuple[int, int]], Coroutine[Any, Any, str]]
 

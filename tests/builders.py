@@ -5,7 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from core.config import FleetAsk, Method, ProbeConfig, Safety, Slo, Target, Workload
-from core.judge.actions import Step
+from core.judge.search.actions import Step
 from core.records import Phase, Segment
 from core.results import Percentiles, RepeatResult, RepeatVerdict, StepResult, StepVerdict
 

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 _PACE = "stamps of a child that sends in real time, and what it does within seconds"
 _TERMINAL = "a program in a terminal, which answers keys within a time"
 ALONE = {
-    "tests/core/load/test_alarm.py": "how late the kernel wakes somebody",
+    "tests/core/load/test_timer.py": "how late the kernel wakes somebody",
     "tests/core/load/test_children.py": _PACE,
     "tests/core/load/test_carrier.py": _PACE,
     "tests/core/load/test_dispatch.py": "sends at real times, and how late the loop is",

@@ -49,7 +49,9 @@ def test_the_product_needs_nothing_of_the_tests() -> None:
     """aiohttp is a cross-check of ours, and carries nothing."""
     for part in ("probe", "replica"):
         assert python(WALK, part, "aiohttp", "httpx_aiohttp", "hypothesis", "pytest", "tests")
-    python("import sys\nsys.modules['aiohttp'] = sys.modules['httpx_aiohttp'] = None\nimport tui.app, tui.demo, tui.live, tui.cli")
+    python(
+        "import sys\nsys.modules['aiohttp'] = sys.modules['httpx_aiohttp'] = None\nimport tui.app, tui.cli.demo, tui.cli.commands"
+    )
 
 
 def test_the_replica_draws_nothing() -> None:
@@ -61,7 +63,7 @@ def test_the_command_starts_light() -> None:
     """Libraries of the screen, the load and the replica are loaded when they are used, not to say the version."""
     code = """
 import sys
-from tui.cli import cli
+from tui.cli.commands import cli
 try:
     cli.main(sys.argv[1:])
 finally:
@@ -73,7 +75,7 @@ finally:
 
 
 def test_a_headless_run_loads_no_screen() -> None:
-    code = "import sys, tui.live, tui.demo; print([name for name in ('textual', 'plotext') if name in sys.modules])"
+    code = "import sys, tui.cli.probe, tui.cli.demo; print([name for name in ('textual', 'plotext') if name in sys.modules])"
     assert python(code).strip() == "[]"
 
 
@@ -87,12 +89,12 @@ def foreign(tmp_path: Path) -> Path:
 
 
 def test_our_core_wins_when_the_command_is_run_beside_another(foreign: Path, tmp_path: Path) -> None:
-    """As the installed command does it: a script in a folder of its own that imports `tui.cli`."""
+    """As the installed command does it: a script in a folder of its own."""
     script = tmp_path / "bin" / "kneescope"
     script.parent.mkdir()
-    script.write_text("import sys\nfrom tui.cli import main\nsys.exit(main())\n")
+    script.write_text("import sys\nfrom tui.__main__ import main\nsys.exit(main())\n")
     env = {**os.environ, "PYTHONPATH": f"{foreign}{os.pathsep}{ROOT}"}
-    for command in ([str(script)], ["-m", "tui.cli"]):
+    for command in ([str(script)], ["-m", "tui"]):
         done = subprocess.run(
             [sys.executable, *command, "--version"],
             cwd=foreign,

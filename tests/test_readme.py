@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from core import report
-from core.judge.modes import Named, usual_time
+from core.modes import Named, usual_time
 from core.results import Diagnosis, DiagnosisStep, FailCount, KneeEstimate
 from tests.core.test_report import ANSWER, view
 from tests.tui import knee_samples

@@ -5,7 +5,7 @@ import signal
 from types import FrameType
 
 INTERRUPTED = 130
-"""As `tui.signals` has it, which is not imported yet."""
+"""As `tui.terminal.signals` has it, which is not imported yet."""
 
 
 def main() -> None:
@@ -13,12 +13,12 @@ def main() -> None:
     caught = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN]
     for number in caught:  # what the caller ignores stays ignored
         signal.signal(number, _leave)
-    from tui import cli
+    from tui.cli import commands
 
     try:
         for number in caught:
             signal.signal(number, signal.default_int_handler)
-        cli.main()
+        commands.main()
     except KeyboardInterrupt:  # before a command had begun
         os._exit(INTERRUPTED)
 

@@ -18,18 +18,17 @@ from textual.screen import Screen
 
 from core.config import FleetAsk
 from core.errors import UserError
-from core.markdown import to_markdown
-from core.report import while_going
+from core.report import to_markdown, while_going
 from core.results import Answer
-from core.run.view import RunView
+from core.view import RunView
 from tui import keys
+from tui.draw.style import THEME_16, VERDICTS, clean, set_up_themes
 from tui.frame import Frame, Playback, with_fleet
 from tui.screens.fleet import FleetScreen
 from tui.screens.help import HelpScreen
 from tui.screens.knee import KneeScreen
 from tui.screens.ramp import RampScreen
 from tui.screens.run_screen import RunScreen
-from tui.style import THEME_16, VERDICTS, clean, set_up_themes
 from tui.widgets.fleet_panel import FleetPanel
 
 POLL_S = 0.25

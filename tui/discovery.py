@@ -5,7 +5,7 @@ import msgspec
 
 from core.access import Access
 from core.errors import UserError
-from core.run.client import http_client
+from core.run.client_info import http_client
 from core.server.checks import ModelCard
 from core.server.http import UNREADABLE, Caller, Credential, HttpError
 

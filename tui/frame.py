@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from core.config import FleetAsk
-from core.run.view import RunView
+from core.view import RunView
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from core.fleet.evidence import Evidence
 from core.fleet.lengths import tokens_of
 from core.fleet.sizing import unit_of
 from core.fleet.speed import SpeedGate, speed_gate
-from core.judge.slo import tpot_s
 from core.records import Check, CheckStatus, RequestRecord, ServerInfo
+from core.slo import tpot_s
 
 SPEED = "speed"
 

@@ -9,8 +9,8 @@ import msgspec
 from core.config import SMALLEST_HEADROOM, FleetAsk
 from core.fleet.evidence import Evidence
 from core.fleet.sizing import ceil_dusted
-from core.judge.bracket import rate_text
-from core.judge.wording import beside, count, duration
+from core.judge.search.bracket import rate_text
+from core.units import beside, count, duration
 
 GRID = 10_000
 """Marks are cut off after four decimals."""

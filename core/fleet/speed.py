@@ -8,7 +8,7 @@ from core.config import FleetAsk
 from core.fleet.evidence import Evidence
 from core.fleet.sizing import Unit
 from core.hardware import ACCELERATORS, DEFAULT_WEIGHT_BITS
-from core.judge.wording import limit
+from core.units import limit
 
 DEFAULT_ETA = 0.7
 """Share of the peak bandwidth that a decode step reaches where nothing better is known; 0.6 to 0.8 is what is seen."""

@@ -8,11 +8,11 @@ from typing import Literal
 
 from core.config import Slo
 from core.facts import Fact, fact
-from core.judge.modes import ENOUGH_MISSES
-from core.judge.slo import needed_good, tpot_s
 from core.judge.validity import lateness_limit_s, lateness_status
+from core.modes import ENOUGH_MISSES
 from core.records import RequestRecord
 from core.results import Percentiles, QueueVerdict
+from core.slo import needed_good, tpot_s
 
 _DUST = 1e-9
 
@@ -47,7 +47,7 @@ def short_window(measure_s: float, e2e: float | None) -> Fact | None:
 
 
 def short_warmup(warmup_s: float, needed_s: float | None) -> Fact | None:
-    """W against what the requests that were seen need (`core.judge.modes.warmup_needed_s`): E grows two- to fourfold from idle to
+    """W against what the requests that were seen need (`core.modes.warmup_needed_s`): E grows two- to fourfold from idle to
     the knee, so a warm-up planned before may turn out short."""
     if needed_s is None or warmup_s >= needed_s - _DUST:
         return None

@@ -6,10 +6,10 @@ from statistics import fmean
 
 from core.config import Slo
 from core.facts import Fact, fact
-from core.judge.readings import Readings
-from core.judge.slo import e2e_s, tpot_s, ttft_s
+from core.judge.server_readings import Readings
 from core.records import LoadDone, LoadTick, MachineSample, RequestRecord, ServerSample
 from core.results import Gauges, MachineUse, MeanLengths, Missed, Stages
+from core.slo import e2e_s, tpot_s, ttft_s
 
 FINISHED_A_STEP = 2
 """A reading of the running sequences comes after those that a step finished have left: readings up to twice their mean number

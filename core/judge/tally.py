@@ -1,8 +1,16 @@
-"""The running account of one repeat: which requests are good, bad, open or not yet sent, at any moment."""
+"""The running account of one repeat: which requests are good, bad, open or not yet sent, at any moment.
+
+Which request of a plan belongs to which stretch of a repeat, and when the measured window is.
+
+How the requests of a repeat left and came back, all of them: the series behind the queue rule, and the lateness.
+"""
 
 import sys
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -10,12 +18,136 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.config import Slo
-from core.judge.layout import Layout
-from core.judge.slo import good, sure_miss_at
-from core.judge.traffic import Traffic
-from core.records import RepeatOrder, RequestEnded, RequestFirst, RequestRecord, RequestSent
+from core.ddsketch import Sketch
+from core.percentiles import percentiles
+from core.records import RepeatOrder, RequestEnded, RequestFirst, RequestRecord, RequestSent, Role, Segment
 from core.results import Bounds, Percentiles
-from core.sketch import Sketch
+from core.slo import good, sure_miss_at
+
+
+class Traffic:
+    """Counts what is under way. A request that never left the client is never in here."""
+
+    def __init__(self, planned: int) -> None:
+        self._left = bytearray(planned)
+        self._has_first = bytearray(planned)
+        self._lateness_s = array("d")
+        self._sent_at = array("d")
+        self._first_at = array("d")
+        self._ended_at = array("d")
+
+    def sent(self, event: RequestSent) -> None:
+        self._left[event.index] = True
+        self._sent_at.append(event.t_sent)
+        self._lateness_s.append(event.t_sent - event.t_sched - event.connect_s)
+
+    def first(self, event: RequestFirst) -> None:
+        self._has_first[event.index] = True
+        self._first_at.append(event.t_first)
+
+    def ended(self, event: RequestEnded) -> None:
+        if not self._left[event.index]:
+            return
+        self._ended_at.append(event.t_end)
+        if not self._has_first[event.index]:
+            self._first_at.append(event.t_end if event.t_first is None else event.t_first)
+
+    def has_left(self, index: int) -> bool:
+        """Whether that request was sent."""
+        return bool(self._left[index])
+
+    @property
+    def sent_count(self) -> int:
+        """Requests sent so far, warm-up and tail included."""
+        return len(self._sent_at)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests sent that have not ended."""
+        return len(self._sent_at) - len(self._ended_at)
+
+    @property
+    def no_first_token(self) -> int:
+        """Requests sent that have neither a first token nor ended."""
+        return len(self._sent_at) - len(self._first_at)
+
+    @property
+    def lateness_s(self) -> Percentiles:
+        """How late the sends were against the plan, over all of them, in seconds."""
+        return percentiles(self._lateness_s)
+
+    @property
+    def sent_at(self) -> NDArray[np.float64]:
+        """Times of the sends, as reported."""
+        return np.array(self._sent_at)
+
+    @property
+    def first_at(self) -> NDArray[np.float64]:
+        """Times at which requests stopped waiting: their first token, or their end without one."""
+        return np.array(self._first_at)
+
+    @property
+    def ended_at(self) -> NDArray[np.float64]:
+        """Times of the ends."""
+        return np.array(self._ended_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A drawn plan seen by segments. `due` are absolute times; `slices[s]` is the range of request indices of segment s;
+    `window` is the measured stretch as absolute [start, end)."""
+
+    segments: tuple[Segment, ...]
+    due: NDArray[np.float64]
+    slices: tuple[tuple[int, int], ...]
+    window: tuple[float, float]
+
+    @classmethod
+    def of(cls, order: RepeatOrder, offsets_s: NDArray[np.float64], segment: NDArray[np.int32]) -> "Layout":
+        """From the arrays of the plan. An order without segments (offsets given) is one measured stretch.
+
+        Raises ValueError for arrays that do not fit together or are not in the order of time.
+        """
+        segments = order.segments or (_whole(offsets_s),)
+        _check(offsets_s, segment, len(segments))
+        edges = np.searchsorted(segment, np.arange(len(segments) + 1)).tolist()
+        ends = [order.start_at + t for t in np.cumsum([s.duration_s for s in segments]).tolist()]
+        starts = [order.start_at, *ends[:-1]]
+        measured = [i for i, s in enumerate(segments) if s.role == "measured"]
+        return cls(
+            segments=segments,
+            due=order.start_at + offsets_s,
+            slices=tuple(pairwise(edges)),
+            window=(starts[measured[0]], ends[measured[-1]]) if measured else (ends[-1], ends[-1]),
+        )
+
+    def of_role(self, role: Role) -> tuple[int, ...]:
+        """The segments with that role, in the order of time."""
+        return tuple(i for i, s in enumerate(self.segments) if s.role == role)
+
+    def length_s(self, role: Role) -> float:
+        """How long the segments with that role are together."""
+        return sum((s.duration_s for s in self.segments if s.role == role), 0.0)
+
+    def due_before(self, t: float) -> int:
+        """How many measured requests were planned to leave before `t`."""
+        ranges = [self.slices[i] for i in self.of_role("measured")]
+        return sum(int(np.searchsorted(self.due[low:high], t)) for low, high in ranges)
+
+
+def _whole(offsets_s: NDArray[np.float64]) -> Segment:
+    duration_s = float(offsets_s[-1]) if offsets_s.size and offsets_s[-1] > 0 else 1.0
+    return Segment(rate_rps=offsets_s.size / duration_s, duration_s=duration_s, role="measured")
+
+
+def _check(offsets_s: NDArray[np.float64], segment: NDArray[np.int32], segments: int) -> None:
+    if offsets_s.size != segment.size:
+        raise ValueError(f"a plan of {offsets_s.size} offsets for {segment.size} requests")
+    if np.any(np.diff(offsets_s) < 0) or np.any(np.diff(segment) < 0):
+        raise ValueError("a plan must be in the order of time")
+    if segment.size and not 0 <= int(segment[0]) <= int(segment[-1]) < segments:
+        raise ValueError(f"a plan whose requests belong to segments {segment[0]} to {segment[-1]} of {segments}")
+
 
 CLOSING_S = 0.25
 """How long the end of an answer's body may lag behind its last token, at least. Only the end of the body tells when the

@@ -8,9 +8,9 @@ from typing import Literal
 
 from core.config import Slo
 from core.facts import Code, Fact, fact
-from core.judge.slo import too_many_errors, tpot_s
 from core.records import RequestRecord
 from core.results import Percentiles
+from core.slo import too_many_errors, tpot_s
 
 _DUST = 1e-9
 

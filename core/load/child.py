@@ -19,16 +19,16 @@ from importlib.metadata import version
 
 import httpx
 
-from core.load.arrivals import draw
-from core.load.client import LoadClient
-from core.load.direct import DirectTransport
 from core.load.dispatch import OrderRun
+from core.load.prompts import Bodies
 from core.load.protocol import SILENCE_S, Command, Share, commands, encode
-from core.load.proxy import proxy_on_the_way
-from core.load.transport import SPARE_CONNECTIONS, transport_name
-from core.load.workload import Bodies
+from core.load.sender import LoadClient
+from core.load.transport.direct import DirectTransport
+from core.load.transport.proxy import proxy_on_the_way
+from core.load.transport.request import SPARE_CONNECTIONS, transport_name
 from core.net import tls_context
 from core.records import Abort, ChildMessage, Hello, LoadDone, LoadReady, RepeatOrder, StopArrivals
+from core.schedule import draw
 
 _READ_BYTES = 256 * 1024
 _PR_SET_PDEATHSIG = 1

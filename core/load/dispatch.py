@@ -1,6 +1,11 @@
-"""One order on its way, or this child's share of it: every request sent at its due time, each by itself, until all have ended."""
+"""One order on its way, or this child's share of it: every request sent at its due time, each by itself, until all have ended.
+
+The child's watch on itself: how late its event loop wakes, and how much of a core it uses.
+"""
 
 import asyncio
+import resource
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -9,12 +14,44 @@ from typing import Protocol
 
 import numpy as np
 
-from core.load.alarm import Alarm
-from core.load.arrivals import Plan
-from core.load.client import Emit, Job, Prepared
-from core.load.meter import LoopMeter, memory_peak_bytes
 from core.load.protocol import Share
+from core.load.sender import Emit, Job, Prepared
+from core.load.timer import Alarm
 from core.records import ChildMessage, LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent
+from core.schedule import Plan
+
+PERIOD_S = 0.02
+
+
+class LoopMeter:
+    """Two readings that are reset when taken: the largest loop lag in seconds, and CPU time per wall time (1.0 is one core)."""
+
+    def __init__(self) -> None:
+        self._lag_s = 0.0
+        self._wall, self._cpu = time.monotonic(), time.process_time()
+
+    async def wait(self, seconds: float) -> None:
+        """Sleep that long in short steps, noting how late each step ends."""
+        end = time.monotonic() + seconds
+        while (now := time.monotonic()) < end:
+            due = now + min(PERIOD_S, end - now)
+            await asyncio.sleep(due - now)
+            self._lag_s = max(self._lag_s, time.monotonic() - due)
+
+    def lap(self) -> tuple[float, float]:
+        """(largest loop lag, CPU share) since the last lap."""
+        wall, cpu = time.monotonic(), time.process_time()
+        share = (cpu - self._cpu) / (wall - self._wall) if wall > self._wall else 0.0
+        lag_s, self._lag_s = self._lag_s, 0.0
+        self._wall, self._cpu = wall, cpu
+        return lag_s, share
+
+
+def memory_peak_bytes() -> int:
+    """The most memory that this process has had so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
 
 TICK_S = 0.5
 BODIES_AHEAD = 8
@@ -30,7 +67,7 @@ WHOLE = Share(index=0, of=1)
 
 
 class Sender(Protocol):
-    """What an order needs of `core.load.client.LoadClient`."""
+    """What an order needs of `core.load.sender.LoadClient`."""
 
     def prepare(self, body: bytes) -> Prepared: ...
     async def send(self, job: Job, request: Prepared, emit: Emit) -> None: ...

@@ -3,9 +3,9 @@
 import math
 
 from core.facts import Code
-from core.judge.bracket import rate_text
-from core.judge.wording import at_most, beside, classes, count, duration, plain
+from core.judge.search.bracket import rate_text
 from core.prose.figures import Figures, Sentence
+from core.units import at_most, beside, classes, count, duration, plain
 
 _AFTER = {"window": "the window", "ramp": "the ramp", "segment": "the segment"}
 

@@ -1,13 +1,26 @@
 """What the repeats of a rate amount to, and what ended a step."""
 
+import math
+
 from core.facts import Code
-from core.judge.bracket import rate_number
+from core.judge.search.bracket import rate_number, rate_text
 from core.prose.figures import Figures, Sentence
+from core.units import count, plain
 
 
 def _cut_off(f: Figures) -> str:
     open_ = f", {f.n('open')} open" if f.n("open") else ""
     return f"{f.n('sent')} sent, {f.n('good')} good, {f.n('misses')} missed{open_}"
+
+
+def _held_rate(f: Figures) -> str:
+    rate, judged = rate_text(f["rate_rps"]), f.n("segments")
+    if not judged:
+        return f"{rate} (no segment was judged{f', one was cut off: {f.of[0]}' if f.of else ''})"
+    low, high = f["low_frac"], f["high_frac"]
+    share = plain(round(low, 3)) if low == high else f"at most {plain(math.ceil(1000 * high) / 1000)}"
+    cut = f"; the next was cut off: {f.of[0]}" if f.of else ""
+    return f"{rate} ({f.n('passed')} of {count(judged, 'segment')} passed, the lowest attainment {share}{cut})"
 
 
 def _ended(word: str, f: Figures) -> str:
@@ -22,6 +35,8 @@ SENTENCES: dict[Code, Sentence] = {
     "segment_cut_off": lambda f: f"the last segment was cut off: {f.of[0]}",
     "cut_off": _cut_off,
     "ramp_held": lambda f: f"held {', '.join(map(rate_number, f.numbers('rates_rps')))}",
+    "held": lambda f: "held " + ", then ".join(f.of),
+    "held_rate": _held_rate,
     "user_ended": lambda f: "ended by the user",
     "stopped": lambda f: _ended("stopped", f),
     "broken_off": lambda f: _ended("broken off", f),

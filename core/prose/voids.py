@@ -3,8 +3,8 @@
 import math
 
 from core.facts import Code
-from core.judge.wording import classes, count, duration, plain
 from core.prose.figures import Figures, Sentence
+from core.units import classes, count, duration, plain
 
 _CLIENT, _MORE_CPU = "the client, not the server", "give the client more CPU"
 _DUST = 1e-9

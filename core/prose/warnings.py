@@ -1,8 +1,8 @@
 """What is worth a word beside a verdict, and changes nothing about it."""
 
 from core.facts import Code
-from core.judge.wording import count, duration, plain
 from core.prose.figures import Figures, Sentence
+from core.units import count, duration, plain
 
 
 def _few_requests(f: Figures) -> str:

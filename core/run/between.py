@@ -11,10 +11,10 @@ from typing import IO, Literal
 import msgspec
 
 from core.errors import UserError
-from core.judge.wording import duration
 from core.run.events import Event, Note
-from core.run.readings import Readings
+from core.run.scraping import Readings
 from core.server.cache import CacheReset
+from core.units import duration
 
 COMMAND_S = 600.0
 """A restart loads the weights again, which takes minutes for a large model."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import msgspec
 
 from core.judge.evidence import errors_said
-from core.judge.wording import classes
 from core.records import Ending, RequestRecord
+from core.units import classes
 
 DARK_ERRORS, LEAST_ERRORS = 10, 3
 """So many errors in a row, or all that there were if they are at least a few: one request may fail for reasons of its own."""

@@ -9,7 +9,6 @@ from typing import Protocol
 from core.errors import UserError
 from core.facts import Fact, fact
 from core.judge.verdict import Decision
-from core.judge.wording import duration
 from core.records import (
     ChildMessage,
     Hello,
@@ -25,6 +24,7 @@ from core.records import (
 )
 from core.run.events import Event, LoadStateChanged, Note, RepeatStarted
 from core.run.liveness import LOST_ENDINGS, Liveness
+from core.units import duration
 
 FIRST_TOKEN_S = 60.0
 """A cold engine compiles for half a minute before its first token; nothing that can be loaded takes longer when it is idle."""

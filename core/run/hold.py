@@ -8,11 +8,9 @@ import numpy as np
 
 from core.config import Slo, Workload
 from core.facts import fact
-from core.judge.slo import allowed_misses
 from core.judge.stopping import REPORT_DELAY_S, out_of_reach, still_open
 from core.judge.tally import Tally
 from core.judge.verdict import Decision, judge_repeat
-from core.load.arrivals import draw
 from core.records import (
     ChildMessage,
     MachineSample,
@@ -26,6 +24,8 @@ from core.records import (
 )
 from core.results import Bounds, JudgeRules, RepeatResult
 from core.run.conductor import OrderRun
+from core.schedule import draw
+from core.slo import allowed_misses
 
 Message = RequestSent | RequestFirst | RequestEnded
 

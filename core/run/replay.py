@@ -7,7 +7,7 @@ from itertools import accumulate
 
 from core.run.events import Event, time_of
 from core.run.state import State
-from core.run.view import RunView
+from core.view import RunView
 
 CHECKPOINTS = 16
 """Copies of the state on the way, so that going back does not mean going through the whole run again."""

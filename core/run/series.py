@@ -4,11 +4,11 @@ import math
 from array import array
 from dataclasses import dataclass, field
 
-from core.judge.slo import tpot_s
 from core.percentiles import percentiles
 from core.records import RequestEnded, RequestFirst, RequestSent, ServerSample
 from core.results import Bounds
-from core.run.view import SeriesPoint
+from core.slo import tpot_s
+from core.view import SeriesPoint
 
 MAX_BINS = 600
 """More than a wide terminal has columns; past it the bins double, so a run of any length stays this small."""

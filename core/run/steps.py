@@ -6,14 +6,24 @@ from typing import Literal, NoReturn
 
 import msgspec
 
-from core import prose
+from core import modes, prose
 from core.config import ProbeConfig
 from core.facts import Fact, Said, fact
-from core.judge import modes
-from core.judge.actions import Hold, Ramp, Step
-from core.judge.backlog import runaway, segment_at
-from core.judge.bracket import rate_text
-from core.judge.rechecks import spread_note
+from core.judge.rate_verdicts import (
+    Interval,
+    cut_off,
+    floor_of,
+    held,
+    held_verdict,
+    ramp_outcome,
+    rechecked,
+    spread_note,
+    step_over,
+    step_verdict,
+)
+from core.judge.search.actions import Hold, Ramp, Step
+from core.judge.search.bracket import rate_text
+from core.judge.stopping import runaway, segment_at
 from core.judge.tally import Tally
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
 from core.records import MachineSample, Phase, RepeatOrder, Segment, ServerInfo
@@ -23,22 +33,11 @@ from core.run.between import Between
 from core.run.blackout import unserved
 from core.run.conductor import Conductor, OrderRun
 from core.run.events import Event, Note, RepeatJudged, StepJudged, StepStarted
-from core.run.guard import Others, SafetyStop
 from core.run.hold import HeldOrder, HeldRate
-from core.run.readings import Readings
+from core.run.limits import Others, SafetyStop
 from core.run.restarts import Restarts
+from core.run.scraping import Readings
 from core.run.state import State
-from core.run.verdicts import (
-    Interval,
-    cut_off,
-    floor_of,
-    held_text,
-    held_verdict,
-    ramp_outcome,
-    rechecked,
-    step_over,
-    step_verdict,
-)
 
 HOLD_LEAD_S = 0.5
 """More time before the first send of a held rate: its plan of half a million requests takes 0.1 s to draw, in both processes."""
@@ -156,7 +155,7 @@ class Steps:
 
     def _close_ramp(self, started: StepStarted, run: OrderRun) -> tuple[StepResult, float | None]:
         """The ramp as a step, and the rate of its last segment that held."""
-        found = ramp_outcome(run, self._account(run), self._config.slo, self._clock())
+        found = ramp_outcome(run.decision, run.decided_at, self._account(run), self._config.slo, self._clock())
         rate_rps = found.failed_rps or found.passed_rps or started.rate_rps
         verdict: StepVerdict = "pass" if found.failed_rps is None else "fail"
         return self._close(rate_rps, verdict, found.reason, found.floor), found.passed_rps
@@ -206,8 +205,8 @@ class Steps:
         """What became of the rates that were held, in one sentence; None when none was."""
         if self._held_rate is None:
             return None
-        held = [(step.rate_rps, step.repeats) for step in self._held]
-        return held_text(held or [(self._held_rate.now_rps, self._results)])
+        rates = [(step.rate_rps, step.repeats) for step in self._held]
+        return prose.text(held(rates or [(self._held_rate.now_rps, self._results)]))
 
     def break_off(
         self, how: Literal["stopped", "broken_off"], *, count_repeat: bool = True

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from core.config import Slo
 from core.records import Check, RequestRecord, ServerSample
 from core.server.checks import check_of
+from core.server.exposition import has_feature
 from core.server.http import seconds
-from core.server.mapping import has_feature
 
 PROMPT_TOLERANCE = 0.02
 """A repeat with prompts further off is void, so a run that would begin so is refused."""

@@ -11,8 +11,7 @@ from core.access import Access
 from core.config import Api, Target, Workload
 from core.net import is_loopback, proxy_for, unused_proxies
 from core.records import Check, CheckStatus, ServerSample
-from core.server.exposition import kv_capacity_tokens
-from core.server.mapping import has_feature
+from core.server.exposition import has_feature, kv_capacity_tokens
 
 MIN_OPEN_FILES = 1024
 """Each request in flight holds one connection; below this the client ends before most servers do."""

@@ -12,12 +12,11 @@ from core.config import Lengths, ProbeConfig, Workload
 from core.net import is_near
 from core.records import Check, Hello, LengthField, Phase, PromptAlphabet, RequestRecord, ServerInfo, ServerSample
 from core.server import answers, checks
-from core.server.alphabet import CALIBRATION_WORDS, LETTERS, Tokenizer, calibrated, chat_alphabet, completion_alphabets
 from core.server.checks import ModelCard, check_of
-from core.server.exposition import cache_config
+from core.server.exposition import cache_config, has_feature
 from core.server.http import UNREADABLE, Caller, Credential, HttpError, Reply, public, seconds
-from core.server.mapping import has_feature
 from core.server.metrics import Exposition, ScrapeError, read_exposition
+from core.server.prompt_vocabulary import CALIBRATION_WORDS, LETTERS, Tokenizer, calibrated, chat_alphabet, completion_alphabets
 
 SendSingles = Callable[[Hello, int, Phase], Awaitable[list[RequestRecord]]]
 """Sends that many requests one after another through the generator, exactly as the load will, and returns how they ended.

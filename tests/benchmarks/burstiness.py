@@ -12,8 +12,8 @@ from numpy.random import PCG64, Generator
 from numpy.typing import NDArray
 
 from core.fleet.marks import bursty_frac
-from core.load.arrivals import Plan
 from core.replica.catalog import CATALOG, Replica, TokenLengths
+from core.schedule import Plan
 from tests.core.judge.fast_engine import fast_engine
 
 SHAPES = (0.5, 0.25, 0.1)

@@ -19,14 +19,13 @@ import numpy as np
 import uvloop
 
 from core.config import Target
-from core.load import client as client_module
-from core.load.alarm import Alarm
+from core.load import sender as client_module
 from core.load.child import make_room_for_files
-from core.load.client import Job, LoadClient
-from core.load.direct import DirectTransport
-from core.load.ready import Ready, ready
-from core.load.reply import Line
-from core.load.transport import SPARE_CONNECTIONS
+from core.load.sender import Job, LoadClient
+from core.load.timer import Alarm
+from core.load.transport.direct import DirectTransport
+from core.load.transport.request import SPARE_CONNECTIONS, Ready, ready
+from core.load.transport.response import Line
 from core.records import RequestEnded, RequestFirst, RequestSent
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.config import Method
-from core.judge.diagnosis import diagnosis_lines
+from core.judge.diagnosis.diagnosis import diagnosis_lines
 from core.replica.catalog import CATALOG, load
 from core.results import Cause, Diagnosis
 from tests.core.run.bench import final_view
@@ -115,7 +115,7 @@ async def served(each: Served) -> Diagnosis | None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.jsonl"
         async with serve(each.model, *each.options) as url:
-            command = ["-m", "tui.cli", "probe", url, *each.asked, "--target", "80%", "--measure", "15s"]
+            command = ["-m", "tui", "probe", url, *each.asked, "--target", "80%", "--measure", "15s"]
             probe = await asyncio.create_subprocess_exec(sys.executable, *command, "--headless", "--out", str(path), stdout=DEVNULL)
             await probe.wait()
         view = final_view(path)

@@ -3,9 +3,9 @@
     python -m tests.benchmarks.knee_search [--mode MODE] [-n SEARCHES] [--replicas FILE.json] [--no-redo] [replica ...]
 
 The built-in replicas are those by whose tables the constants of the modes were chosen. What is judged after the search
-(`core/judge/aim.py`, `core/judge/fit.py`) was tuned on `chat`, `kvlim` and tests/data/replicas/tuned.json, and with an eye on
-`rag`, `slot` and `chat99`. Held out were `mg1`, `demo` and tests/data/replicas/held_out.json: random engines, lengths and limits,
-their knees from 100,000 requests x 5 rates x 3 runs, standard error at most 0.4 %.
+(`core/judge/search/candidates.py`, `core/judge/search/fit.py`) was tuned on `chat`, `kvlim` and tests/data/replicas/tuned.json,
+and with an eye on `rag`, `slot` and `chat99`. Held out were `mg1`, `demo` and tests/data/replicas/held_out.json: random engines,
+lengths and limits, their knees from 100,000 requests x 5 rates x 3 runs, standard error at most 0.4 %.
 
 A bracket is right when the long-run knee is in it; a false pass is a passing rate above the knee. FILE.json holds replicas by
 name: `eng` [a, b, c, p, budget, seqs, kv_blocks] (a step takes a + b*decoding + c*KV tokens + p*prefill tokens seconds), `wl`

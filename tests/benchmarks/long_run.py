@@ -13,8 +13,7 @@ import os
 from collections.abc import Iterator
 
 from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
-from core.judge.modes import hold_segments, step_segments
-from core.load.arrivals import draw
+from core.modes import hold_segments, step_segments
 from core.records import ChildMessage, GapSummary, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerInfo
 from core.results import ClientInfo, JudgeRules
 from core.run.conductor import OrderRun
@@ -22,6 +21,7 @@ from core.run.events import Event, RepeatJudged, RepeatStarted, RunStarted, Step
 from core.run.hold import HeldOrder
 from core.run.liveness import Liveness
 from core.run.state import State
+from core.schedule import draw
 
 REQUESTS = 180_000
 RATE_RPS = 50.0

@@ -106,7 +106,7 @@ def not_ours(url: str) -> tuple[float, float]:
 async def one_run(url: str, path: Path, options: list[str], *, screen: bool, apart: bool) -> tuple[float, float, float]:
     """Probe once; returns the shares of `Account`, and of a core that others used."""
     before = not_ours(url)
-    command = [sys.executable, "-m", "tui.cli", "probe", url, "--out", str(path), *options]
+    command = [sys.executable, "-m", "tui", "probe", url, "--out", str(path), *options]
     controller, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
     own = terminal if screen else asyncio.subprocess.DEVNULL

@@ -12,7 +12,7 @@ import time
 
 from msgspec.structs import replace
 
-from core.run.view import RunView
+from core.view import RunView
 from tests.tui import samples
 from tests.tui.screen import Held
 from tui.app import POLL_S, KneescopeApp

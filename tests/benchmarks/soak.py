@@ -22,10 +22,10 @@ import httpx
 import numpy as np
 
 from core.config import Lengths, Target, Workload
-from core.load.arrivals import draw
 from core.load.generator import Generator
 from core.records import Hello, LoadDone, PromptAlphabet, RepeatOrder, RequestEnded, RequestSent, Segment
 from core.replica import process
+from core.schedule import draw
 from core.server.exposition import parse
 from tests.faults.proxy import Chaos, Proxy, troubling
 

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from core import prose
 from core.config import FleetAsk
 from core.hardware import Hardware
-from core.markdown import to_markdown
+from core.judge.rate_verdicts import set_aside
+from core.report import to_markdown
 from core.run.state import State
-from core.run.verdicts import set_aside
-from core.run.view import RunView
+from core.view import RunView
 from tests.core.run.events import started
 from tests.tui import knee_samples, mode_samples, samples
 

@@ -13,9 +13,9 @@ import pytest
 from core.access import Access
 from core.config import Target
 from core.errors import UserError
-from core.load.client import LoadClient
-from core.load.direct import DirectTransport
-from core.load.proxy import proxy_on_the_way
+from core.load.sender import LoadClient
+from core.load.transport.direct import DirectTransport
+from core.load.transport.proxy import proxy_on_the_way
 from core.net import PlainTransport, is_loopback, is_near, tls_context, unused_proxies
 from core.server.http import Caller, Credential, HttpError, Reply
 from tests.core.load.asking import speaking_tls

@@ -84,6 +84,12 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("cut_off", sent=20, good=19, misses=1, open=0), "20 sent, 19 good, 1 missed"),
     (fact("segment_cut_off", CUT), "the last segment was cut off: 20 sent, 17 good, 1 missed, 2 open"),
     (fact("ramp_held", rates_rps=[2.5, 5.0, 12.34]), "held 2.50, 5.00, 12.3"),
+    (fact("held_rate", rate_rps=4.0, segments=0), "4.00 requests/s (no segment was judged)"),
+    (
+        fact("held", fact("held_rate", CUT, rate_rps=4.0, segments=2, passed=1, low_frac=0.9, high_frac=0.97)),
+        "held 4.00 requests/s (1 of 2 segments passed, the lowest attainment at most 97 %; "
+        "the next was cut off: 20 sent, 17 good, 1 missed, 2 open)",
+    ),
     (fact("user_ended"), "ended by the user"),
     (fact("stopped"), "stopped"),
     (fact("stopped", CUT), "stopped: 20 sent, 17 good, 1 missed, 2 open"),

@@ -12,11 +12,11 @@ from core import report
 from core.config import FleetAsk, Method, ProbeConfig, Slo, Target
 from core.facts import fact
 from core.hardware import Hardware
+from core.judge.rate_verdicts import set_aside
 from core.records import Check, Phase, ServerInfo
 from core.results import Answer, ClientInfo, FailCount, Knee, Percentiles, RepeatVerdict, StepResult, StepVerdict
 from core.run.state import step_line
-from core.run.verdicts import set_aside
-from core.run.view import Line, RunView
+from core.view import Line, RunView
 from tests import builders
 from tests.tui import knee_samples
 

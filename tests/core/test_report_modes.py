@@ -5,7 +5,7 @@ import pytest
 
 from core import report
 from core.config import Method, ProbeConfig, Target
-from core.markdown import to_markdown
+from core.report import to_markdown
 from core.results import Answer, Bucket, FailCount, Knee, Percentiles, StepResult, WorstBlock
 from tests.core.test_report import ANSWER, STEPS, VIEW, step, strict, view
 

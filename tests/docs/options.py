@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import click
 
-from tui.cli import cli
+from tui.cli.commands import cli
 
 SHARED = ("probe", "demo")
 """These two take the same options; `tests/tui/test_cli_options.py` compares their help."""

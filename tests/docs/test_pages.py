@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from tui.cli import cli
+from tui.cli.commands import cli
 
 ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))

@@ -11,10 +11,10 @@ from core.fleet.memory import DEFAULT_ACTIVATIONS_GB, DEFAULT_UTILIZATION
 from core.fleet.speed import DEFAULT_ETA
 from core.hardware import DEFAULT_WEIGHT_BITS
 from tests.docs import meanings, options, result, tables
-from tui import words
-from tui.cli import cli
-from tui.options import build
-from tui.recorded import Recorded
+from tui.cli import argv
+from tui.cli.commands import cli
+from tui.cli.options import build
+from tui.cli.recorded import Recorded
 
 ROOT = Path(__file__).parents[2]
 RUNS = sorted([ROOT / "screenshots/demo.jsonl", *(ROOT / "tests/data/runs").glob("*.jsonl")])
@@ -49,7 +49,7 @@ def test_every_option_of_every_command_is_in_its_chapter() -> None:
 
 def defaults() -> Iterator[tuple[str, str]]:
     """Options of a run whose default is a value that could be given, in the help's own words."""
-    for name, option in words.OPTIONS.items():
+    for name, option in argv.OPTIONS.items():
         default = options.default_of(option).split(";")[0].split(",")[0].strip()
         said_elsewhere = name in ("api-key-file", "symbols")  # a variable, and what is in force from the first moment
         if default not in ("off", "none") and " " not in default and not said_elsewhere:
@@ -59,7 +59,7 @@ def defaults() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(("name", "default"), list(defaults()))
 def test_a_default_in_the_help_is_what_leaving_the_option_out_means(name: str, default: str) -> None:
     paper = {"eta": DEFAULT_ETA, "weight-bits": DEFAULT_WEIGHT_BITS, "activations-gb": DEFAULT_ACTIVATIONS_GB}
-    given, without = words.given([f"--{name}", default]), words.given([])
+    given, without = argv.given([f"--{name}", default]), argv.given([])
     if name in paper:
         assert getattr(given, name.replace("-", "_")) == paper[name]
     elif name in ("ttft", "tpot"):
@@ -73,7 +73,7 @@ def test_the_defaults_that_are_compared_are_those_with_a_value() -> None:
         *("api", "ttft", "tpot", "target", "max-error-rate", "input-tokens", "output-tokens", "mode", "drain", "seed"),
         *("headroom", "lost", "weight-bits", "eta", "activations-gb"),
     }
-    assert f"else {DEFAULT_UTILIZATION:.0%}" in options.default_of(words.OPTIONS["memory-utilization"])
+    assert f"else {DEFAULT_UTILIZATION:.0%}" in options.default_of(argv.OPTIONS["memory-utilization"])
 
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name)

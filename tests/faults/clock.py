@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar, TypeVarTuple
 from unittest import mock
 
-from core.load import alarm
+from core.load import timer
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -100,8 +100,8 @@ def virtually(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     with (
         selector.told_of_writes(),
         mock.patch.object(time, "monotonic", selector.time),
-        mock.patch.object(alarm, "_timerfd", return_value=None),  # the kernel's timers know of no virtual time
-        mock.patch.object(alarm, "_sleep_and_spin", _until),
+        mock.patch.object(timer, "_timerfd", return_value=None),  # the kernel's timers know of no virtual time
+        mock.patch.object(timer, "_sleep_and_spin", _until),
         asyncio.Runner(loop_factory=lambda: _Loop(selector)) as runner,
     ):
         return runner.run(_and_tidy(work))

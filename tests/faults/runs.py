@@ -18,7 +18,7 @@ import msgspec
 
 from core.access import Access
 from core.config import Lengths, ProbeConfig, Slo, Workload
-from core.load import child, meter
+from core.load import child, dispatch
 from core.load.child import Child
 from core.records import Abort, Check, ChildMessage, Hello, LoadReady, RepeatOrder, RequestEnded, StopArrivals
 from core.results import Answer as RunAnswer
@@ -27,16 +27,16 @@ from core.run import log as runs
 from core.run.events import CheckDone, Event, Note, SampleFailed, StepJudged
 from core.run.log import RunLog
 from core.run.session import Session
-from core.run.view import RunView
 from core.server.http import Credential
 from core.server.metrics import Scraper
+from core.view import RunView
 from tests import builders
 from tests.core.load.calling import Caller, calling
 from tests.core.load.server import serving
 from tests.faults.answers import Answer
 from tests.faults.clock import virtually
 from tests.faults.server import Fault, FaultServer
-from tui.recorded import Recorded
+from tui.cli.recorded import Recorded
 
 TOKENS = 4
 NO_ACCESS = Access()
@@ -180,7 +180,7 @@ def probe(
                 beside.cancel()
             return Ran(answer, path, faults)
 
-    with mock.patch.object(meter, "PERIOD_S", 0.5):  # looking at the loop every 20 ms would cost the most of a test
+    with mock.patch.object(dispatch, "PERIOD_S", 0.5):  # looking at the loop every 20 ms would cost the most of a test
         return virtually(work)
 
 

@@ -11,18 +11,18 @@ import pytest
 from core import prose
 from core.config import ProbeConfig, Safety, Slo
 from core.facts import fact, says
-from core.judge.bracket import Bracket
+from core.judge.search.bracket import Bracket
 from core.report import notes, result, to_text
 from core.results import Outcome
 from core.run.away import AWAY_S
 from core.run.events import RunEnded, SearchRestarted
 from core.run.session import Session
-from core.run.view import RunView
+from core.view import RunView
 from tests.core.load.server import Received
 from tests.faults.answers import JSON, Answer, whole
 from tests.faults.runs import Ran, config, probe
 from tests.faults.server import FaultServer
-from tui.live import code_of
+from tui.cli.probe import code_of
 
 WORDS = "HTTP 503 Reason: no healthy upstream"
 GONE = whole(b'{"error":{"message":"no healthy upstream"}}', 503, JSON)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from core.config import Slo, Target
-from core.judge.slo import good, tpot_s
-from core.load.client import CLOSING_TIMEOUT_S, ERROR_BODY_TIMEOUT_S, Job
-from core.load.digest import BATCH_S
+from core.load.sender import CLOSING_TIMEOUT_S, ERROR_BODY_TIMEOUT_S, Job
+from core.load.transport.batching import BATCH_S
 from core.records import Ending, RequestEnded
+from core.slo import good, tpot_s
 from tests.core.load.calling import calling, client_of, end_of, raw
 from tests.core.load.server import DONE, END, Handler, Received, chunk
 from tests.faults.answers import JSON, Answer, finish, tokens, whole

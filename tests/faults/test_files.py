@@ -7,7 +7,7 @@ import pytest
 
 from core.errors import UserError
 from core.report import to_json, to_text
-from tui.recorded import Recorded
+from tui.cli.recorded import Recorded
 
 RECORDED = Path(__file__).parents[1] / "data" / "runs" / "vllm-0.32.0-list.jsonl"
 WHOLE = RECORDED.read_bytes()

@@ -10,16 +10,16 @@ import pytest
 
 from core.access import Access
 from core.config import Lengths, Target, Workload
-from core.judge.slo import e2e_s
 from core.judge.validity import late
-from core.load.arrivals import draw
-from core.load.client import LoadClient
-from core.load.direct import DirectTransport
 from core.load.dispatch import OrderRun
-from core.load.transport import SPARE_CONNECTIONS
-from core.load.workload import Bodies
+from core.load.prompts import Bodies
+from core.load.sender import LoadClient
+from core.load.transport.direct import DirectTransport
+from core.load.transport.request import SPARE_CONNECTIONS
 from core.percentiles import percentiles
 from core.records import ChildMessage, Hello, LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestSent
+from core.schedule import draw
+from core.slo import e2e_s
 from tests.core.load.orders import hello, order
 from tests.core.load.server import serving
 from tests.faults.answers import Answer, tokens

@@ -14,8 +14,8 @@ import pytest
 
 from core.access import Access
 from core.config import Target
-from core.load.client import CONNECT_TIMEOUT_S, LoadClient
-from core.load.direct import DirectTransport
+from core.load.sender import CONNECT_TIMEOUT_S, LoadClient
+from core.load.transport.direct import DirectTransport
 from core.records import RequestEnded, RequestSent
 from core.run.log import RunLog
 from core.run.session import Session

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from core.config import Slo
-from core.judge.slo import e2e_s, tpot_s, ttft_s
 from core.judge.validity import in_clumps
 from core.records import RequestEnded
+from core.slo import e2e_s, tpot_s, ttft_s
 from tests.core.load.server import DONE, event, token, usage
 from tests.faults.answers import Answer, Pieces, chat, finish, tokens
 from tests.faults.runs import ended

@@ -19,10 +19,10 @@ _INSTRUMENTED = [
     "core.judge",
     "core.report",
     "core.fleet",
-    "tui.recorded",
-    "tui.profiles",
-    "tui.words",
-    "tui.options",
+    "tui.cli.recorded",
+    "tui.cli.profiles",
+    "tui.cli.argv",
+    "tui.cli.options",
     "prometheus_client",
 ]
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import msgspec
 
 from core.errors import UserError
-from core.load.answer import AnswerReader, error_text
+from core.load.completion import AnswerReader, error_text
 from core.load.sse import EventTooLong, SseEvent, SseParser
 from core.records import ServerSample
 from core.report import to_json, to_text
 from core.server.exposition import ScrapeError, cache_config, kv_capacity_tokens, parse
-from tui import profiles, words
-from tui.options import Given, build
-from tui.recorded import Recorded
+from tui.cli import argv, profiles
+from tui.cli.options import Given, build
+from tui.cli.recorded import Recorded
 
 DATA = Path(__file__).parents[1] / "data"
 LIMIT = 4096
@@ -103,7 +103,7 @@ def profile(data: bytes) -> None:
     try:
         texts = profiles.load(path)
         assert not profiles.SECRETS & texts.keys(), texts
-        _, values = profiles.under(path, words.parsed([]))
+        _, values = profiles.under(path, argv.parsed([]))
         values.pop("profile")
         build(Given(**values), "http://127.0.0.1:8000")
     except UserError as error:

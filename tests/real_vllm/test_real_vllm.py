@@ -20,12 +20,12 @@ import pytest
 
 from core.access import Access
 from core.config import Lengths, ProbeConfig, Slo, Target, Workload
-from core.judge.slo import tpot_s, ttft_s
-from core.load.arrivals import draw
 from core.load.generator import Generator
 from core.records import Hello, LoadDone, Phase, RepeatOrder, RequestEnded, Segment, ServerSample
+from core.schedule import draw
 from core.server.metrics import Scraper
 from core.server.preflight import Preflight
+from core.slo import tpot_s, ttft_s
 from tests.real_vllm.server import serve
 
 pytestmark = pytest.mark.vllm
@@ -92,7 +92,7 @@ async def _probe_on_two_cores(arguments: list[str], folder: Path) -> dict[str, A
     client's CPU, void is the right answer, and the probe is run again; one that stays too busy is no machine for this test."""
     result: dict[str, Any] = {}
     for attempt in range(ATTEMPTS):
-        command = ["-m", "tui.cli", "probe", *arguments, "--headless", "--json", "-", "--out", str(folder / f"run-{attempt}.jsonl")]
+        command = ["-m", "tui", "probe", *arguments, "--headless", "--json", "-", "--out", str(folder / f"run-{attempt}.jsonl")]
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             sys.executable, *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe

@@ -21,9 +21,9 @@ from core.results import Answer, ClientInfo, Knee, Outcome
 from core.run.events import CheckDone, Event, Note, RunEnded, RunStarted
 from core.run.log import RunLog
 from core.run.state import State
-from core.run.view import RunView
-from tui import live
-from tui.cli import main
+from core.view import RunView
+from tui.cli import probe
+from tui.cli.commands import main
 
 CLIENT = ClientInfo(version="0", python="3", platform="test", hostname_hash="0", cores=1, transport="none")
 REFUSAL = Check(check="reachable", status="refuse", message="Nobody answers.")
@@ -139,10 +139,10 @@ async def fake_screen(session: FakeSession, path: Path) -> None:
 
 def install() -> None:
     """Put the fakes in place of the session and the report."""
-    vars(live)["Session"] = FakeSession
+    vars(probe)["Session"] = FakeSession
     report.to_text, report.to_json = fake_text, fake_json
     if "FAKE_SCREEN" in os.environ:
-        vars(live)["_screen"] = fake_screen
+        vars(probe)["_screen"] = fake_screen
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
 from tests.faults.clock import virtual_loop
-from tui import live
+from tui.cli import probe
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -83,15 +83,15 @@ def style_sheets_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> list[live.Job]:
+def jobs(monkeypatch: pytest.MonkeyPatch) -> list[probe.Job]:
     """The runs that were asked for; none of them is done."""
-    asked: list[live.Job] = []
+    asked: list[probe.Job] = []
 
-    def take(job: live.Job) -> int:
+    def take(job: probe.Job) -> int:
         asked.append(job)
         return 0
 
-    monkeypatch.setattr(live, "run", take)
-    monkeypatch.setattr("tui.cli.interrupt_on_terminate", lambda: None)
+    monkeypatch.setattr(probe, "run", take)
+    monkeypatch.setattr("tui.cli.commands.interrupt_on_terminate", lambda: None)
     monkeypatch.delenv("KNEESCOPE_API_KEY", raising=False)
     return asked

@@ -13,13 +13,13 @@ from core.errors import UserError
 from core.records import Check, RequestRecord, ServerSample
 from core.run.events import CheckDone, RunStarted
 from core.run.state import State
-from core.server.look import Look
+from core.server.probe import Look
 from tests.core.judge.feed import single
 from tests.tui.cli_fakes import CLIENT
-from tui.connect import ConnectApp
-from tui.settings import Asked
-from tui.widgets.form import Form
-from tui.words import Texts
+from tui.cli.argv import Texts
+from tui.connect.app import ConnectApp
+from tui.connect.fields import Asked
+from tui.connect.form import Form
 
 URL = "http://127.0.0.1:8000"
 PASSED = Check(check="reachable", status="pass", message="The server answers.")

@@ -15,7 +15,7 @@ from core.results import (
     StepVerdict,
     WorstBlock,
 )
-from core.run.view import RunView
+from core.view import RunView
 from tests import builders
 from tests.tui import mode_samples, samples
 

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from core.config import Method
 from core.results import Answer, Bounds, FailCount, Knee
-from core.run.view import Line, RepeatView, RunView, StepView
+from core.view import Line, RepeatView, RunView, StepView
 from tests.tui import samples
 from tests.tui.samples import CONFIG, RAMP_STEPS, judged_step
 

@@ -10,7 +10,7 @@ from core.config import Lengths, ProbeConfig, Slo, Target, Workload
 from core.facts import fact
 from core.records import Check, Phase, ServerInfo, ServerSample
 from core.results import Answer, Bounds, FailCount, Knee, Percentiles, RepeatResult, RepeatVerdict, StepResult, StepVerdict
-from core.run.view import Line, Part, RepeatView, RunView, SeriesPoint, StepView
+from core.view import Line, Part, RepeatView, RunView, SeriesPoint, StepView
 from tests import builders
 from tui.frame import Playback
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from textual.pilot import Pilot
 
 from core.results import Answer
-from core.run.view import RunView
+from core.view import RunView
 from tui.app import Hands, KneescopeApp, Name, Player
 
 

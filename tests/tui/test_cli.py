@@ -18,18 +18,18 @@ from core.replica.catalog import CATALOG
 from core.run import log as runs
 from core.run.events import RepeatStarted, encode
 from tests.tui.cli_fakes import FakeSession, fake_json, fake_text
-from tui import live
-from tui.cli import cli
+from tui.cli import probe
+from tui.cli.commands import cli
 
 URL = "http://127.0.0.1:8000"
 
 
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(live, "Session", FakeSession)
+    monkeypatch.setattr(probe, "Session", FakeSession)
     monkeypatch.setattr(report, "to_text", fake_text)
     monkeypatch.setattr(report, "to_json", fake_json)
-    monkeypatch.setattr("tui.cli.interrupt_on_terminate", lambda: None)
+    monkeypatch.setattr("tui.cli.commands.interrupt_on_terminate", lambda: None)
     monkeypatch.setattr(FakeSession, "made", [])
     monkeypatch.setattr(FakeSession, "how", "bracket")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -141,20 +141,20 @@ def test_a_run_that_breaks_off_keeps_what_it_had(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_fault_of_our_own_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    def break_down(job: live.Job) -> int:
+    def break_down(job: probe.Job) -> int:
         raise RuntimeError("a fault")
 
-    monkeypatch.setattr(live, "run", break_down)
+    monkeypatch.setattr(probe, "run", break_down)
     result = kneescope("probe", URL)
     assert (result.exit_code, result.stdout) == (3, "")
     assert "RuntimeError: a fault" in result.stderr
 
 
 def test_escape_codes_in_an_error_do_not_reach_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(job: live.Job) -> int:
+    def refuse(job: probe.Job) -> int:
         raise UserError("the server said \x1b[2J\nnothing", 3)
 
-    monkeypatch.setattr(live, "run", refuse)
+    monkeypatch.setattr(probe, "run", refuse)
     result = CliRunner().invoke(cli, ["probe", URL], color=True)
     assert result.stderr == "Error: the server said  [2J nothing\n"
 

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from core.config import Safety
 from tests.core.tls import CA, TLS
 from tests.tui.cli_fakes import FakeSession
-from tui import live
-from tui.cli import cli
+from tui.cli import probe as command
+from tui.cli.commands import cli
 
 URL = "https://gw.example"
 SECRET = "h-TESTSECRET"
@@ -22,7 +22,7 @@ def probe(*options: str) -> tuple[int, str, str]:
 
 @pytest.mark.parametrize("way", ["literal", "env", "file", "equals"])
 def test_a_header_reaches_the_run_and_is_written_nowhere(
-    jobs: list[live.Job], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str
+    jobs: list[command.Job], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str
 ) -> None:
     monkeypatch.setenv("GATEWAY", f" {SECRET} ")
     (tmp_path / "gateway").write_text(f"{SECRET}\n")
@@ -51,14 +51,14 @@ def test_a_header_reaches_the_run_and_is_written_nowhere(
         f"X: {SECRET}\nY: z",
     ],
 )
-def test_what_is_no_header_is_refused_without_repeating_it(jobs: list[live.Job], header: str) -> None:
+def test_what_is_no_header_is_refused_without_repeating_it(jobs: list[command.Job], header: str) -> None:
     code, out, err = probe("--header", header)
     assert (code, out, jobs) == (2, "", [])
     assert "--header: " in err
     assert SECRET not in err
 
 
-def test_a_proxy_with_a_password_comes_from_a_variable_alone(jobs: list[live.Job], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_with_a_password_comes_from_a_variable_alone(jobs: list[command.Job], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COMPANY_PROXY", f"http://user:{SECRET}@proxy:3128/")
     assert probe("--proxy", "env:COMPANY_PROXY") == (0, "", "")
     assert jobs[0].access.proxy == f"http://user:{SECRET}@proxy:3128"
@@ -73,7 +73,7 @@ def test_a_proxy_with_a_password_comes_from_a_variable_alone(jobs: list[live.Job
 
 
 @pytest.mark.parametrize("proxy", ["", "socks5://p:1", "http://", "http://p:x", "env:NOT_SET_HERE", "http://a b", "env:BAD"])
-def test_what_is_no_proxy(jobs: list[live.Job], monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+def test_what_is_no_proxy(jobs: list[command.Job], monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
     monkeypatch.setenv("BAD", f"ftp://{SECRET}")
     code, _, err = probe("--proxy", proxy)
     assert (code, jobs) == (2, [])
@@ -81,7 +81,7 @@ def test_what_is_no_proxy(jobs: list[live.Job], monkeypatch: pytest.MonkeyPatch,
     assert SECRET not in err
 
 
-def test_certificates(jobs: list[live.Job]) -> None:
+def test_certificates(jobs: list[command.Job]) -> None:
     cert, key = str(TLS / "client.crt"), str(TLS / "client.key")
     assert probe("--ca-file", CA, "--client-cert", cert, "--client-key", key) == (0, "", "")
     access = jobs[0].access
@@ -106,13 +106,13 @@ def test_certificates(jobs: list[live.Job]) -> None:
         (["--with-others", "--between", "true"], "to the others on it"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_sent(jobs: list[live.Job], options: list[str], words: str) -> None:
+def test_what_makes_no_sense_is_refused_before_anything_is_sent(jobs: list[command.Job], options: list[str], words: str) -> None:
     code, out, err = probe(*options)
     assert (code, out, jobs) == (2, "", [])
     assert words in err
 
 
-def test_safety(jobs: list[live.Job]) -> None:
+def test_safety(jobs: list[command.Job]) -> None:
     options = ("--max-rps", "9", "--max-in-flight", "500", "--max-duration", "30m", "--with-others", "--max-waiting", "0", "--yes")
     assert probe(*options)[0] == 0
     assert jobs[0].config.safety == Safety(
@@ -120,16 +120,16 @@ def test_safety(jobs: list[live.Job]) -> None:
     )
 
 
-@pytest.mark.parametrize("command", ["probe", "preflight"])
-def test_a_fault_of_its_own_shows_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize("name", ["probe", "preflight"])
+def test_a_fault_of_its_own_shows_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
     def broken(*_: object, **__: object) -> FakeSession:
         raise RuntimeError(f"header {SECRET} and key sk-TESTSECRET")
 
-    monkeypatch.setattr(live, "Session", broken)
-    monkeypatch.setattr("tui.cli.interrupt_on_terminate", lambda: None)
+    monkeypatch.setattr(command, "Session", broken)
+    monkeypatch.setattr("tui.cli.commands.interrupt_on_terminate", lambda: None)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("KNEESCOPE_API_KEY", "sk-TESTSECRET")
-    result = CliRunner().invoke(cli, [command, URL, "--header", f"X-A: {SECRET}"])
+    result = CliRunner().invoke(cli, [name, URL, "--header", f"X-A: {SECRET}"])
     assert result.exit_code == 3
     assert "header *** and key ***" in result.stderr
     assert "Traceback" in result.stderr

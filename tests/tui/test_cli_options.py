@@ -8,9 +8,9 @@ from click.testing import CliRunner
 
 from core.config import FleetAsk, Lengths, Method, Safety, Slo
 from core.hardware import Hardware
-from core.judge.modes import Named, usual_time
-from tui import live
-from tui.cli import cli
+from core.modes import Named, usual_time
+from tui.cli import probe as command
+from tui.cli.commands import cli
 
 URL = "http://127.0.0.1:8000"
 
@@ -20,7 +20,7 @@ def probe(*options: str, url: str = URL) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def test_defaults(jobs: list[live.Job]) -> None:
+def test_defaults(jobs: list[command.Job]) -> None:
     assert probe() == (0, "", "")
     config = jobs[0].config
     assert config.slo == Slo(ttft_s=0.8, tpot_s=0.05, e2e_s=None, target=0.95, max_error_rate=0.01, default=True)
@@ -30,7 +30,7 @@ def test_defaults(jobs: list[live.Job]) -> None:
     assert (config.target.api, config.target.model, config.target.metrics_url) == ("completions", None, None)
 
 
-def test_every_option_arrives(jobs: list[live.Job], tmp_path: Path) -> None:
+def test_every_option_arrives(jobs: list[command.Job], tmp_path: Path) -> None:
     (tmp_path / "key").write_text("sk-1\n")
     code, _, err = probe(
         *("--model", "m", "--api", "chat", "--metrics-url", "http://h:9/m", "--api-key-file", str(tmp_path / "key")),
@@ -112,7 +112,7 @@ def test_every_option_arrives(jobs: list[live.Job], tmp_path: Path) -> None:
     ],
 )
 def test_limits(
-    jobs: list[live.Job], options: list[str], limits: tuple[float | None, float | None, float | None], default: bool
+    jobs: list[command.Job], options: list[str], limits: tuple[float | None, float | None, float | None], default: bool
 ) -> None:
     assert probe(*options)[0] == 0
     slo = jobs[0].config.slo
@@ -179,7 +179,7 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize(("option", "value", "named"), NONSENSE)
-def test_nonsense_is_refused_by_name(jobs: list[live.Job], option: str, value: str, named: str) -> None:
+def test_nonsense_is_refused_by_name(jobs: list[command.Job], option: str, value: str, named: str) -> None:
     code, out, err = probe(f"{option}={value}")
     assert (code, out, jobs) == (2, "", [])
     assert named in err
@@ -214,7 +214,7 @@ def test_nonsense_is_refused_by_name(jobs: list[live.Job], option: str, value: s
         (["another"], "another"),
     ],
 )
-def test_what_makes_no_sense_together_or_is_not_built(jobs: list[live.Job], options: list[str], words: str) -> None:
+def test_what_makes_no_sense_together_or_is_not_built(jobs: list[command.Job], options: list[str], words: str) -> None:
     code, out, err = probe(*options)
     assert (code, out, jobs) == (2, "", [])
     assert words in err
@@ -230,7 +230,7 @@ def test_what_makes_no_sense_together_or_is_not_built(jobs: list[live.Job], opti
         (["--between", "restart it"], Method(between=True)),
     ],
 )
-def test_method(jobs: list[live.Job], options: list[str], method: Method) -> None:
+def test_method(jobs: list[command.Job], options: list[str], method: Method) -> None:
     assert probe(*options) == (0, "", "")
     assert jobs[0].config.method == method
 
@@ -238,7 +238,7 @@ def test_method(jobs: list[live.Job], options: list[str], method: Method) -> Non
 @pytest.mark.parametrize(
     "options", [["--between", "restart TESTSECRET"], ["--between=restart TESTSECRET"], ["--between", "--between"]]
 )
-def test_the_command_between_repeats_reaches_the_run_and_is_written_nowhere(jobs: list[live.Job], options: list[str]) -> None:
+def test_the_command_between_repeats_reaches_the_run_and_is_written_nowhere(jobs: list[command.Job], options: list[str]) -> None:
     assert probe("--seed", "3", *options, "--model", "a b") == (0, "", "")
     job = jobs[0]
     assert job.given.between == options[-1].removeprefix("--between=")
@@ -261,7 +261,7 @@ def test_the_command_between_repeats_reaches_the_run_and_is_written_nowhere(jobs
         "http://h\x1b[31m",
     ],
 )
-def test_what_is_no_address(jobs: list[live.Job], url: str) -> None:
+def test_what_is_no_address(jobs: list[command.Job], url: str) -> None:
     code, out, err = probe(url=url)
     assert (code, out, jobs) == (2, "", [])
     assert "is not a server address" in err
@@ -278,7 +278,7 @@ def test_what_is_no_address(jobs: list[live.Job], url: str) -> None:
         ("http://[::1]:8000", "http://[::1]:8000"),
     ],
 )
-def test_address_is_the_base(jobs: list[live.Job], url: str, base: str) -> None:
+def test_address_is_the_base(jobs: list[command.Job], url: str, base: str) -> None:
     assert probe(url=url)[0] == 0
     assert jobs[0].config.target.url == base
 
@@ -296,14 +296,16 @@ def test_address_is_the_base(jobs: list[live.Job], url: str, base: str) -> None:
         ["probe", URL, "--api-key-file", "sk-TESTSECRET"],
     ],
 )
-def test_key_on_the_command_line_is_refused_and_not_repeated(jobs: list[live.Job], args: list[str]) -> None:
+def test_key_on_the_command_line_is_refused_and_not_repeated(jobs: list[command.Job], args: list[str]) -> None:
     result = CliRunner().invoke(cli, args)
     assert (result.exit_code, result.stdout, jobs) == (2, "", [])
     assert "sk-TESTSECRET" not in result.stderr
     assert "--api-key-file" in result.stderr or "could hold a key" in result.stderr
 
 
-def test_key_of_the_environment_and_file_before_it(jobs: list[live.Job], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_key_of_the_environment_and_file_before_it(
+    jobs: list[command.Job], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("KNEESCOPE_API_KEY", "sk-env")
     assert probe()[0] == 0
     (tmp_path / "key").write_text("  sk-file\r\n")
@@ -313,7 +315,7 @@ def test_key_of_the_environment_and_file_before_it(jobs: list[live.Job], monkeyp
 
 
 @pytest.mark.parametrize("content", [b"", b" \n", b"sk-TESTSECRET\nmore", b"sk-TEST\xc3\xa9SECRET", b"sk-\xff", b"sk-TEST SECRET"])
-def test_what_is_no_key(jobs: list[live.Job], tmp_path: Path, content: bytes) -> None:
+def test_what_is_no_key(jobs: list[command.Job], tmp_path: Path, content: bytes) -> None:
     (tmp_path / "key").write_bytes(content)
     code, out, err = probe("--api-key-file", str(tmp_path / "key"))
     assert (code, out, jobs) == (2, "", [])
@@ -321,13 +323,13 @@ def test_what_is_no_key(jobs: list[live.Job], tmp_path: Path, content: bytes) ->
     assert "SECRET" not in err
 
 
-def test_a_file_without_an_end_is_no_key(jobs: list[live.Job]) -> None:
+def test_a_file_without_an_end_is_no_key(jobs: list[command.Job]) -> None:
     code, out, err = probe("--api-key-file", "/dev/zero")
     assert (code, out, jobs) == (2, "", [])
     assert "is no API key" in err
 
 
-def test_empty_environment_is_no_key(jobs: list[live.Job], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_environment_is_no_key(jobs: list[command.Job], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KNEESCOPE_API_KEY", " ")
     assert probe()[0] == 0
     assert jobs[0].access.api_key is None

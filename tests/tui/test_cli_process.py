@@ -240,7 +240,7 @@ def test_a_hangup_that_the_caller_ignores_is_ignored(env: dict[str, str]) -> Non
 
 def report_of(log: Path, env: dict[str, str]) -> str:
     """What the real command says of a run's file."""
-    command = [sys.executable, "-m", "tui.cli", "report", str(log)]
+    command = [sys.executable, "-m", "tui", "report", str(log)]
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, timeout=LIMIT_S, check=True).stdout.decode()
 
 
@@ -353,7 +353,7 @@ main()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("module", ["tui.cli", "click", "core.errors", "tui.options", "tui.live"])
+@pytest.mark.parametrize("module", ["tui.cli.commands", "click", "core.errors", "tui.cli.options", "tui.cli.probe"])
 def test_an_interrupt_while_it_is_still_being_imported_is_quiet(env: dict[str, str], module: str, number: int) -> None:
     command = [sys.executable, "-c", INTERRUPTED_BY_IMPORT, module, str(int(number)), "probe", "http://127.0.0.1:9"]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False)

@@ -7,8 +7,9 @@ import threading
 
 import pytest
 
-from tui import cli, signals
-from tui.signals import TwoStage, interrupt_on_terminate
+from tui.cli import commands
+from tui.terminal import signals
+from tui.terminal.signals import TwoStage, interrupt_on_terminate
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -72,10 +73,10 @@ def test_before_a_run_a_termination_goes_through_every_finally() -> None:
 
 def test_after_the_end_no_signal_changes_the_exit_code_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     before = [signal.getsignal(number) for number in signals.SIGNALS]
-    monkeypatch.setattr(cli.cli, "main", lambda: sys.exit(130))
+    monkeypatch.setattr(commands.cli, "main", lambda: sys.exit(130))
     try:
         with pytest.raises(SystemExit) as end:
-            cli.main()
+            commands.main()
         for number in signals.SIGNALS:
             signal.raise_signal(number)
     finally:

@@ -7,11 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from core.results import Bounds, Percentiles
-from core.run.view import RampSegment, RunView
+from core.view import RampSegment, RunView
 from tests.tui import samples
 from tests.tui.screen import rendered, settle, shown, text_of
-from tui.widgets import client
-from tui.widgets.client import late_piece
+from tui.widgets import client_panel
+from tui.widgets.client_panel import late_piece
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_client_near_its_limits_is_told(facts: dict[str, Any], told: str, role
     step = with_client(**facts).current
     assert step is not None
     assert step.live is not None
-    assert (told, role) in [(piece.text, piece.role) for piece in client.live(step.live, samples.CONFIG.slo.ttft_s)]
+    assert (told, role) in [(piece.text, piece.role) for piece in client_panel.live(step.live, samples.CONFIG.slo.ttft_s)]
 
 
 async def test_what_the_client_did_gives_way_to_the_reasons() -> None:

@@ -8,8 +8,8 @@ from textual.widgets import Button
 from core.config import Lengths
 from core.errors import UserError
 from tests.tui.connect_fakes import PASSED, REFUSED, SINGLES, URL, WARNED, Server, connecting, form_of, settle, text_of, words_of
-from tui import profiles
-from tui.settings import FIELDS
+from tui.cli import profiles
+from tui.connect.fields import FIELDS
 
 KEY = "sk-TESTSECRET"
 PROFILE = {"url": URL, "ttft": "500ms", "input-tokens": "64", "seed": "7"}

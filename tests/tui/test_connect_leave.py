@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.tui.connect_fakes import BUSY, PASSED, REFUSED, SINGLES, URL, Server, connecting, form_of, settle, text_of, words_of
-from tui import profiles
+from tui.cli import profiles
 
 PROFILE = {"url": URL, "seed": "7"}
 FAR = f"{URL} is neither on this machine nor in a private network. May you load it, and shall it be loaded?"

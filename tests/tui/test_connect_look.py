@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.tui.connect_fakes import PASSED, REFUSED, SINGLES, URL, WARNED, Server, connecting, settle, text_of, words_of
-from tui import connect, profiles
-from tui.settings import FIELDS, read
-from tui.widgets.form import ChoiceField
+from tui.cli import profiles
+from tui.connect import app as connect_app
+from tui.connect.fields import FIELDS, read
+from tui.connect.form import ChoiceField
 
 KEY = "sk-TESTSECRET"
 PROFILE = {"url": URL, "ttft": "500ms", "input-tokens": "64", "seed": "7"}
@@ -60,8 +61,8 @@ async def test_too_small_says_so() -> None:
 
 
 async def test_an_error_of_the_screen_shows_no_key(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connect, "placeholders", lambda *_: 1 / 0)
-    app = connect.ConnectApp({"KNEESCOPE_API_KEY": KEY}, PROFILE, makes=Server().checking, lists=Server().list_models)
+    monkeypatch.setattr(connect_app, "placeholders", lambda *_: 1 / 0)
+    app = connect_app.ConnectApp({"KNEESCOPE_API_KEY": KEY}, PROFILE, makes=Server().checking, lists=Server().list_models)
     with pytest.raises(ZeroDivisionError):
         async with app.run_test():
             pass
@@ -88,12 +89,12 @@ def test_the_mode_field_knows_careful() -> None:
 
 async def test_a_list_of_models_that_comes_before_the_fields_waits_for_them() -> None:
     server, asked = Server("tiny", "large"), read({"url": URL}, "", {})
-    app = connect.ConnectApp({}, PROFILE, makes=server.checking, lists=server.list_models)
+    app = connect_app.ConnectApp({}, PROFILE, makes=server.checking, lists=server.list_models)
     async with app.run_test() as pilot:
         await app._offer(asked, asked.access)
         await settle(app, pilot)
         assert "choose one" in words_of(app)
-    early = connect.ConnectApp({}, PROFILE, makes=server.checking, lists=server.list_models)
+    early = connect_app.ConnectApp({}, PROFILE, makes=server.checking, lists=server.list_models)
     offer = asyncio.create_task(early._offer(asked, asked.access))
     await asyncio.sleep(0)
     assert not offer.done()

@@ -10,15 +10,17 @@ from core.config import ProbeConfig, Target
 from core.errors import UserError
 from tests.core.judge.feed import single
 from tests.tui.connect_fakes import PASSED, SINGLES, URL, Server
-from tui import discovery, settings, words
-from tui.checkup import Checkup
-from tui.options import build
-from tui.outlook import outlook
-from tui.settings import FIELDS, Wrong, fields_of, read
+from tui import discovery
+from tui.cli import argv
+from tui.cli.options import build
+from tui.connect import fields
+from tui.connect.fields import FIELDS, Wrong, fields_of, read
+from tui.connect.forecast import outlook
+from tui.connect.preflight_run import Checkup
 
 
 def asked_in_words(line: str) -> ProbeConfig:
-    return build(words.given(words.split(line)), URL)
+    return build(argv.given(argv.split(line)), URL)
 
 
 def test_fields_and_the_command_line_are_the_same_run() -> None:
@@ -41,8 +43,8 @@ def test_fields_and_the_command_line_are_the_same_run() -> None:
 def test_empty_fields_are_the_defaults() -> None:
     asked = read({"url": URL}, "", {})
     assert (asked.words, asked.config, asked.access.api_key) == ((), ProbeConfig(target=Target(url=URL)), None)
-    assert settings.placeholders(asked.config, {})["ttft"] == "800 ms default"
-    assert settings.placeholders(read({"url": URL, "ttft": "1s"}, "", {}).config, {})["tpot"] == "none"
+    assert fields.placeholders(asked.config, {})["ttft"] == "800 ms default"
+    assert fields.placeholders(read({"url": URL, "ttft": "1s"}, "", {}).config, {})["tpot"] == "none"
 
 
 def test_every_wrong_field_is_named() -> None:

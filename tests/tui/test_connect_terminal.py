@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.tui.test_cli_screen import Terminal
-from tui import profiles
+from tui.cli import profiles
 
 
 class Asking(Terminal):

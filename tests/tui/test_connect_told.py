@@ -7,9 +7,9 @@ import pytest
 from core.records import Check
 from tests.tui.connect_fakes import REFUSED, SINGLES, URL, Server, connecting, form_of, settle, text_of, words_of
 from tui import keys
-from tui.connect import ConnectApp
-from tui.screens import connect_help
-from tui.settings import FIELDS
+from tui.connect import help
+from tui.connect.app import ConnectApp
+from tui.connect.fields import FIELDS
 
 LONG = tuple(
     Check(check=f"check {at}", status="pass", message=f"This is what number {at} found, in so many words that no line holds it.")
@@ -40,7 +40,7 @@ async def test_the_help_has_all_keys_what_is_sent_and_all_fields(size: tuple[int
             assert "↑ ↓ for more" in text_of(app)
         else:
             said = words_of(app)
-            told = (*keys.connect_help(), *connect_help.SENT, *connect_help.CHECKS)
+            told = (*keys.connect_help(), *help.SENT, *help.CHECKS)
             for name, meaning in (*told, *((field.label, field.help) for field in FIELDS.values())):
                 assert " ".join(f"{name} {meaning}".split()) in said
         await pilot.press("escape")

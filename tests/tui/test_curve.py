@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from core.results import FailCount, Knee
-from core.run.view import RunView
+from core.view import RunView
 from tests.tui import knee_samples, samples
-from tui.plots import Plot, Upright
+from tui.draw.plots import Plot, Upright
 from tui.widgets import curve
 from tui.widgets.plot_view import Face
 

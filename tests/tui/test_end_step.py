@@ -14,8 +14,9 @@ from tests.builders import asked_step
 from tests.core.run import fakes
 from tests.core.run.bench import Bench, events_of, scripted
 from tests.tui.screen import settle, text_of
-from tui import display, live
 from tui.app import Hands, KneescopeApp
+from tui.cli import probe
+from tui.terminal import display
 
 
 async def test_n_ends_the_step_and_the_run_goes_on_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,7 +25,7 @@ async def test_n_ends_the_step_and_the_run_goes_on_to_the_next(tmp_path: Path, m
     log = runs.RunLog(path := tmp_path / "run.jsonl")
     bench = Bench(log)
     scripted(asked_step(40.0, 3), asked_step(20.0, 3))(bench)
-    session, source = bench.session, live.Live(bench.session)
+    session, source = bench.session, probe.Live(bench.session)
     app = KneescopeApp(source, run=source.run, hands=Hands(stop=session.stop, end_step=session.end_step))
 
     async with app.run_test(size=(120, 36)) as pilot, asyncio.timeout(20):
@@ -58,7 +59,7 @@ async def test_the_screen_of_a_run_is_given_the_key(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(display, "show", show)
     session = Session(fakes.config(), log := runs.RunLog(tmp_path / "run.jsonl"))
-    await live._screen(session, log.path)
+    await probe._screen(session, log.path)
     log.close()
 
     assert given[0].end_step == session.end_step

@@ -11,12 +11,12 @@ from core.config import FleetAsk, Lengths
 from core.hardware import Hardware
 from core.report import evidence_of
 from core.results import FailCount, Knee
-from core.run.view import RunView
+from core.view import RunView
 from tests.tui import knee_samples, samples
 from tests.tui.screen import rendered, settle, shown, text_of
 from tui.app import KneescopeApp
+from tui.draw.style import rate
 from tui.frame import Frame
-from tui.style import rate
 from tui.widgets import fleet_rows
 from tui.widgets.curve import knee_of
 from tui.widgets.fleet_panel import FleetPanel, NumberInput

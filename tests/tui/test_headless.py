@@ -10,9 +10,9 @@ from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
 from core.records import Check, Phase
 from core.results import Answer, Bounds, Percentiles, RepeatResult, RepeatVerdict, StepResult
 from core.run.state import step_line
-from core.run.view import Line, RepeatView, RunView, StepView
+from core.view import Line, RepeatView, RunView, StepView
 from tests import builders
-from tui.headless import PROGRESS_S, CheckPrinter, Printer, follow
+from tui.cli.headless import PROGRESS_S, CheckPrinter, Printer, follow
 from tui.phrases import duration_text, method_text
 
 CONFIG = ProbeConfig(

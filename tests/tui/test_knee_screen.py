@@ -7,13 +7,13 @@ from msgspec.structs import replace
 
 from core import prose
 from core.facts import fact
+from core.judge.rate_verdicts import set_aside
 from core.results import Answer, StepResult
-from core.run.verdicts import set_aside
-from core.run.view import Line, RunView
+from core.view import Line, RunView
 from tests.tui import knee_samples, mode_samples, samples
 from tests.tui.screen import lines_of, rendered, settle, shown, text_of
-from tui.plots import Plot
-from tui.style import VERDICTS
+from tui.draw.plots import Plot
+from tui.draw.style import VERDICTS
 from tui.widgets import answer, curve, knee_step
 
 

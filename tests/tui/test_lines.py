@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from core.run.view import RunView
+from core.view import RunView
 from tests.tui import samples
 from tests.tui.screen import shown
 from tui.widgets import checks

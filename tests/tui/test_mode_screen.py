@@ -6,13 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from core.results import Answer, RepeatVerdict
-from core.run.view import StepView
+from core.view import StepView
 from tests.tui import mode_samples, samples
 from tests.tui.screen import lines_of, rendered, shown
 from tests.tui.test_app import FakeRun, press
 from tui.app import Hands
-from tui.plots import Plot
-from tui.widgets import curve, ladder
+from tui.draw.plots import Plot
+from tui.widgets import curve, steps_table
 
 SIZES = [(80, 24), (120, 36), (160, 50)]
 
@@ -168,8 +168,8 @@ def failed_by_its_queue() -> StepView:
 def test_a_repeat_that_failed_by_its_queue_has_the_glyph_of_a_failure_at_once() -> None:
     view = replace(samples.mid_step(), current=failed_by_its_queue())
     assert view.current is not None
-    assert ladder.running(view.current, view).repeats == "✘…·"
-    assert ladder.running(replace(view.current, verdicts=()), view).repeats == "✔…·"
+    assert steps_table.running(view.current, view).repeats == "✘…·"
+    assert steps_table.running(replace(view.current, verdicts=()), view).repeats == "✔…·"
     plot = curve.attainment(view, "attainment").body
     assert isinstance(plot, Plot)
     assert [(dot.glyph, dot.ink) for dot in plot.dots if dot.y == 1.0] == [("✘", "bad")]

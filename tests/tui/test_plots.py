@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tui.blocks import blocks
-from tui.plots import Curve, Dot, Ink, Plot, Shade, Upright, Zone, draw, reduce
+from tui.draw.plots import Curve, Dot, Ink, Plot, Shade, Upright, Zone, draw, reduce
+from tui.draw.sparkline import blocks
 
 BRAILLE = range(0x2801, 0x2900)
 SHADES: tuple[Shade, ...] = ("bright", "middle", "faint")

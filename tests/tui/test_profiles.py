@@ -13,9 +13,9 @@ from core.config import Lengths
 from core.errors import UserError
 from core.replica.catalog import CATALOG
 from tests.core.tls import CA
-from tui import live, profiles, words
-from tui.cli import cli
-from tui.options import OUTPUT
+from tui.cli import argv, probe, profiles
+from tui.cli.commands import cli
+from tui.cli.options import OUTPUT
 
 URL = "http://127.0.0.1:8000"
 
@@ -48,11 +48,11 @@ def profile(folder: Path, content: str) -> str:
 
 
 def test_a_saved_profile_says_the_same_again(tmp_path: Path) -> None:
-    said = words.split("--model '[7]' --ttft 500ms --target 95% --input-tokens 64 --peak-rps 2.5 --careful --rates 2,4 --seed 0")
+    said = argv.split("--model '[7]' --ttft 500ms --target 95% --input-tokens 64 --peak-rps 2.5 --careful --rates 2,4 --seed 0")
     path = tmp_path / "prod.toml"
     assert profiles.save(path, URL, said) == []
-    assert profiles.load(path) == {"url": URL, **words.texts(said)}
-    assert words.given(words.words({n: t for n, t in profiles.load(path).items() if n != "url"})) == words.given(said)
+    assert profiles.load(path) == {"url": URL, **argv.texts(said)}
+    assert argv.given(argv.words({n: t for n, t in profiles.load(path).items() if n != "url"})) == argv.given(said)
     assert "input-tokens = 64\n" in path.read_text()
 
 
@@ -65,21 +65,21 @@ def test_it_is_for_this_user_alone_and_holds_no_secret(tmp_path: Path) -> None:
     assert profiles.load(path) == {"url": URL, "api-key-file": "/k"}
 
 
-@pytest.mark.parametrize("name", words.OPTIONS)
+@pytest.mark.parametrize("name", argv.OPTIONS)
 def test_every_option_is_kept_and_says_the_same_again_or_is_left_out_and_refused_by_name(
-    tmp_path: Path, jobs: list[live.Job], name: str
+    tmp_path: Path, jobs: list[probe.Job], name: str
 ) -> None:
-    option = words.OPTIONS[name]
+    option = argv.OPTIONS[name]
     said = [f"--{name}", *([] if option.is_flag else [SAMPLES[name]])]
     path = tmp_path / "prod.toml"
     left_out = profiles.save(path, URL, said)
     if option.section != OUTPUT and name not in ("header", "between", "yes"):
         assert left_out == []
-        asked = {parameter.name: None for parameter in words.OPTIONS.values()}
+        asked = {parameter.name: None for parameter in argv.OPTIONS.values()}
         _, merged = profiles.under(path, {key: value for key, value in asked.items() if key not in ("profile", "symbols")})
         field = option.name or ""
-        assert merged[field] == words.parsed(said)[field] != words.parsed([])[field]
-        assert words.words(settings_of(path)) == said
+        assert merged[field] == argv.parsed(said)[field] != argv.parsed([])[field]
+        assert argv.words(settings_of(path)) == said
     else:
         assert left_out == [name]
         assert profiles.load(path) == {"url": URL}
@@ -90,11 +90,11 @@ def test_every_option_is_kept_and_says_the_same_again_or_is_left_out_and_refused
         assert "SECRET" not in err
 
 
-def settings_of(path: Path) -> words.Texts:
+def settings_of(path: Path) -> argv.Texts:
     return {name: text for name, text in profiles.load(path).items() if name != "url"}
 
 
-def test_leave_is_for_one_run(tmp_path: Path, jobs: list[live.Job]) -> None:
+def test_leave_is_for_one_run(tmp_path: Path, jobs: list[probe.Job]) -> None:
     path = profile(tmp_path, "yes = true")
     assert "leave to load a server is given for one run; say --yes there" in kneescope("probe", URL, "--profile", path)[1]
     assert jobs == []
@@ -103,7 +103,7 @@ def test_leave_is_for_one_run(tmp_path: Path, jobs: list[live.Job]) -> None:
     assert (jobs[0].config.safety.with_others, jobs[0].config.safety.max_waiting) == (True, 4)
 
 
-def test_certificates_that_a_profile_leaves_unchecked_are_said(tmp_path: Path, jobs: list[live.Job]) -> None:
+def test_certificates_that_a_profile_leaves_unchecked_are_said(tmp_path: Path, jobs: list[probe.Job]) -> None:
     path = profile(tmp_path, "insecure = true")
     code, said = kneescope("probe", URL, "--profile", path)
     assert (code, jobs[0].config.target.insecure) == (0, True)
@@ -113,15 +113,15 @@ def test_certificates_that_a_profile_leaves_unchecked_are_said(tmp_path: Path, j
 
 
 def test_headers_are_words_too_and_are_kept_nowhere(tmp_path: Path) -> None:
-    said = words.split("--header 'X-A: SECRET' --seed 3 --header='X-B: SECRET'")
-    assert words.texts(said) == {"header": ["X-A: SECRET", "X-B: SECRET"], "seed": "3"}
-    assert words.given(words.words(words.texts(said))) == words.given(said)
-    assert "SECRET" not in words.logged(said) + repr(words.given(said))
+    said = argv.split("--header 'X-A: SECRET' --seed 3 --header='X-B: SECRET'")
+    assert argv.texts(said) == {"header": ["X-A: SECRET", "X-B: SECRET"], "seed": "3"}
+    assert argv.given(argv.words(argv.texts(said))) == argv.given(said)
+    assert "SECRET" not in argv.logged(said) + repr(argv.given(said))
     path = tmp_path / "prod.toml"
     assert profiles.save(path, URL, said) == ["header"]
     assert "SECRET" not in path.read_text()
     with pytest.raises(UserError, match="value of --header needs quotes") as refused:
-        words.texts(words.split("--header X-A: SECRET"))
+        argv.texts(argv.split("--header X-A: SECRET"))
     assert "SECRET" not in str(refused.value)
 
 
@@ -178,7 +178,7 @@ def test_the_last_settings_need_no_place(tmp_path: Path, monkeypatch: pytest.Mon
         ("# " + "x" * 70000, "is longer than 65536 characters"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, jobs: list[live.Job], content: str, sentence: str) -> None:
+def test_what_is_refused(tmp_path: Path, jobs: list[probe.Job], content: str, sentence: str) -> None:
     code, said = kneescope("probe", URL, "--profile", profile(tmp_path, content))
     assert (code, jobs) == (2, [])
     assert f"profile {tmp_path / 'prod.toml'}: " in said
@@ -201,7 +201,7 @@ def test_a_profile_that_is_not_text(tmp_path: Path) -> None:
     assert "it is not text" in kneescope("probe", URL, "--profile", str(tmp_path / "prod.toml"))[1]
 
 
-def test_the_command_line_wins(tmp_path: Path, jobs: list[live.Job]) -> None:
+def test_the_command_line_wins(tmp_path: Path, jobs: list[probe.Job]) -> None:
     path = profile(tmp_path, 'url = "http://prod:1/v1"\nttft = "400ms"\ntpot = "30ms"\ninput-tokens = 64\nseed = 5\ncareful = true')
     assert kneescope("probe", "--profile", path, "--ttft", "1s", "--input-tokens", "128") == (0, "")
     config = jobs[0].config
@@ -224,7 +224,7 @@ def test_the_command_line_wins(tmp_path: Path, jobs: list[live.Job]) -> None:
     ],
 )
 def test_what_the_command_line_excludes_gives_way(
-    tmp_path: Path, jobs: list[live.Job], content: str, options: list[str], expected: dict[str, Any]
+    tmp_path: Path, jobs: list[probe.Job], content: str, options: list[str], expected: dict[str, Any]
 ) -> None:
     assert kneescope("probe", URL, "--profile", profile(tmp_path, content), *options) == (0, "")
     method = jobs[0].config.method
@@ -244,14 +244,14 @@ def test_what_the_command_line_excludes_gives_way(
     ],
 )
 def test_no_more_can_stand_beside_what_it_excludes(
-    tmp_path: Path, jobs: list[live.Job], content: str, options: list[str], gone: list[str]
+    tmp_path: Path, jobs: list[probe.Job], content: str, options: list[str], gone: list[str]
 ) -> None:
     code, said = kneescope("probe", URL, "--profile", profile(tmp_path, content), *options)
     assert (code, said) == (0, "")
     assert not any(getattr(jobs[0].given, name) for name in gone)
 
 
-def test_demo_takes_all_but_the_server(tmp_path: Path, jobs: list[live.Job]) -> None:
+def test_demo_takes_all_but_the_server(tmp_path: Path, jobs: list[probe.Job]) -> None:
     content = (
         "url = 'http://prod:1'\nmodel = 'big'\nmetrics-url = 'http://prod:2/m'\napi = 'chat'\napi-key-file = '/none'\nttft = '2s'"
         "\nca-file = '/none'\nproxy = 'http://proxy:1'"
@@ -264,7 +264,7 @@ def test_demo_takes_all_but_the_server(tmp_path: Path, jobs: list[live.Job]) -> 
     assert config.workload.input_tokens.median == CATALOG["demo"].input_tokens.median
 
 
-def test_without_an_address_anywhere(tmp_path: Path, jobs: list[live.Job]) -> None:
+def test_without_an_address_anywhere(tmp_path: Path, jobs: list[probe.Job]) -> None:
     code, said = kneescope("probe", "--profile", profile(tmp_path, "ttft = '2s'"))
     assert (code, jobs) == (2, [])
     assert "Missing argument 'URL'" in said

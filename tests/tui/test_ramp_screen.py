@@ -11,10 +11,10 @@ from core.facts import fact
 from core.judge import caveats
 from core.records import Check
 from core.results import Bounds, Percentiles
-from core.run.view import Line, RunView, SeriesPoint
+from core.view import Line, RunView, SeriesPoint
 from tests.tui import mode_samples, samples
 from tests.tui.screen import lines_of, rendered, settle, shown, text_of
-from tui import plots
+from tui.draw import plots
 from tui.widgets import answer
 from tui.widgets.floor import trace
 

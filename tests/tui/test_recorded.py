@@ -8,7 +8,7 @@ import pytest
 from core.run import log as runs
 from tests.tui.screen import settle, text_of
 from tui.app import KneescopeApp
-from tui.recorded import SPEEDS, Recorded
+from tui.cli.recorded import SPEEDS, Recorded
 
 RUN = str(Path("screenshots/demo.jsonl"))
 

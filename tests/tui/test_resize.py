@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.run.view import RunView
+from core.view import RunView
 from tests.tui import knee_samples, samples
 from tests.tui.screen import lines_of, settle, shown
 from tui.app import Name

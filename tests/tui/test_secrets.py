@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.load.workload import PATHS
+from core.load.prompts import PATHS
 from tests.core.load.server import END, HEAD, Received, Server, answer, chunk, event, serving, usage
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ async def kneescope(server: Server, folder: Path, echo: Echo, *options: str) -> 
     (folder / "key").write_text(KEY)
     env = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "GATEWAY": HEADER}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tui.cli", "probe", server.url, "--headless", "--api-key-file", str(folder / "key")),
+        *(sys.executable, "-m", "tui", "probe", server.url, "--headless", "--api-key-file", str(folder / "key")),
         *(
             "--header",
             "X-Gateway: env:GATEWAY",

@@ -4,7 +4,7 @@ import pytest
 
 from core.load.selftest import Findings, Rung
 from core.records import LoadReady
-from tui.selftest import conclusion, line
+from tui.cli.selftest import conclusion, line
 
 READY = LoadReady(t=0.0, python="3.11.7", loop="uvloop 0.23.0", transport="own", fd_limit=20000)
 

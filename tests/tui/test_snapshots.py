@@ -14,12 +14,12 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 from textual.widgets._footer import FooterKey
 
-from core.run.view import RunView
+from core.view import RunView
 from tests.faults.clock import virtual_loop
 from tests.tui import connect_fakes, knee_samples, samples
 from tests.tui.screen import Held, settle
 from tui.app import Hands, KneescopeApp, Name
-from tui.connect import ConnectApp
+from tui.connect.app import ConnectApp
 
 Compare = Callable[..., bool]
 Before = Callable[[Pilot[Any]], Awaitable[None]]

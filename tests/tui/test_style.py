@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tui import style
+from tui.draw import style
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_what_is_longer_than_all_before_it_is_cut_inside() -> None:
 
 def test_colours_are_named_in_one_place() -> None:
     """All else uses the variables of a theme, so that every theme works."""
-    folder = Path(style.__file__).parent
+    folder = Path(style.__file__).parents[1]
     colour = re.compile(r"#[0-9a-fA-F]{3}(?:[0-9a-fA-F]{3})?\b|\b(?:rgb|hsl)a?\(|\bansi_[a-z]+")
     files = [path for end in ("*.py", "*.tcss") for path in folder.rglob(end) if path.name != "style.py"]
     assert len(files) > 30

@@ -5,7 +5,7 @@ from rich.cells import cell_len
 
 from tests.tui import knee_samples, samples
 from tests.tui.screen import rendered
-from tui import symbols
+from tui.draw import symbols
 
 
 def test_braille_changes_nothing() -> None:

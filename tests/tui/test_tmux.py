@@ -70,7 +70,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     windows: list[Tmux] = []
 
     def begin(arguments: str) -> Tmux:
-        command = f"cd {shlex.quote(str(ROOT))} && TERM=screen-256color {shlex.quote(sys.executable)} -m tui.cli {arguments}"
+        command = f"cd {shlex.quote(str(ROOT))} && TERM=screen-256color {shlex.quote(sys.executable)} -m tui {arguments}"
         windows.append(Tmux(tmp_path / f"s{len(windows)}", command))
         return windows[-1]
 

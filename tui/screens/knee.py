@@ -9,7 +9,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from core.results import StepResult
-from core.run.view import RunView
+from core.view import RunView
 from tui.frame import Frame
 from tui.screens.run_screen import RunScreen
 from tui.widgets import curve, knee_words

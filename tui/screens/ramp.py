@@ -8,13 +8,19 @@ from textual.widget import Widget
 
 from tui.frame import Frame
 from tui.screens.run_screen import RunScreen
-from tui.widgets import faces
+from tui.widgets import panel_content
 from tui.widgets.floor import FloorPanel
-from tui.widgets.ladder import Ladder
 from tui.widgets.plot_view import PlotPanel
 from tui.widgets.sparks import Sparks
+from tui.widgets.steps_table import Ladder
 
-_PLOTS = {"ttft": faces.ttft, "tpot": faces.tpot, "queue": faces.queue, "kv": faces.kv, "rate": faces.rate}
+_PLOTS = {
+    "ttft": panel_content.ttft,
+    "tpot": panel_content.tpot,
+    "queue": panel_content.queue,
+    "kv": panel_content.kv,
+    "rate": panel_content.rate,
+}
 _PLACES = ("ttft", "tpot", "rate", "queue", "kv")
 _OF_THE_SERVER = ("queue", "kv")
 
@@ -45,4 +51,4 @@ class RampScreen(RunScreen):
         for name, face in _PLOTS.items():
             self._plots[name].show_face(face(view))
         for name in _OF_THE_SERVER:
-            self._plots[name].set_class(faces.age_text(view) is not None, "-stale")
+            self._plots[name].set_class(panel_content.age_text(view) is not None, "-stale")

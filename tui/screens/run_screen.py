@@ -11,8 +11,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from tui.draw.style import STYLES
 from tui.frame import Frame
-from tui.style import STYLES
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.plot_view import Titled
 from tui.widgets.status import EventLine, HeaderLine, StatusStrip, too_small

@@ -8,11 +8,11 @@ from core import report
 from core.facts import Code, says
 from core.judge.validity import CLIENT
 from core.results import Answer, FailCount, Knee, Outcome, StepResult
-from core.run.view import RunView
-from tui.style import OUTCOMES, STYLES, Mark, Role, clean, count, rate
+from core.view import RunView
+from tui.draw.style import OUTCOMES, STYLES, Mark, Role, clean, count, rate
 from tui.widgets import checks
-from tui.widgets.ladder import floor_text
 from tui.widgets.pieces import Piece, fit, join, mark_part, styled
+from tui.widgets.steps_table import floor_text
 
 _SAID_BY_HEADLINE: tuple[Outcome, ...] = ("bracket", "at_least", "below")
 _SERVER: tuple[Code, ...] = ("was_away", "restarted_between_repeats", "restarted_between_steps")

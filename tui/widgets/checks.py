@@ -5,8 +5,8 @@ import textwrap
 from textual.content import Content
 
 from core.records import Check
-from core.run.view import RunView
-from tui.style import CHECKS, Role, clean, clock, shorten
+from core.view import RunView
+from tui.draw.style import CHECKS, Role, clean, clock, shorten
 from tui.widgets.pieces import Part, Piece, styled
 
 

@@ -5,16 +5,16 @@ from collections.abc import Iterable, Sequence
 
 from textual.content import Content
 
-from core.judge.bracket import Bracket
+from core.judge.search.bracket import Bracket
 from core.results import Knee, RepeatResult, StepResult
-from core.run.view import RunView
-from tui.plots import Curve, Dot, Ink, Plot, Upright, Zone
-from tui.style import DASH, VERDICTS, number, rate, share_limit
+from core.view import RunView
+from tui.draw.plots import Curve, Dot, Ink, Plot, Upright, Zone
+from tui.draw.style import DASH, VERDICTS, number, rate, share_limit
 from tui.widgets.answer import step_floor
-from tui.widgets.faces import nice_ceiling
-from tui.widgets.ladder import floor_text, verdicts
+from tui.widgets.panel_content import nice_ceiling
 from tui.widgets.pieces import Piece
 from tui.widgets.plot_view import Face, PlotView, Titled
+from tui.widgets.steps_table import floor_text, verdicts
 
 RAMP_GLYPH, RUNNING_GLYPH, SERVED_GLYPH, GOOD_GLYPH = "✗", "○", "○", "●"
 _LEAST_SPAN = math.log10(1.6)

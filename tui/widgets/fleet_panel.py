@@ -17,9 +17,9 @@ from core import fleet
 from core.config import FleetAsk
 from core.errors import UserError
 from core.report import evidence_of
-from core.run.view import RunView
+from core.view import RunView
+from tui.draw.style import rate
 from tui.frame import Frame
-from tui.style import rate
 from tui.widgets import fleet_rows
 from tui.widgets.curve import knee_of
 from tui.widgets.pieces import Piece, styled

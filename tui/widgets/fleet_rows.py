@@ -9,9 +9,9 @@ from textual.content import Content
 from core import fleet
 from core.config import FleetAsk
 from core.results import Knee
-from core.run.view import RunView
-from tui.plots import Upright
-from tui.style import Mark, Role, count, number, percent, rate
+from core.view import RunView
+from tui.draw.plots import Upright
+from tui.draw.style import Mark, Role, count, number, percent, rate
 from tui.widgets.answer import clip
 from tui.widgets.curve import floor_at
 from tui.widgets.pieces import Piece, fit, join, mark_part, styled

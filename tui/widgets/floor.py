@@ -5,11 +5,11 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
-from core.run.view import RunView, StepView
-from tui.plots import Curve, Plot
-from tui.style import Mark, percent, share_limit, span
+from core.view import RunView, StepView
+from tui.draw.plots import Curve, Plot
+from tui.draw.style import Mark, percent, share_limit, span
 from tui.widgets import answer, checks
-from tui.widgets.faces import closed, points
+from tui.widgets.panel_content import closed, points
 from tui.widgets.pieces import Piece
 from tui.widgets.plot_view import PlotView, Titled, span_text
 from tui.widgets.repeat_bars import LEAST_BARS, RepeatBars

@@ -6,19 +6,19 @@ from rich.cells import cell_len
 from textual.content import Content
 
 from core.config import Slo
-from core.rate_tables import FEW
+from core.report import FEW
 from core.results import Bucket, Percentiles, RepeatResult, StepResult
-from core.run.view import RunView
-from tui.style import DASH, VERDICTS, Role, attained, count, latency, limit, number, rate, span
-from tui.widgets import client
-from tui.widgets.ladder import floor_text
+from core.view import RunView
+from tui.draw.style import DASH, VERDICTS, Role, attained, count, latency, limit, number, rate, span
+from tui.widgets import client_panel
 from tui.widgets.pieces import Part, Piece, fit, join, styled
 from tui.widgets.plot_view import Titled
+from tui.widgets.steps_table import floor_text
 
 _NAMES = ("p50", "p95", "p99")
 _COLUMN, _LEAST_COLUMN = 11, 9
 _LENGTH_HEADS = ("tokens in", "out", "n", "inside", "TTFT p95", "TPOT p95")
-_REPEAT_HEADS = ("repeat", "verdict", "inside", "of", "offered", "served", "good", "queue", *client.HEADS)
+_REPEAT_HEADS = ("repeat", "verdict", "inside", "of", "offered", "served", "good", "queue", *client_panel.HEADS)
 _WORDS = ("tokens in", "out", "repeat", "verdict", "queue")
 """The columns of these tables that begin on the left; numbers end on the right."""
 _LENGTHS_GIVE_WAY, _REPEATS_GIVE_WAY = (2, 5, 4), (8, 9, 10, 3, 5, 7, 6, 4)
@@ -138,7 +138,7 @@ def _of_what(step: StepResult, repeats: list[RepeatResult], marked: bool) -> Con
 
 def _client(repeats: list[RepeatResult], slo: Slo | None, width: int) -> list[Content]:
     """Whether it was the client that was slow: the worst of these repeats."""
-    pieces = client.finished(repeats, slo.ttft_s if slo else None)
+    pieces = client_panel.finished(repeats, slo.ttft_s if slo else None)
     return [join(fit(pieces, width))] if pieces else []
 
 
@@ -189,7 +189,7 @@ def _repeat(repeat: RepeatResult, target: float | None) -> tuple[str, ...]:
     """The cells of a row."""
     rates = (number(each) for each in (repeat.offered_rps, repeat.served_rps, repeat.goodput_rps))
     inside = span(*repeat.attainment_interval, target)
-    told = (*rates, repeat.queue or DASH, *client.cells([repeat]))
+    told = (*rates, repeat.queue or DASH, *client_panel.cells([repeat]))
     return (str(repeat.index + 1), str(VERDICTS[repeat.verdict]), inside, count(repeat.planned), *told)
 
 

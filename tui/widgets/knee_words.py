@@ -5,13 +5,12 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from core import prose
+from core import prose, units
 from core.facts import parts
-from core.judge import wording
-from core.judge.diagnosis import Head, diagnosis_parts
+from core.judge.diagnosis.diagnosis import Head, diagnosis_parts
 from core.results import Answer, Diagnosis, StepResult
-from core.run.view import RunView
-from tui.style import VERDICTS, Role, clean, rate
+from core.view import RunView
+from tui.draw.style import VERDICTS, Role, clean, rate
 from tui.widgets import answer
 from tui.widgets.curve import knee_of
 from tui.widgets.pieces import styled
@@ -41,7 +40,7 @@ def below(view: RunView, width: int, height: int, elsewhere: str) -> Content:
     if not blocks and (why := why_lines(view, width)):
         blocks = [why]
     if given is not None:
-        if text := wording.estimate(given.knee.estimate):
+        if text := units.estimate(given.knee.estimate):
             blocks.append([Content.assemble(styled(line, "muted")) for line in textwrap.wrap(text, max(20, width))])
         blocks += answer.note_lines(view, given, width)
     return answer.clip(blocks, height, elsewhere)

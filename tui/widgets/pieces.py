@@ -6,7 +6,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from textual.content import Content
 
-from tui.style import STYLES, Mark, Role
+from tui.draw.style import STYLES, Mark, Role
 
 Part = tuple[str, str]
 

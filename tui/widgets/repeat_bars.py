@@ -6,8 +6,8 @@ from textual.widget import Widget
 
 from core import prose
 from core.results import Bounds
-from core.run.view import RepeatView, StepView
-from tui.style import Role, clean, count, shorten, span
+from core.view import RepeatView, StepView
+from tui.draw.style import Role, clean, count, shorten, span
 from tui.widgets.pieces import Part, Piece, fit, join, styled
 
 LEAST_BARS = 3

@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from tui.style import STYLES
+from tui.draw.style import STYLES
 from tui.widgets.pieces import styled
 
 LEAST, MOST, STEP = 0.01, 1.0, 0.01

@@ -6,11 +6,11 @@ from typing import NamedTuple
 from textual.content import Content
 from textual.widget import Widget
 
-from core.run.view import RunView, SeriesPoint
-from tui.blocks import blocks
-from tui.style import Role, count, latency, percent
-from tui.widgets import faces
-from tui.widgets.faces import newest, nice_ceiling
+from core.view import RunView, SeriesPoint
+from tui.draw.sparkline import blocks
+from tui.draw.style import Role, count, latency, percent
+from tui.widgets import panel_content
+from tui.widgets.panel_content import newest, nice_ceiling
 from tui.widgets.pieces import Part, styled
 
 _HISTORY = 60
@@ -39,7 +39,7 @@ class Sparks(Widget):
             _column(view, width, Spark("TTFT p95", lambda p: p.ttft_p95_s, latency, ttft_s, 1.25 * (ttft_s or 0))),
             _column(view, width, Spark("TPOT p95", lambda p: p.tpot_p95_s, latency, tpot_s, 1.25 * (tpot_s or 0))),
             _column(view, width, Spark("queue", lambda p: p.no_first_token, lambda value: count(round(value)), None, 4.0)),
-            _column(view, width, Spark("KV", lambda p: p.kv_usage_frac, percent, None, 1.0, faces.age_text(view))),
+            _column(view, width, Spark("KV", lambda p: p.kv_usage_frac, percent, None, 1.0, panel_content.age_text(view))),
         )
         return Content("\n").join([Content.assemble(*row) for row in zip(*columns, strict=True)])
 
@@ -56,7 +56,7 @@ class Spark(NamedTuple):
 
 
 def _drawn(view: RunView) -> tuple[object, ...]:
-    return view.series, view.config, faces.age_text(view)
+    return view.series, view.config, panel_content.age_text(view)
 
 
 def _column(view: RunView, width: int, spark: Spark) -> tuple[Part, Part]:

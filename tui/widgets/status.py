@@ -7,11 +7,11 @@ from textual.content import Content
 from textual.widget import Widget
 
 from core.config import Slo
-from core.run.view import RepeatView, RunView, StepView
+from core.view import RepeatView, RunView, StepView
+from tui.draw.style import LEVELS, LOADS, about, clean, clock, count, limit, rate, share_limit, shorten
 from tui.frame import Frame, Playback
 from tui.phrases import mode_name
-from tui.style import LEVELS, LOADS, about, clean, clock, count, limit, rate, share_limit, shorten
-from tui.widgets import client
+from tui.widgets import client_panel
 from tui.widgets.pieces import Piece, fit, flow, join, mark_part, styled
 
 _SEPARATOR = " · "
@@ -111,7 +111,7 @@ def _of_client(frame: Frame) -> list[Piece]:
     current, config = frame.live.current, frame.live.config
     if current is None or current.live is None:
         return []
-    return client.live(current.live, config.slo.ttft_s if config else None)
+    return client_panel.live(current.live, config.slo.ttft_s if config else None)
 
 
 def _brief(frame: Frame) -> bool:
@@ -185,7 +185,7 @@ def _step(step: StepView, ttft_limit_s: float | None) -> list[Piece]:
     pieces.append(Piece(f"in flight {count(live.in_flight)}", "plain", 3))
     if live.errors:
         pieces.append(Piece(f"✘ errors {count(live.errors)}", "breaks", 1))
-    return [*pieces, *client.live(live, ttft_limit_s)]
+    return [*pieces, *client_panel.live(live, ttft_limit_s)]
 
 
 def _part(live: RepeatView) -> str:

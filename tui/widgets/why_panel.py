@@ -2,7 +2,7 @@
 
 from textual.content import Content
 
-from core.run.view import RunView
+from core.view import RunView
 from tui.widgets import knee_words
 from tui.widgets.pieces import Piece
 from tui.widgets.plot_view import Titled

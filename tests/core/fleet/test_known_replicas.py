@@ -5,10 +5,10 @@ import pytest
 
 from core.config import FleetAsk
 from core.fleet import End, Evidence, Unit, gates, tokens_of
-from core.load.arrivals import Plan, draw
 from core.records import RepeatOrder, Segment, ServerInfo
 from core.replica.catalog import CATALOG, Replica
 from core.replica.scheduler import BLOCK_TOKENS
+from core.schedule import Plan, draw
 from tests.core.judge.fast_engine import FastEngine
 from tests.core.judge.virtual import probe_of
 

@@ -5,8 +5,8 @@ import pytest
 
 from core.config import Lengths, Workload
 from core.fleet import answers_of, attention_dots, tokens_of
-from core.load.arrivals import draw
 from core.records import RepeatOrder, Segment
+from core.schedule import draw
 
 
 @pytest.mark.parametrize(

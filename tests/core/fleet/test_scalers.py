@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from core.fleet.scalers import Form, Scaling, snippet, waiting_target
+from core.report.scalers import Form, Scaling, snippet, waiting_target
 
 FORMS: tuple[Form, ...] = ("keda", "hpa", "rules")
 

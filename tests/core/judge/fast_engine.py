@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from core.load.arrivals import Plan
 from core.replica.scheduler import BLOCK_TOKENS, WATERMARK_FRAC, EngineSpec, blocks_for
+from core.schedule import Plan
 
 
 class Emitted(NamedTuple):

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import msgspec
 
 from core.config import Method, ProbeConfig, Safety, Slo, Target
-from core.judge.actions import Done, Hold, Ramp, Step
-from core.judge.search import Search
+from core.judge.rate_verdicts import step_over, step_verdict
+from core.judge.search.actions import Done, Hold, Ramp, Step
+from core.judge.search.search import Search
 from core.records import Ending, Phase, RequestRecord, Segment
 from core.results import Answer, Percentiles, RepeatResult, RepeatVerdict, StepResult, StepVerdict
-from core.run.verdicts import step_over, step_verdict
 
 
 def config(

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.judge.slo import needed_good
 from core.percentiles import nearest_rank
+from core.slo import needed_good
 
 SEEDS = range(101, 113)
 REQUESTS, UNMEASURED = 50_000, 5_000

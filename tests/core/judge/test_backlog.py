@@ -5,7 +5,7 @@ import pytest
 
 from core.config import Slo
 from core.facts import says
-from core.judge.backlog import BACKLOG_FROM, runaway, segment_at
+from core.judge.stopping import BACKLOG_FROM, runaway, segment_at
 from core.judge.tally import Tally
 from core.records import RepeatOrder, RequestFirst, RequestSent, Segment
 

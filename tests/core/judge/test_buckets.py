@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.config import Slo
-from core.judge.buckets import buckets
+from core.judge.breakdown import buckets
 from core.judge.tally import Tally
 from tests.core.judge.play import GOOD, HANGS, SLO, SLOW, Request, aborted, apply, order, ramp, step, warmup
 

@@ -7,7 +7,7 @@ from core import prose
 from core.config import Slo
 from core.facts import Said
 from core.judge import validity
-from core.judge.diagnosis import diagnose, diagnosis_lines
+from core.judge.diagnosis.diagnosis import diagnose, diagnosis_lines
 from core.records import Phase, ServerInfo
 from core.results import (
     Answer,

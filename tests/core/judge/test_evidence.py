@@ -5,7 +5,7 @@ import pytest
 from core.config import Slo
 from core.facts import fact
 from core.judge import evidence
-from core.judge.readings import Readings
+from core.judge.server_readings import Readings
 from core.records import LoadDone, LoadTick, MachineSample, RequestEnded, ServerSample
 from core.results import Gauges, MeanLengths, Missed, Stages
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.load.arrivals import Plan, draw
 from core.records import RepeatOrder, Segment
 from core.replica.catalog import CATALOG, Replica
 from core.replica.scheduler import Scheduler, Sequence
+from core.schedule import Plan, draw
 from tests.core.judge.fast_engine import fast_engine
 from tests.core.judge.virtual import probe_of
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from core.judge.fit import Fit, Flip, fit_of, flips
-from core.load.arrivals import PHASE_KEY
+from core.judge.search.fit import Fit, Flip, fit_of, flips
+from core.schedule import PHASE_KEY
 from tests.core.judge.feed import step_result
 
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from core import prose
-from core.judge.futile import futile
+from core.judge.search.futile import futile
 from core.results import Percentiles, StepResult
 from tests.core.judge.feed import after_fails, step_result
 

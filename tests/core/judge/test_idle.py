@@ -6,7 +6,7 @@ import pytest
 
 from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
 from core.judge.idle import IdleServer, idle_e2es_s, lengths_check
-from core.judge.modes import warmup_needed_s
+from core.modes import warmup_needed_s
 from core.records import CheckStatus, RequestRecord
 
 TPOT_S, PREFILL_S = 0.01, 1e-4

@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 
 from core.config import Slo
 from core.facts import fact, says
-from core.judge.lengthening import extension_s, window_queue
-from core.judge.slo import needed_good
-from core.judge.stopping import REPORT_DELAY_S, Decision, decide_step, drain_left_s
+from core.judge.stopping import REPORT_DELAY_S, Decision, decide_step, drain_left_s, extension_s, window_queue
 from core.judge.verdict import judge_repeat
 from core.results import RepeatResult
+from core.slo import needed_good
 from tests.core.judge.play import HANGS, REFUSED, SERVER, START, Play, Request, measured, rules, tail, warmup
 
 LIMITS = Slo(ttft_s=0.8, tpot_s=None)

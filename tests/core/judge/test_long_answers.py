@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from core.config import Method
-from core.judge.rechecks import too_short_warmup
-from core.judge.summary import warmup_needed
+from core.judge.rate_verdicts import too_short_warmup
+from core.judge.verdict import warmup_needed
 from core.records import Ending, RequestRecord
 from tests.benchmarks.knee_search import replicas_of
 from tests.core.judge.virtual import VirtualRun, batching, probe_of

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from core.judge.rechecks import spread_note, too_short_warmup
+from core.judge.rate_verdicts import spread_note, too_short_warmup
 from core.results import RepeatResult, RepeatVerdict
 from tests.core.judge.feed import repeat
 

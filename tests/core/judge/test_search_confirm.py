@@ -8,10 +8,10 @@ import pytest
 
 from core.config import Method, Mode
 from core.facts import fact, says
-from core.judge import aim
-from core.judge.actions import Step
-from core.judge.bracket import Bracket
-from core.judge.search import Search
+from core.judge.search import candidates
+from core.judge.search.actions import Step
+from core.judge.search.bracket import Bracket
+from core.judge.search.search import Search
 from core.results import FailCount, RepeatVerdict
 from tests.core.judge.feed import answer_of, config, judged, ramp_of, repeats_of, started, step_of, step_result
 from tests.core.judge.judging import TIME_UP
@@ -68,8 +68,8 @@ def test_a_far_clear_fail_is_brought_down_until_it_is_near_the_candidate() -> No
     first = until(search, "confirm")
     rates_rps = [step.rate_rps for step in first]
     assert rates_rps == sorted(rates_rps, reverse=True)
-    assert rates_rps[-1] <= aim.NEAR * step_of(search).rate_rps
-    assert rates_rps[0] > aim.NEAR * MIDDLE
+    assert rates_rps[-1] <= candidates.NEAR * step_of(search).rate_rps
+    assert rates_rps[0] > candidates.NEAR * MIDDLE
 
 
 def test_a_pass_of_the_search_is_no_answer() -> None:

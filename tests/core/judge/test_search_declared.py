@@ -6,10 +6,10 @@ import pytest
 
 from core.config import Method, Slo
 from core.facts import fact
-from core.judge.actions import Hold
-from core.judge.expect import long_duration
-from core.judge.modes import HOLD_S
-from core.judge.search import Search
+from core.judge.search.actions import Hold
+from core.judge.search.estimate import long_duration
+from core.judge.search.search import Search
+from core.modes import HOLD_S
 from core.results import RepeatVerdict
 from tests.core.judge.feed import answer_of, config, judged, ramp_of, single, started, step_of
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.config import Method, Safety, Slo
-from core.judge.modes import (
+from core.modes import (
     HOLD_S,
     MODES,
     hold_segments,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from core.config import Method
 from core.facts import fact, says
-from core.judge.modes import MODES, rules_of
-from core.judge.search import OVERTIME
+from core.judge.search.search import OVERTIME
+from core.modes import MODES, rules_of
 from tests.core.judge.feed import Course, config, run, started
 from tests.core.judge.judging import TIME_UP
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from core import prose
 from core.config import Method, Mode
 from core.facts import fact, says
-from core.judge.actions import Done, Ramp, Step
-from core.judge.search import Search
+from core.judge.search.actions import Done, Ramp, Step
+from core.judge.search.search import Search
 from tests.core.judge.feed import answer_of, config, judged, ramp_of, repeats_of, started, step_of
 from tests.core.judge.judging import TIME_UP
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.config import Slo
-from core.judge.slo import allowed_misses, e2e_s, floor, good, needed_good, sure_miss_at, too_many_errors, tpot_s, ttft_s
 from core.records import Ending
+from core.slo import allowed_misses, e2e_s, floor, good, needed_good, sure_miss_at, too_many_errors, tpot_s, ttft_s
 from tests.core.judge.play import START, Request, record
 
 DEFAULT = Slo(ttft_s=0.8, tpot_s=0.05, e2e_s=None)

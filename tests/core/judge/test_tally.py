@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from core.config import Slo
+from core.ddsketch import bin_of
 from core.judge.tally import Tally
 from core.records import GapSummary, RepeatOrder, RequestEnded
 from core.results import Bounds
-from core.sketch import bin_of
 from tests.core.judge.play import (
     GOOD,
     HANGS,

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.config import Slo
-from core.judge.slo import allowed_misses, needed_good
 from core.judge.stopping import REPORT_DELAY_S, decide_ramp, decide_step
 from core.judge.tally import CLOSING_S, Tally
 from core.records import Ending
+from core.slo import allowed_misses, needed_good
 from tests.core.judge.play import START, Play, Request, RequestEvent, aborted, apply, measured, rules, tail, time_of, warmup
 
 LIMITS = st.sampled_from(

@@ -4,7 +4,7 @@ import pytest
 
 from core.config import Method
 from core.facts import fact
-from core.judge.bracket import Bracket
+from core.judge.search.bracket import Bracket
 from core.results import FailCount, Knee, RepeatVerdict, StepResult
 from tests.core.judge.feed import step_result
 

@@ -29,7 +29,7 @@ from tests.core.judge.play import (
     tail,
     warmup,
 )
-from tests.core.judge.test_readings import sample
+from tests.core.judge.test_server_readings import sample
 
 OVERLOAD = fact("overloaded_in_warmup", misses=22, planned=40)
 FAILS_AT_2 = fact("rate_fails", fact("out_of_reach", at_most_frac=0.84, target=0.95), rate_rps=2.0)

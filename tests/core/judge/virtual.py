@@ -11,14 +11,13 @@ from statistics import NormalDist
 
 import msgspec
 
+from core import modes
 from core.config import Lengths, Method, ProbeConfig, Safety, Slo, Target, Workload
-from core.judge import modes
-from core.judge.actions import Done, Hold, Ramp, Step
-from core.judge.rechecks import too_short_warmup
-from core.judge.search import Search
+from core.judge.rate_verdicts import step_over, step_verdict, too_short_warmup
+from core.judge.search.actions import Done, Hold, Ramp, Step
+from core.judge.search.search import Search
 from core.judge.tally import Tally
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
-from core.load.arrivals import Plan, draw
 from core.records import (
     Ending,
     LoadDone,
@@ -33,7 +32,7 @@ from core.records import (
 )
 from core.replica.catalog import Replica, TokenLengths
 from core.results import Answer, JudgeRules, RepeatResult, StepResult
-from core.run.verdicts import step_over, step_verdict
+from core.schedule import Plan, draw
 from tests.core.judge.fast_engine import Emitted, fast_engine
 from tests.core.judge.queue_model import LONG_S, SHORT_S, SHORT_SHARE
 

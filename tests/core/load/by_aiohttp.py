@@ -12,7 +12,7 @@ import httpx
 from httpx_aiohttp import AiohttpTransport
 
 from core.access import Access
-from core.load.transport import KEEPALIVE_S, stuck
+from core.load.transport.request import KEEPALIVE_S, stuck
 from core.net import tls_context
 
 

@@ -10,11 +10,11 @@ import httpx
 
 from core.access import Access
 from core.config import Api, Target
-from core.load.client import Job, LoadClient
-from core.load.digest import Digest
-from core.load.direct import DirectTransport
-from core.load.proxy import Proxy
-from core.load.reply import Reply
+from core.load.sender import Job, LoadClient
+from core.load.transport.batching import Digest
+from core.load.transport.direct import DirectTransport
+from core.load.transport.proxy import Proxy
+from core.load.transport.response import Reply
 from core.records import RequestEnded, RequestFirst, RequestSent
 from tests.core.load.by_aiohttp import AiohttpLoadTransport
 from tests.core.load.server import WAIT_S, Handler, Received, Server, serving

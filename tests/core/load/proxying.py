@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from urllib.parse import quote, urlsplit
 
 from core.access import Access, proxy_login
-from core.load.proxy import Proxy, proxy_on_the_way
+from core.load.transport.proxy import Proxy, proxy_on_the_way
 from tests.core.load.server import WAIT_S
 
 USER, PASSWORD = "user", "p-SECRET/of:proxy"

@@ -9,9 +9,9 @@ import pytest
 
 from core.config import Lengths, Workload
 from core.errors import UserError
-from core.load.arrivals import draw
 from core.load.generator import Generator, children_for
 from core.records import LoadReady, LoadTick
+from core.schedule import draw
 from tests.core.load.orders import hello, order
 from tests.core.load.server import WAIT_S, endless, serving, whole
 from tests.core.load.test_generator import LATER, at_once, done, ends, generating, until_done

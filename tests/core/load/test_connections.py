@@ -97,7 +97,7 @@ async def test_the_connection_used_last_is_used_first(own: str) -> None:
 
 
 async def test_idle_connections_are_given_up(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from core.load import pool
+    from core.load.transport import pool
 
     monkeypatch.setattr(pool, "KEEPALIVE_S", 0.02)
     monkeypatch.setattr(pool, "_SWEEP_S", 0.01)
@@ -109,7 +109,7 @@ async def test_idle_connections_are_given_up(own: str, monkeypatch: pytest.Monke
 
 
 async def test_spare_connections_are_there_before_they_are_needed(own: str) -> None:
-    from core.load.direct import DirectTransport
+    from core.load.transport.direct import DirectTransport
 
     async def handle(request: Received) -> None:
         await release.wait()
@@ -132,7 +132,7 @@ async def test_spare_connections_are_there_before_they_are_needed(own: str) -> N
 
 
 async def test_no_spare_connections_are_tried_where_none_can_be_had(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from core.load.direct import DirectTransport
+    from core.load.transport.direct import DirectTransport
 
     tried = 0
     start_connection = aiohappyeyeballs.start_connection

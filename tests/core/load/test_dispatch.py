@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from core.load import dispatch
-from core.load.arrivals import draw
-from core.load.client import Emit, Job, Prepared
 from core.load.dispatch import BODIES_AHEAD, OrderRun
+from core.load.sender import Emit, Job, Prepared
 from core.records import ChildMessage, Ending, LoadDone, LoadTick, RequestEnded, RequestSent
+from core.schedule import draw
 from tests.core.load.orders import hello, order
 from tests.core.load.server import WAIT_S
 

@@ -14,12 +14,12 @@ import pytest
 
 from core.config import Lengths, Workload
 from core.errors import UserError
-from core.load import worker as worker_module
-from core.load.arrivals import draw
+from core.load import generator as worker_module
 from core.load.child import MOST_FILES
 from core.load.generator import Generator
-from core.load.transport import SPARE_CONNECTIONS, transport_name
+from core.load.transport.request import SPARE_CONNECTIONS, transport_name
 from core.records import ChildMessage, LoadDone, LoadReady, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent
+from core.schedule import draw
 from tests.core.load.orders import hello, order
 from tests.core.load.server import WAIT_S, Received, endless, serving, whole
 
@@ -286,7 +286,7 @@ async def test_the_child_does_not_outlive_a_killed_parent(number: signal.Signals
 
 async def test_the_load_stops_when_the_parent_is_only_stopped() -> None:
     """A suspended parent reads nothing and judges nothing; its end of the pipe stays open all the same."""
-    soon = f"import core.load.worker as g; g._CHILD = g._CHILD.replace('main()', {SOON_SILENT!r})\n"
+    soon = f"import core.load.generator as g; g._CHILD = g._CHILD.replace('main()', {SOON_SILENT!r})\n"
     async with serving(endless) as server:
         parent = await asyncio.create_subprocess_exec(
             sys.executable, "-c", soon + PARENT, server.url, cwd=ROOT, stdout=asyncio.subprocess.PIPE

@@ -7,12 +7,12 @@ import httpx
 import pytest
 
 from core.config import Target
-from core.load.client import Job, LoadClient, _Exchange
-from core.load.digest import _Reading
-from core.load.direct import DirectTransport
-from core.load.proxy import _Asking
-from core.load.reply import Reply
-from core.load.wire import Connection
+from core.load.sender import Job, LoadClient, _Exchange
+from core.load.transport.batching import _Reading
+from core.load.transport.connection import Connection
+from core.load.transport.direct import DirectTransport
+from core.load.transport.proxy import _Asking
+from core.load.transport.response import Reply
 from core.records import RequestFirst
 from tests.core.load.asking import speaking_tls, trusting
 from tests.core.load.calling import Caller, calling, raw

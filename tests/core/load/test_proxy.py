@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 from core.access import Access
 from core.config import Target
-from core.load import client as client_module
-from core.load.client import LoadClient
-from core.load.direct import DirectTransport
-from core.load.proxy import _Asking, _NoAnswer, proxy_on_the_way
-from core.load.ready import Origin
-from core.load.wire import MAX_HEAD_BYTES
+from core.load import sender as client_module
+from core.load.sender import LoadClient
+from core.load.transport.connection import MAX_HEAD_BYTES
+from core.load.transport.direct import DirectTransport
+from core.load.transport.proxy import _Asking, _NoAnswer, proxy_on_the_way
+from core.load.transport.request import Origin
 from core.records import RequestEnded, RequestFirst, RequestSent
 from tests.core.load.asking import speaking_tls, trusting
 from tests.core.load.calling import Caller

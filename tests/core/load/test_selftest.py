@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from core.load import selftest
-from core.load.answer import AnswerReader
+from core.load.completion import AnswerReader
 from core.load.nullserver import TTFT_S
 from core.load.selftest import Rung
 from core.load.sse import SseParser

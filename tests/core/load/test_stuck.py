@@ -9,7 +9,7 @@ import pytest
 
 from core.config import Slo, Target
 from core.judge.tally import Tally
-from core.load.transport import STUCK_S
+from core.load.transport.request import STUCK_S
 from core.records import RequestSent
 from tests.core.load.calling import Caller, client_of
 from tests.core.load.orders import order

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from core.config import Target
-from core.load import client as client_module
-from core.load.client import LoadClient
+from core.load import sender as client_module
+from core.load.sender import LoadClient
 from core.records import RequestEnded, RequestFirst, RequestSent
 from tests.core.load.calling import Caller, Message, calling, client_of, end_of, raw
 from tests.core.load.server import WAIT_S, WHOLE, Handler, Received, endless, serving, whole

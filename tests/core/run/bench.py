@@ -10,17 +10,17 @@ import httpx
 
 from core.access import Access
 from core.config import ProbeConfig
-from core.judge.actions import Action, Done
-from core.judge.search import Search
+from core.judge.search.actions import Action, Done
+from core.judge.search.search import Search
 from core.results import Answer, StepResult
 from core.run import log as runs
 from core.run.events import Event, RunEnded, time_of
 from core.run.log import RunLog
 from core.run.session import Session
 from core.run.state import State
-from core.run.view import RunView
 from core.server.http import Credential
 from core.server.preflight import SendSingles
+from core.view import RunView
 from tests.core.run.fakes import FakeGenerator, FakePreflight, FakeScraper, FakeServer, config
 from tests.core.run.virtual import now, run
 

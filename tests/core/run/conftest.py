@@ -14,4 +14,4 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def short_orders(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a held rate: half a million requests are drawn and queued for nothing in a run of minutes."""
-    monkeypatch.setattr("core.judge.modes.HOLD_REQUESTS", 3000)
+    monkeypatch.setattr("core.modes.HOLD_REQUESTS", 3000)

@@ -4,10 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.config import Lengths, ProbeConfig, Slo, Target, Workload
-from core.load.arrivals import draw
 from core.records import Ending, Phase, RepeatOrder, RequestEnded, RequestFirst, RequestSent, Segment, ServerSample
 from core.results import ClientInfo
 from core.run.events import Event, RepeatStarted, RunStarted, StepStarted
+from core.schedule import draw
 
 START = 500.0
 CONFIG = ProbeConfig(

@@ -14,7 +14,6 @@ import numpy as np
 from core.access import Access
 from core.config import Lengths, ProbeConfig, Slo, Workload
 from core.errors import UserError
-from core.load.arrivals import draw
 from core.records import (
     Check,
     ChildMessage,
@@ -32,6 +31,7 @@ from core.records import (
     ServerInfo,
     ServerSample,
 )
+from core.schedule import draw
 from core.server.metrics import ScrapeError
 from core.server.preflight import SendSingles
 from tests import builders

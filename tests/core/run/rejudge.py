@@ -15,9 +15,10 @@ import msgspec
 from core import prose
 from core.config import ProbeConfig
 from core.facts import Said, as_data
-from core.judge.bracket import Bracket
-from core.judge.diagnosis import diagnose
-from core.judge.singles import idle, idle_e2e_s
+from core.judge.diagnosis.diagnosis import diagnose
+from core.judge.idle import idle, idle_e2e_s
+from core.judge.rate_verdicts import floor_of, held_verdict, rechecked, set_aside, step_verdict
+from core.judge.search.bracket import Bracket
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
 from core.records import LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerInfo, ServerSample
 from core.results import Answer, JudgeRules, Knee, RepeatResult, StepResult
@@ -37,7 +38,6 @@ from core.run.events import (
 from core.run.hold import HeldOrder
 from core.run.liveness import Liveness
 from core.run.state import State
-from core.run.verdicts import floor_of, held_verdict, rechecked, set_aside, step_verdict
 
 ROOT = Path(__file__).resolve().parents[3]
 RUNS = sorted([*(ROOT / "tests/data/runs").glob("*.jsonl"), ROOT / "screenshots/demo.jsonl"])

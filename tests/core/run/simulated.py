@@ -8,7 +8,6 @@ import httpx
 
 from core.access import Access
 from core.config import Method, ProbeConfig
-from core.load.arrivals import draw
 from core.records import (
     ChildMessage,
     Hello,
@@ -28,6 +27,7 @@ from core.replica.metrics import CONTENT_TYPE, EngineMetrics
 from core.results import Answer
 from core.run.log import RunLog
 from core.run.session import Session
+from core.schedule import draw
 from core.server.http import Credential
 from core.server.metrics import parse
 from core.server.preflight import SendSingles

@@ -12,7 +12,7 @@ from core.records import Ending, RequestRecord, ServerSample
 from core.run.away import ASK_EVERY_S, ASKS, AWAY_S, SAY_EVERY_S, Absence, ServerAway
 from core.run.blackout import Unserved
 from core.run.events import Event, Note
-from core.run.readings import Readings
+from core.run.scraping import Readings
 from core.server.metrics import ScrapeError
 from tests.core.run.events import ended, sample
 from tests.core.run.virtual import now, run

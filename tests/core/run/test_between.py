@@ -12,7 +12,7 @@ import pytest
 from core.errors import UserError
 from core.run.between import OUTPUT_BYTES, Between, Ended, run_command
 from core.run.events import Event, Note, RepeatJudged, RunEnded
-from core.run.readings import Readings
+from core.run.scraping import Readings
 from tests.builders import asked_step
 from tests.core.run.bench import Bench, assert_ended_clean, events_of, on_bench, scripted, to_the_end
 from tests.core.run.fakes import config

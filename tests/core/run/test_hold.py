@@ -12,8 +12,6 @@ import pytest
 from core import prose
 from core.config import Safety
 from core.facts import fact
-from core.judge.slo import allowed_misses, good
-from core.load.arrivals import draw
 from core.records import LoadDone, RepeatOrder, RequestEnded, RequestSent
 from core.report import notes, to_text
 from core.results import Answer, StepResult
@@ -21,6 +19,8 @@ from core.run import log as runs
 from core.run.events import LoadStateChanged, Note, RepeatJudged, RepeatStarted, RunEnded, StepJudged, StepStarted
 from core.run.hold import HeldRate
 from core.run.state import State, step_line
+from core.schedule import draw
+from core.slo import allowed_misses, good
 from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_view, on_bench, stopped_at
 from tests.core.run.fakes import CAPACITY_RPS, config
 
@@ -339,7 +339,7 @@ def test_a_server_that_freezes_while_a_rate_is_held_gives_no_answer(path: Path) 
 
 
 def test_an_order_that_runs_out_is_followed_by_the_next_in_the_same_step(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.judge.modes.HOLD_REQUESTS", 250)
+    monkeypatch.setattr("core.modes.HOLD_REQUESTS", 250)
     on_bench(path, stopped_at(1160.0), probe=config(hold_rps=RATE_RPS, measure_s=30.0))
 
     first, second = held_orders(path)[:2]

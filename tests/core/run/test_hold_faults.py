@@ -10,11 +10,11 @@ import pytest
 
 from core.config import ProbeConfig, Slo
 from core.facts import fact
-from core.judge.slo import allowed_misses
 from core.records import RepeatOrder, ServerSample
 from core.results import StepResult
 from core.run.events import RepeatStarted, StepJudged
 from core.run.state import step_line
+from core.slo import allowed_misses
 from tests.core.run.bench import Bench, events_of, final_view, on_bench, stopped_at, to_the_end
 from tests.core.run.fakes import CAPACITY_RPS, FakeServer, config
 from tests.core.run.rejudge import judged_again

@@ -9,7 +9,7 @@ from core.run import log as runs
 from core.run.events import Event, time_of
 from core.run.replay import CHECKPOINTS, Replay
 from core.run.state import State
-from core.run.view import RunView
+from core.view import RunView
 
 RUNS = [*sorted(Path("tests/data/runs").glob("*.jsonl")), Path("screenshots/demo.jsonl")]
 MOMENTS = 40

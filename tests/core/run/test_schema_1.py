@@ -4,13 +4,12 @@ import json
 from pathlib import Path
 
 from core import prose
-from core.judge.bracket import Bracket
-from core.markdown import to_markdown
-from core.report import notes, to_json, to_text
+from core.judge.rate_verdicts import set_aside
+from core.judge.search.bracket import Bracket
+from core.report import notes, to_json, to_markdown, to_text
 from core.run.events import RunStarted
 from core.run.log import read
-from core.run.verdicts import set_aside
-from tui.recorded import Recorded
+from tui.cli.recorded import Recorded
 
 RUN = Path("tests/data/schema_1/run.jsonl")
 """A demo; its requests and readings are left out."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.results import Bounds
 from core.run.series import KEPT_VALUES, MAX_BINS, Series
-from core.run.view import SeriesPoint
+from core.view import SeriesPoint
 from tests.core.run.events import START, ended, first, sample, sent
 
 

@@ -7,13 +7,13 @@ import pytest
 
 from core import prose
 from core.facts import fact, says
-from core.judge.search import Search
+from core.judge.search.search import Search
 from core.results import Answer, StepResult
 from core.run import log as runs
 from core.run.events import Event, LoadStateChanged, RepeatJudged, RunEnded, StepJudged, StepStarted
 from core.run.log import RunLog
 from core.run.state import State
-from core.run.view import RunView
+from core.view import RunView
 from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_view, on_bench, stopped_at, to_the_end
 from tests.core.run.fakes import CAPACITY_RPS, config, long_run_attainment
 from tests.core.run.virtual import now

@@ -11,7 +11,7 @@ from core.records import LoadDone
 from core.results import Answer, StepResult
 from core.run.between import Between
 from core.run.events import RepeatStarted, StepJudged, StepStarted
-from core.run.view import StepView
+from core.view import StepView
 from tests.builders import asked_step
 from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_view, on_bench, scripted, to_the_end
 from tests.core.run.fakes import config

@@ -19,7 +19,7 @@ from core.results import Answer
 from core.run import log as runs
 from core.run.away import AWAY_S
 from core.run.events import CheckDone, Note, RepeatJudged, RepeatStarted, RunEnded, StepJudged
-from core.run.readings import FRESH_S
+from core.run.scraping import FRESH_S
 from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_view, on_bench, to_the_end
 from tests.core.run.fakes import config
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from core import modes
 from core.facts import fact
-from core.judge import modes
 from core.records import LoadDone, RepeatOrder
 from core.run import log as runs
 from core.run.events import LoadStateChanged, Note, RepeatJudged, RepeatStarted, StepJudged, StepStarted

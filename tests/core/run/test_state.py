@@ -8,7 +8,7 @@ import pytest
 
 from core.config import Method, Slo
 from core.facts import fact
-from core.judge.bracket import Bracket
+from core.judge.search.bracket import Bracket
 from core.judge.stopping import REPORT_DELAY_S
 from core.records import Check, LoadTick, RepeatOrder, ServerInfo
 from core.results import Answer, Knee, RepeatResult, StepResult

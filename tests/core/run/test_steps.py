@@ -7,22 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core import prose
 from core.facts import fact, several
-from core.judge.verdict import Decision
-from core.records import Segment
-from core.results import RepeatResult, RepeatVerdict
-from core.run.conductor import OrderRun
-from core.run.liveness import Liveness
-from core.run.verdicts import (
+from core.judge.rate_verdicts import (
     failed_segment,
     floor_of,
+    held,
     held_rates,
-    held_text,
     held_verdict,
     ramp_reason,
     step_over,
     step_verdict,
 )
+from core.judge.verdict import Decision
+from core.records import Segment
+from core.results import RepeatResult, RepeatVerdict
 from tests.core.judge import play
 from tests.core.run.events import order
 from tests.core.run.test_state import repeat_result
@@ -76,7 +75,7 @@ def test_when_a_step_of_three_repeats_is_over(verdicts: list[str], stop: Literal
 
 
 def test_what_became_of_held_rates() -> None:
-    text = held_text([(4.0, results("pass", "fail", "void")), (5.0, results("void"))])
+    text = prose.text(held([(4.0, results("pass", "fail", "void")), (5.0, results("void"))]))
 
     assert text == (
         "held 4.00 requests/s (1 of 2 segments passed, the lowest attainment at most 60 %), "
@@ -90,11 +89,11 @@ def cut(sent: int) -> RepeatResult:
 
 
 def test_a_segment_that_was_cut_off_is_told_with_what_came_of_it() -> None:
-    assert held_text([(4.0, [*results("pass"), cut(20)])]) == (
+    assert prose.text(held([(4.0, [*results("pass"), cut(20)])])) == (
         "held 4.00 requests/s (1 of 1 segment passed, the lowest attainment 97 %; "
         "the next was cut off: 20 sent, 17 good, 1 missed, 2 open)"
     )
-    assert held_text([(4.0, [cut(20)])]) == (
+    assert prose.text(held([(4.0, [cut(20)])])) == (
         "held 4.00 requests/s (no segment was judged, one was cut off: 20 sent, 17 good, 1 missed, 2 open)"
     )
     verdict, reason = held_verdict([*results("pass", "pass"), cut(20)])
@@ -105,7 +104,7 @@ def test_a_segment_that_was_cut_off_is_told_with_what_came_of_it() -> None:
 
 
 def test_rates_that_were_changed_again_in_their_warm_up_are_not_told() -> None:
-    assert held_text([(4.0, []), (4.4, results("pass")), (4.8, []), (5.3, [])]) == (
+    assert prose.text(held([(4.0, []), (4.4, results("pass")), (4.8, []), (5.3, [])])) == (
         "held 4.40 requests/s (1 of 1 segment passed, the lowest attainment 97 %), then 5.30 requests/s (no segment was judged)"
     )
 
@@ -157,16 +156,10 @@ def test_a_ramp_says_which_rates_it_was_seen_to_hold() -> None:
     assert ramp_reason([], "because") == "because"
 
 
-def ramp_run(decision: Decision | None) -> OrderRun:
-    run = OrderRun(RAMP, Liveness(1.0))
-    run.decision = decision
-    return run
-
-
 def test_the_segment_of_a_ramp_that_failed() -> None:
-    assert failed_segment(ramp_run(Decision(kind="fail", reason=fact("undecided"), segment=1))) == 1
-    assert failed_segment(ramp_run(Decision(kind="drained", reason=fact("load_ended_early")))) is None, (
+    assert failed_segment(Decision(kind="fail", reason=fact("undecided"), segment=1)) == 1
+    assert failed_segment(Decision(kind="drained", reason=fact("load_ended_early"))) is None, (
         "nothing says which rate failed, if any"
     )
-    assert failed_segment(ramp_run(Decision(kind="complete", reason=fact("no_rate_failed")))) is None
-    assert failed_segment(ramp_run(None)) is None
+    assert failed_segment(Decision(kind="complete", reason=fact("no_rate_failed"))) is None
+    assert failed_segment(None) is None

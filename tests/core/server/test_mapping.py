@@ -1,6 +1,6 @@
 import pytest
 
-from core.server.mapping import Feature, has_feature
+from core.server.exposition import Feature, has_feature
 
 
 @pytest.mark.parametrize(

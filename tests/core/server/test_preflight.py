@@ -6,8 +6,8 @@ import pytest
 from core.access import Access
 from core.config import Lengths, Workload
 from core.records import Ending, GapSummary, Hello, Phase, RequestRecord
-from core.server.alphabet import BLIND_RANGES, LETTERS
 from core.server.preflight import Preflight
+from core.server.prompt_vocabulary import BLIND_RANGES, LETTERS
 from tests.core.server.fakes import ALL, BASE, KEY, FakeSend, FakeVllm, capture, client, config, counting, record, run, texts
 
 

@@ -1,0 +1,322 @@
+"""What the judged rates amount to: the knee as a bracket, the evidence behind each end, and the answer in a sentence."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+from core.config import Method
+from core.facts import Fact, Said, fact
+from core.judge.search.fit import Fit, fit_of
+from core.modes import rules_of
+from core.records import Phase
+from core.results import Answer, FailCount, Knee, Outcome, StepResult
+from core.units import classes, count
+
+FLIPS_EARLY_FROM = 10
+"""So many repeats that all must pass make a search flip below the long-run knee."""
+UPPER_WEIGHT = 0.05
+"""A failing rate is an upper end if the fit leaves no more than this for a knee above it. Without that, in 24 % of standard
+searches one failing repeat of two or three stood there, in a third of these below the knee; on the 20 replicas of
+tests/data/replicas/held_out.json the bracket now holds the knee in 91 % of 400 standard searches, before in 77 %
+(tests/benchmarks/knee_search.py). In 3 % no rate is good enough, and the bracket is open above."""
+
+_LOOKING: frozenset[Phase] = frozenset({"ramp", "search", "list"})
+"""Phases whose fails are upper ends until a majority of repeats says more."""
+
+
+def rate_text(rate_rps: float) -> str:
+    """A rate with three significant digits and its unit: `16.0 requests/s`."""
+    return f"{rate_number(rate_rps)} requests/s"
+
+
+def rate_number(rate_rps: float) -> str:
+    """A rate with three significant digits."""
+    rounded = float(f"{rate_rps:.2e}")
+    digits = max(0, 2 - math.floor(math.log10(rounded))) if rounded > 0 else 0
+    return f"{rounded:.{digits}f}"
+
+
+class Bracket:
+    """Collects what held and what failed. A rate that failed once counts as failing, and nothing above it as holding.
+
+    `confirms`: only a step with all repeats of the mode may set the passing rate, a search step says where to look, and the
+    upper end is a failing rate that the fit puts above the knee. Otherwise (quick) each full step counts and the upper end is
+    the first fail.
+    """
+
+    def __init__(self, *, confirms: bool = False, required_rps: float | None = None) -> None:
+        self._confirms = confirms
+        self._required_rps = required_rps
+        self._holding: frozenset[Phase] = frozenset({"confirm", "list"} if confirms else {"search", "list"})
+        self._steps: list[StepResult] = []
+        self._looks = False
+        self._ramp_failed_rps: float | None = None
+
+    @classmethod
+    def of(cls, method: Method, steps: Iterable[StepResult] = ()) -> Self:
+        """The bracket of a run by `method`, from the steps judged so far."""
+        bracket = cls(confirms=rules_of(method).confirm is not None, required_rps=method.require_rps)
+        for step in steps:
+            if step.phase == "ramp":
+                bracket.add_ramp(step.rate_rps if step.verdict == "fail" else None)
+            else:
+                bracket.add_step(step)
+        return bracket
+
+    def add_ramp(self, failed_rps: float | None) -> None:
+        """A failing segment of the ramp is an upper end; a passing one is evidence of nothing."""
+        self._ramp_failed_rps = failed_rps
+
+    def add_step(self, result: StepResult) -> None:
+        """A judged step; one without a verdict (void, unjudged) is no evidence."""
+        if result.verdict in ("pass", "fail", "mixed"):
+            self._steps.append(result)
+            self._looks |= result.phase != "list"
+
+    # --- where to look next ---
+
+    @property
+    def coarse_failed_rps(self) -> float | None:
+        """The lowest rate that failed before the confirmation."""
+        ramp = [] if self._ramp_failed_rps is None else [self._ramp_failed_rps]
+        return min([*ramp, *self._failed(_LOOKING)], default=None)
+
+    @property
+    def coarse_passed_rps(self) -> float | None:
+        """The highest rate below it at which a full step passed."""
+        return _highest_below(self._passed(_LOOKING), self.coarse_failed_rps)
+
+    @property
+    def confirm_failed_rps(self) -> float | None:
+        """The lowest rate that failed in the confirmation."""
+        return min(self._failed({"confirm"}), default=None)
+
+    @property
+    def majority_passed_rps(self) -> float | None:
+        """The highest rate below the clear fail where most repeats passed in the tightening."""
+        tightened = [step.rate_rps for step in self._tightened() if not _mostly_failed(step)]
+        return _highest_below(tightened, self.clear_fail_rps)
+
+    @property
+    def ceiling_rps(self) -> float | None:
+        """The lowest rate that failed in the ramp, the search, a list or clearly, above those where most repeats passed."""
+        ramp = [] if self._ramp_failed_rps is None else [self._ramp_failed_rps]
+        clear = [] if self.clear_fail_rps is None else [self.clear_fail_rps]
+        floor_rps = self.majority_passed_rps or 0.0
+        return min((rate for rate in [*ramp, *clear, *self._failed(_LOOKING)] if rate > floor_rps), default=None)
+
+    def fit(self) -> Fit | None:
+        """The curve fitted over all repeats; None before a full step has passed and something failed."""
+        return fit_of(self._steps, self._ramp_failed_rps)
+
+    # --- the answer ---
+
+    @property
+    def failed_rps(self) -> float | None:
+        """The lowest rate with a failing repeat."""
+        return min(self._all_failed(), default=None)
+
+    @property
+    def passed_rps(self) -> float | None:
+        """The highest rate below the first fail at which a full step passed that may say so."""
+        return _highest_below(self._passed(self._holding), self.failed_rps)
+
+    @property
+    def clear_fail_rps(self) -> float | None:
+        """The lowest rate above the passing one that most repeats failed, at least two of them, run for that; None in quick
+        mode, where only a list was judged, and as long as there is none."""
+        if not self._confirms:
+            return None
+        return min((step.rate_rps for step in self._tightened() if _mostly_failed(step)), default=None)
+
+    @property
+    def upper_rps(self) -> float | None:
+        """The upper end: the lowest failing rate above which the fit leaves at most UPPER_WEIGHT for the knee. Where a
+        mode looks for no clear fail, and where nothing says where the knee lies, the first fail. None: open above."""
+        failed_rps = self.failed_rps
+        fit = self.fit() if self._confirms and self._looks else None
+        if fit is None or failed_rps is None:
+            return failed_rps
+        return min((rate for rate in self._all_failed() if fit.above(rate) <= UPPER_WEIGHT), default=None)
+
+    @property
+    def searched(self) -> tuple[StepResult, ...]:
+        """The full steps of the search."""
+        return tuple(step for step in self._steps if step.phase == "search")
+
+    @property
+    def unsure_fail_rps(self) -> float | None:
+        """The highest rate that failed clearly without being sure enough for the upper end, or for one so low."""
+        upper_rps = self.upper_rps
+        failed = [step.rate_rps for step in self._tightened() if _mostly_failed(step)]
+        return max((rate for rate in failed if upper_rps is None or rate < upper_rps), default=None)
+
+    @property
+    def failed_steps(self) -> int:
+        """How many full steps of the search have failed."""
+        return len(self._failed({"search", "list"}))
+
+    @property
+    def unconfirmed_rps(self) -> float | None:
+        """The lowest rate that passed a step of the search, if none was confirmed."""
+        return None if self.passed_rps is not None else min(self._passed(_LOOKING), default=None)
+
+    @property
+    def broken(self) -> tuple[str, str] | None:
+        """How many requests ended in errors at the lowest failing rate, when most of those that ended did; and in which, in the
+        server's words where it said any."""
+        endings: Counter[str] = Counter()
+        said = None
+        for step in self._at(self.failed_rps):
+            for repeat in step.repeats:
+                endings.update({name: n for name, n in repeat.endings.items() if name != "aborted"})
+                said = said or repeat.errors_said
+        ended = sum(endings.values())
+        errors = ended - endings.pop("ok", 0)
+        if 2 * errors <= ended or self.failed_rps is None:
+            return None
+        return f"{errors} of {count(ended, 'request')} ended in errors", said or classes(endings)
+
+    @property
+    def required_met(self) -> bool | None:
+        """Whether the required rate passed a full step of its own; None while it was not judged."""
+        verdicts = [step.verdict for step in self._steps if step.phase == "list" and step.rate_rps == self._required_rps]
+        return None if not verdicts else verdicts[-1] == "pass"
+
+    def knee(self, notes: tuple[Said, ...] = (), *, estimated: bool = False) -> Knee:
+        """The knee as far as it is known, with its notes and then those given; `estimated`: with the fitted interval, too."""
+        fit = self.fit() if estimated else None
+        passed_rps, failed_rps, clear_rps, upper_rps = self.passed_rps, self.failed_rps, self.clear_fail_rps, self.upper_rps
+        pass_repeats = sum(
+            repeat.verdict == "pass" for step in self._at(passed_rps) if step.phase in self._holding for repeat in step.repeats
+        )
+        return Knee(
+            pass_rps=passed_rps,
+            pass_repeats=pass_repeats,
+            first_fail_rps=failed_rps,
+            first_fail=self._counted(failed_rps),
+            clear_fail_rps=clear_rps,
+            clear_fail=None if clear_rps is None else self._clear_count(clear_rps),
+            upper_rps=upper_rps,
+            upper=self._clear_count(upper_rps) if upper_rps is not None and upper_rps == clear_rps else self._counted(upper_rps),
+            open_above=failed_rps is not None and upper_rps is None,
+            estimate=None if fit is None else fit.estimate(),
+            notes=(*self._notes(pass_repeats, upper_rps), *notes),
+        )
+
+    # --- notes ---
+
+    def _notes(self, pass_repeats: int, upper_rps: float | None) -> list[Fact]:
+        notes: list[Fact] = []
+        if (upper := self._upper_note(upper_rps)) is not None:
+            notes.append(upper)
+        if pass_repeats in (1, 2) and not self._confirms:
+            notes.append(fact("one_repeat") if pass_repeats == 1 else fact("two_repeats"))
+        if pass_repeats >= FLIPS_EARLY_FROM and self._confirms:
+            notes.append(fact("flips_early", repeats=pass_repeats))
+        above = [rate for rate in self._passed(self._holding) if self.failed_rps is not None and rate > self.failed_rps]
+        if above:
+            notes.append(fact("not_monotone", pass_rps=max(above)))
+        return notes
+
+    def _upper_note(self, upper_rps: float | None) -> Fact | None:
+        """What to know about the evidence behind the upper end, unless it fails clearly."""
+        if self.failed_rps is None or (upper_rps is not None and upper_rps == self.clear_fail_rps):
+            return None
+        if upper_rps is None:
+            return fact("open_above")
+        behind = _fail_count(self._at(upper_rps))
+        if behind.failed == 0:
+            return fact("from_ramp")
+        return fact("one_failing_step") if behind.run == 1 else None
+
+    # --- pieces ---
+
+    def _counted(self, rate_rps: float | None) -> FailCount | None:
+        """The repeats of a failing rate; None where none of them failed, but the ramp did."""
+        behind = _fail_count(self._at(rate_rps))
+        return behind if behind.failed else None
+
+    def _clear_count(self, rate_rps: float | None) -> FailCount:
+        steps = self._at(rate_rps)
+        return _fail_count([step for step in steps if step.phase == "tighten"] or steps)
+
+    def _at(self, rate_rps: float | None) -> list[StepResult]:
+        return [step for step in self._steps if step.rate_rps == rate_rps]
+
+    def _tightened(self) -> list[StepResult]:
+        return [step for step in self._steps if step.phase == "tighten"]
+
+    def _passed(self, phases: Iterable[Phase]) -> list[float]:
+        return [step.rate_rps for step in self._steps if step.phase in phases and step.verdict == "pass"]
+
+    def _all_failed(self) -> list[float]:
+        ramp = [] if self._ramp_failed_rps is None else [self._ramp_failed_rps]
+        return [*ramp, *self._failed({"search", "confirm", "tighten", "list"})]
+
+    def _failed(self, phases: Iterable[Phase]) -> list[float]:
+        return [step.rate_rps for step in self._steps if step.phase in phases and step.verdict != "pass"]
+
+
+def _highest_below(rates_rps: Iterable[float], limit_rps: float | None) -> float | None:
+    return max((rate for rate in rates_rps if limit_rps is None or rate < limit_rps), default=None)
+
+
+def _fail_count(steps: Sequence[StepResult]) -> FailCount:
+    verdicts = [repeat.verdict for step in steps for repeat in step.repeats if repeat.verdict in ("pass", "fail")]
+    return FailCount(failed=verdicts.count("fail"), run=len(verdicts))
+
+
+def _mostly_failed(step: StepResult) -> bool:
+    """At least two and at least half of the repeats failed."""
+    behind = _fail_count([step])
+    return behind.failed >= 2 and 2 * behind.failed >= behind.run
+
+
+def conclude(
+    outcome: Outcome,
+    knee: Knee,
+    *,
+    unconfirmed_rps: float | None = None,
+    broken: tuple[str, str] | None = None,
+    skipped: Fact | None = None,
+    skipped_words: str = "",
+) -> Answer:
+    """The answer of a search that came to its end by itself: bracket, at_least, below, or interrupted where the user ended steps
+    below the lowest failing rate.
+
+    `unconfirmed_rps`: the lowest rate that passed a short step of the search, where none was confirmed. `broken`: how requests
+    end at the lowest failing rate, where most are errors. Without a rate that held nothing was learned about what the server can
+    take: that is no answer; with one it is said beside the bracket.
+    `skipped`: which steps the user ended, and the same in words.
+    """
+    if outcome == "below" and broken is not None and knee.first_fail_rps is not None:
+        counted, words = broken
+        message = f"No answer: already at {rate_text(knee.first_fail_rps)} {counted} ({words}). Check the server, then run again."
+        return Answer(outcome="void", message=message, knee=knee)
+    message = _message(outcome, knee, unconfirmed_rps, "tried" if skipped is None else "judged")
+    if outcome == "bracket" and broken is not None and knee.first_fail_rps is not None:
+        message += f"; at {rate_text(knee.first_fail_rps)} requests end in errors ({broken[1]})"
+    if skipped is None:
+        return Answer(outcome=outcome, message=message, knee=knee)
+    return Answer(outcome=outcome, message=f"{message}; {skipped_words}", knee=knee, told=(skipped,))
+
+
+def _message(outcome: Outcome, knee: Knee, unconfirmed_rps: float | None, tried: str) -> str:
+    holds = "" if knee.pass_rps is None else f"holds at {rate_text(knee.pass_rps)}"
+    fails = "" if knee.first_fail_rps is None else f"fails at {rate_text(knee.first_fail_rps)}"
+    short = "" if unconfirmed_rps is None else f"; {rate_text(unconfirmed_rps)} passed one short step, no more"
+    if outcome == "at_least":
+        return f"{holds}, the highest rate {tried}"
+    if outcome == "below":
+        return f"{fails}, the lowest rate judged by all repeats{short}" if short else f"{fails}, the lowest rate {tried}"
+    if outcome == "interrupted":
+        none = f"no rate was judged by all repeats{short}" if short else "no rate was judged"
+        return f"{fails}, whether a lower rate holds is not known{short}" if fails else none
+    if knee.open_above and knee.first_fail_rps is not None:
+        return f"{holds}, mixed from {rate_text(knee.first_fail_rps)}, open above: the knee may be higher than what failed"
+    if knee.fail_rps is not None and knee.first_fail_rps is not None and knee.fail_rps > knee.first_fail_rps:
+        clearly = "clearly " if knee.clearly_fails else ""
+        return f"{holds}, mixed from {rate_number(knee.first_fail_rps)}, {clearly}fails at {rate_text(knee.fail_rps)}"
+    return f"{holds}, {fails}"

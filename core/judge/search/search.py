@@ -1,0 +1,511 @@
+"""The way to the knee as a state machine without I/O: what to run next, given what was seen.
+
+A fail is cheap and can be trusted, a pass is neither: a short ramp finds a failing rate fast, then full steps come down
+from it, and only a full step may set the rate that holds. Standard and acceptance then look for a rate that clearly fails and
+for one that holds by all repeats, and spend the time left over where it narrows the bracket most.
+
+Steps that the user ended before they were judged: what they leave open, and the words for it. Pure.
+"""
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from core import modes
+from core.config import ProbeConfig
+from core.facts import Fact, fact
+from core.judge.idle import idle_e2e_s, idle_e2es_s, why_infeasible
+from core.judge.search import candidates, estimate
+from core.judge.search.actions import Action, Done, Hold, Ramp, Step
+from core.judge.search.bracket import Bracket, conclude, rate_number, rate_text
+from core.judge.search.candidates import Ends
+from core.judge.search.estimate import Pace
+from core.judge.search.fit import Fit
+from core.judge.search.futile import Futile, futile
+from core.records import Phase, RequestRecord, Segment
+from core.results import Answer, Outcome, StepResult
+
+FLOOR_FRAC = 1 / 64
+"""Below this share of the ramp's first rate nothing is looked for: the server hardly carries a single user."""
+GIVE_UP_AFTER = 3
+"""So many full steps must have failed before the lack of time can end a search that has no pass yet."""
+OVERTIME = 1.3
+"""Without a pass there is no answer yet, so the search may take this much of its budget to find one."""
+START_SHARE = 0.6
+"""A step is begun if this share of its full length fits the budget: half of them fail, and those are cut short."""
+CONFIRM_SHARE = 0.5
+"""The same for a candidate of the confirmation while none has passed. With a pass in hand, all its repeats must fit."""
+END_S = 3.0
+"""Kept back of --max-duration for the end of the last step: whatever runs when it is over has no verdict."""
+STRICT_MISSES = 3
+"""Acceptance keeps windows in which so many misses would be allowed, however long that takes: half the rate still has one."""
+HELD = "the rate was held for a day"
+_DUST = 1e-9
+
+
+class Search:
+    """Ask `next`, run what it says, `observe_*` how it ended or `skip` it, ask again, until Done.
+
+    A step that ended void or unjudged is no evidence: observing it changes nothing and `next` asks for the rate again, but not
+    for one that was skipped.
+    A Hold that was stopped ends with `answer_so_far("held", ...)`; one that ran out is asked for again, for up to a day.
+    """
+
+    def __init__(self, config: ProbeConfig) -> None:
+        self._config = config
+        self._rules = modes.rules_of(config.method)
+        self._bracket = Bracket.of(config.method)
+        self._pace = Pace(self._rules, config.slo)
+        self._list = _listed(config)
+        self._judged: set[float] = set()
+        self._skipped = Skipped()
+        self._search_over = False
+        self._ramp: tuple[Segment, ...] = ()
+        self._ramp_over = False
+        self._ramp_passed_rps: float | None = None
+        self._budget_s = self._rules.budget_s
+        self._hard_s = math.inf
+        self._answer: Answer | None = None
+        self._running: Action | None = None
+        self._began_s = self._confirm_began_s = self._idle_p50_s = self._announced_s = 0.0
+
+    def next(self, elapsed_s: float) -> Action:
+        """What to do now; `elapsed_s` is the time since load began, for the budget. Raises RuntimeError before the singles."""
+        action = self._decide(elapsed_s)
+        if isinstance(action, Step) and action.phase in ("search", "list"):
+            self._confirm_began_s = elapsed_s + self._pace.action_s(action)
+        self._running, self._began_s = action, elapsed_s
+        if isinstance(action, Done):
+            self._answer = action.answer
+        return action
+
+    def observe_singles(self, records: Sequence[RequestRecord], spent_s: float = 0.0) -> None:
+        """The three judged single requests of preflight; to be called first. All three missing means infeasible.
+
+        `spent_s`: how much of --max-duration is over by now.
+        """
+        why, idle_s = why_infeasible(records, self._config.slo), idle_e2e_s(records)
+        if why is not None or idle_s is None:
+            message, alone = ("", "") if why is None else why
+            self._answer = Answer(outcome="infeasible", message=message, alone=alone)
+            return
+        method = self._config.method
+        lasting_s = idle_e2es_s(records, self._config.workload, idle_s)
+        self._pace.idle(idle_s, modes.warmup_needed_s(lasting_s))
+        self._idle_p50_s = float(np.median(lasting_s))
+        if method.rates_rps or method.hold_rps is not None:
+            self._pace.grow()
+        else:
+            start_rps = method.start_rps or modes.START_PER_IDLE / idle_s
+            self._ramp = modes.ramp_segments(start_rps, idle_s, self._config.safety.max_rps)
+        self._keep_limits(spent_s)
+        self._announced_s = self.expected_s() or 0.0
+
+    def observe_ramp(self, passed_rps: float | None, failed_rps: float | None) -> None:
+        """`passed_rps`: the segment before the failing one (None: none); `failed_rps`: the failing one (None: none failed)."""
+        self._running, self._ramp_over = None, True
+        self._ramp_passed_rps = passed_rps
+        self._bracket.add_ramp(failed_rps)
+        if passed_rps is not None:
+            self._pace.grow()
+        self._extend_budget(self._ends().candidate())
+
+    def longer_s(self, elapsed_s: float) -> float | None:
+        """The whole time expected, in seconds, where that has turned out to be far longer than what was announced; else None."""
+        left_s = self.left_s(elapsed_s)
+        total_s = None if left_s is None else elapsed_s + left_s
+        return total_s if total_s is not None and total_s > OVERTIME * max(self._announced_s, self._rules.budget_s) else None
+
+    def observe_step(self, result: StepResult, mean_e2e_s: float | None) -> None:
+        """How a step ended; `mean_e2e_s` over its measured requests becomes E when it passed."""
+        self._running = None
+        self._bracket.add_step(result)
+        if result.phase == "list" and result.verdict in ("pass", "fail", "mixed"):
+            self._judged.add(result.rate_rps)
+        if result.verdict == "pass" and mean_e2e_s is not None:
+            needed_s = _needed_warmup_s(result) or modes.warmup_needed_s(np.array([mean_e2e_s]))
+            self._pace.passed(result.rate_rps, mean_e2e_s, needed_s)
+
+    def skip(self, rate_rps: float, phase: Phase) -> None:
+        """The user has ended a step before it was judged: it is not asked for again, and nothing is concluded about its rate.
+
+        A listed rate is done with. Without a passing rate the search goes on below, with one it is over; a confirmation is over,
+        and so is the search for a clear fail.
+        """
+        self._running = None
+        self._skipped.add(phase, rate_rps)
+        if phase == "list":
+            self._judged.add(rate_rps)
+        self._search_over |= phase == "search" and self._bracket.coarse_passed_rps is not None
+
+    @property
+    def require_met(self) -> bool | None:
+        """Whether the required rate passed its own step; None without one, or while that was not judged."""
+        if self._config.method.require_rps is None:
+            return None
+        infeasible = self._answer is not None and self._answer.outcome == "infeasible"
+        return False if infeasible else self._bracket.required_met
+
+    def left_s(self, elapsed_s: float) -> float | None:
+        """Expected seconds to the answer: the rest of what runs now and what is still expected; None when not known.
+
+        A repeat counts as W + M and a tail, the ramp as its first five segments. A held rate has no end.
+        """
+        if self._answer is not None:
+            return 0.0
+        if self._pace.idle_s is None or self._config.method.hold_rps is not None:
+            return None
+        action = self._running or self._decide(elapsed_s)
+        spent_s = 0.0 if self._running is None else max(0.0, elapsed_s - self._began_s)
+        return max(0.0, self._pace.action_s(action) - spent_s) + self._later_s(action, elapsed_s)
+
+    def expected_s(self) -> float | None:
+        """The whole time expected, in seconds; for before the load starts. None for a held rate, and before the singles."""
+        return self.left_s(0.0)
+
+    def expected_text(self) -> str:
+        """The same in one or two sentences: the second when it is longer than the mode's budget, with the reason."""
+        return f"Expected time: {self.expected_words()}."
+
+    def expected_words(self) -> str:
+        """The same without its head and without a full stop."""
+        if self._config.method.hold_rps is not None:
+            return "until it is stopped"
+        total_s = self.expected_s()
+        if total_s is None or self._answer is not None:
+            return "not known"
+        rate_rps = self._usual_rps()
+        warmup_s = self._pace.planned_warmup_s(rate_rps)
+        return estimate.text(self._config.method, self._rules, self._config.slo, rate_rps, self._pace.e2e_s, warmup_s, total_s)
+
+    def answer_so_far(self, outcome: Outcome, message: str) -> Answer:
+        """What is known when the run has to end now (interrupted, held, void, server lost)."""
+        return Answer(outcome=outcome, message=message, knee=self._bracket.knee(self._skipped.notes, estimated=True))
+
+    # --- what to do next ---
+
+    def _decide(self, elapsed_s: float) -> Action:
+        action = self._wanted(elapsed_s)
+        if not isinstance(action, Step) or elapsed_s + self._pace.action_s(action) <= self._hard_s:
+            return action
+        # with a rate that held there is an answer, which a step that is cut off would only lose; without one it may still come
+        lost = action.phase != "list" and self._bracket.passed_rps is not None
+        return self._finish(fact("time_up_limit")) if lost else action
+
+    def _wanted(self, elapsed_s: float) -> Action:
+        if self._answer is not None:
+            return Done(answer=self._answer)
+        if self._pace.idle_s is None:
+            raise RuntimeError("observe_singles comes before next: the first rate follows from the idle latency")
+        if self._config.method.hold_rps is not None:
+            return self._hold(self._config.method.hold_rps, elapsed_s)
+        if self._ramp and not self._ramp_over:
+            return Ramp(segments=self._ramp)
+        if to_judge := [rate for rate in self._list if rate not in self._judged]:
+            return self._step("list", to_judge[0])
+        return self._narrow(elapsed_s) if self._ramp else self._done(self._seen())
+
+    def _hold(self, rate_rps: float, elapsed_s: float) -> Hold | Done:
+        if elapsed_s >= modes.HOLD_S:
+            return Done(answer=self.answer_so_far("held", HELD))
+        config, measure_s = self._config, self._rules.final.measure_s
+        lasts_s, warmup_s = self._pace.e2e_s, self._pace.warmup_s
+        segments = modes.hold_segments(
+            measure_s, config.slo, config.safety, rate_rps, lasts_s, warmup_s, self._rules.requests_within_s
+        )
+        return Hold(segments=segments)
+
+    def _narrow(self, elapsed_s: float) -> Step | Done:
+        """Full steps until the ends are within the grid, or the time is used up, or nothing is left to try."""
+        ends = self._ends()
+        if ends.found() or self._search_over:
+            return self._confirm(elapsed_s)
+        rate_rps = ends.candidate()
+        if ends.passed_rps is not None:
+            if elapsed_s + START_SHARE * self._pace.search_s(rate_rps) > self._budget_s:
+                return self._confirm(elapsed_s)
+        elif ends.failed_rps is not None:
+            if self._too_low(rate_rps):
+                return self._done("below")
+            if (found := futile(self._bracket.searched, self._idle_p50_s)) is not None:
+                return self._done("below", _in_vain(found))
+            if self._bracket.failed_steps >= GIVE_UP_AFTER and elapsed_s > OVERTIME * self._budget_s:
+                return self._done("below", fact("time_up_no_pass"))
+            if self._bracket.failed_steps and self._hardly_any(rate_rps):
+                return self._done("below", fact("time_up_too_few"))
+        return self._step("search", rate_rps)
+
+    def _confirm(self, elapsed_s: float) -> Step | Done:
+        """All repeats of the mode where they are likely to pass, and a majority of three where most are likely to fail."""
+        stage, bracket, start_rps = self._rules.confirm, self._bracket, self._bracket.coarse_passed_rps
+        if stage is None or start_rps is None or self._ended_by_user():
+            return self._finish()
+        fit = bracket.fit()
+        if fit is None:
+            return self._finish() if bracket.passed_rps == start_rps else self._step("confirm", start_rps)
+        up, down = self._aims(fit, stage)
+        if bracket.passed_rps is not None:
+            return self._narrow_more([each for each in (up, down) if each is not None], elapsed_s)
+        rate_rps = start_rps if up is None else up.rate_rps
+        if self._too_low(rate_rps):
+            return self._done("below")
+        if down is not None and self._fails_first(down, rate_rps, elapsed_s):
+            return self._step("tighten", down.rate_rps)
+        if self._may_confirm(rate_rps, elapsed_s):
+            return self._step("confirm", rate_rps)
+        return self._done("below", fact("time_up_not_confirmed", repeats=stage.repeats))
+
+    def _ended_by_user(self) -> bool:
+        """Whether the user has ended the confirmation, or with a passing rate in hand the search for a clear fail."""
+        tightening = self._bracket.passed_rps is not None and self._skipped.lowest_rps("tighten") is not None
+        return tightening or self._skipped.lowest_rps("confirm") is not None
+
+    def _aims(self, fit: Fit, stage: modes.Stage) -> tuple[candidates.Aim | None, candidates.Aim | None]:
+        """The next candidates for the passing rate and for the clear fail."""
+        bracket, middle_rps = self._bracket, fit.knee_rps(0.5)
+        within_s = self._rules.requests_within_s
+        measure_s = modes.measured_s(stage.measure_s, self._config.slo, middle_rps, self._pace.e2e_s, within_s)
+        known = candidates.Known(
+            passed_rps=bracket.passed_rps,
+            failed_rps=bracket.failed_rps,
+            confirmed_fail_rps=bracket.confirm_failed_rps,
+            floor_rps=bracket.majority_passed_rps,
+            upper_rps=bracket.upper_rps,
+            unsure_rps=bracket.unsure_fail_rps,
+            ceiling_rps=bracket.ceiling_rps,
+        )
+        return candidates.passing(fit, known, stage, measure_s), candidates.failing(fit, known, measure_s, self._ramp[-1].rate_rps)
+
+    def _fails_first(self, down: candidates.Aim, rate_rps: float, elapsed_s: float) -> bool:
+        """Whether to look for the upper end before the passing rate `rate_rps`: it is far off, and there is time for both."""
+        upper_rps, one_s = self._bracket.upper_rps, self._pace.repeat_s(rate_rps)
+        if self._skipped.lowest_rps("tighten") is not None:
+            return False
+        if upper_rps is not None and upper_rps <= candidates.NEAR * rate_rps:
+            return False
+        return elapsed_s + (candidates.RESERVED * self._rules.final.repeats + down.repeats) * one_s <= self._budget_s
+
+    def _narrow_more(self, aims: list[candidates.Aim], elapsed_s: float) -> Step | Done:
+        """The time left goes where it narrows most, until the ends are within the width of the mode."""
+        passed_rps, upper_rps = self._bracket.passed_rps, self._bracket.upper_rps
+        if passed_rps is not None and upper_rps is not None and upper_rps <= self._rules.clear_width * passed_rps * (1 + _DUST):
+            return self._finish()
+        fitting = [each for each in aims if elapsed_s + each.repeats * self._pace.repeat_s(each.rate_rps) <= self._budget_s]
+        if not fitting:
+            return self._finish(self._out_of_time() if aims else fact("nothing_between"))
+        best = max(fitting, key=lambda each: each.narrows)
+        return self._step(best.phase, best.rate_rps)
+
+    def _out_of_time(self) -> Fact:
+        knee, width = self._bracket.knee(), self._rules.clear_width
+        if knee.pass_rps is None or knee.fail_rps is None:
+            return fact("time_up_no_clear_fail")
+        return fact("time_up_ends_apart", factor=knee.fail_rps / knee.pass_rps, wanted_factor=width)
+
+    def _may_confirm(self, rate_rps: float, elapsed_s: float) -> bool:
+        """Whether there is time for a candidate. The first is always judged."""
+        if self._bracket.passed_rps is None and self._bracket.confirm_failed_rps is None:
+            return True
+        all_s = self._rules.final.repeats * self._pace.repeat_s(rate_rps)
+        if self._bracket.passed_rps is None:
+            return elapsed_s + CONFIRM_SHARE * all_s <= OVERTIME * self._budget_s
+        return elapsed_s + all_s <= self._budget_s
+
+    def _ends(self) -> Ends:
+        limits_rps = [self._bracket.coarse_failed_rps, self._skipped.lowest_rps("search")]
+        return Ends(
+            passed_rps=self._bracket.coarse_passed_rps,
+            failed_rps=min((rate for rate in limits_rps if rate is not None), default=None),
+            ramp_rps=self._ramp_passed_rps,
+            top_rps=self._ramp[-1].rate_rps,
+            grid=self._rules.search.grid,
+        )
+
+    def _hardly_any(self, rate_rps: float) -> bool:
+        """Whether the time allows so few requests at a rate that one miss would fail it, and the target asks for more."""
+        slo = self._config.slo
+        window_s = modes.measured_s(self._rules.search.measure_s, slo, rate_rps, self._pace.e2e_s, self._rules.requests_within_s)
+        return window_s < modes.needed_s(slo, rate_rps) and window_s * rate_rps * (1 - slo.target) < 1
+
+    def _too_low(self, rate_rps: float) -> bool:
+        return rate_rps < FLOOR_FRAC * self._ramp[0].rate_rps * (1 - _DUST)
+
+    def _step(self, phase: Phase, rate_rps: float) -> Step:
+        config, stage = self._config, self._rules.search if phase == "search" else self._rules.final
+        return Step(
+            phase=phase,
+            rate_rps=rate_rps,
+            repeats=candidates.REPEATS if phase == "tighten" else stage.repeats,
+            segments=modes.step_segments(
+                stage.measure_s,
+                config.slo,
+                config.safety,
+                config.method.drain_s,
+                rate_rps,
+                self._pace.e2e_s,
+                self._pace.planned_warmup_s(rate_rps),
+                self._rules.requests_within_s,
+            ),
+            curtail_pass=phase == "search",
+            stop="majority" if phase == "tighten" else "first_fail",
+        )
+
+    # --- how it ends ---
+
+    def _finish(self, *notes: Fact) -> Done:
+        """The end of a search that has a passing rate."""
+        knee, grid = self._bracket.knee(), self._rules.search.grid
+        other_reason = bool(notes) or bool(self._skipped) or self._rules.confirm is not None
+        if not other_reason and knee.pass_rps is not None and knee.first_fail_rps is not None:
+            apart = knee.first_fail_rps / knee.pass_rps
+            if apart > grid * (1 + _DUST):
+                notes = (fact("time_up_ends_apart", factor=apart, wanted_factor=grid),)
+        return self._done(self._seen(), *notes)
+
+    def _seen(self) -> Outcome:
+        """The outcome by what passed and what failed."""
+        if self._bracket.passed_rps is None:
+            return "below"
+        return "at_least" if self._bracket.failed_rps is None else "bracket"
+
+    def _done(self, outcome: Outcome, *notes: Fact) -> Done:
+        bracket = self._bracket
+        if outcome == "below" and self._skipped.below(bracket.failed_rps):
+            outcome = "interrupted"  # a lower rate was to be judged and was not
+        answer = conclude(
+            outcome,
+            bracket.knee((*notes, *self._skipped.notes), estimated=True),
+            unconfirmed_rps=bracket.unconfirmed_rps,
+            broken=bracket.broken,
+            skipped=self._skipped.note,
+            skipped_words=self._skipped.words,
+        )
+        return Done(answer=answer)
+
+    # --- how long it takes ---
+
+    def _keep_limits(self, spent_s: float) -> None:
+        """The user's limits to the time: what warm-ups, the ramp and the last requests leave of them, the windows may share."""
+        method, max_duration_s = self._config.method, self._config.safety.max_duration_s
+        if max_duration_s is not None:
+            self._hard_s = max(0.0, max_duration_s - spent_s - END_S)
+        limit_s = min(self._hard_s, math.inf if method.budget_s is None else method.budget_s)
+        self._budget_s = min(self._budget_s, self._hard_s)
+        if limit_s == math.inf:
+            return
+        repeats = modes.repeats_expected(self._rules, method)
+        others_s = sum(segment.duration_s for segment in self._ramp[: modes.RAMP_SEGMENTS_EXPECTED])
+        others_s += repeats * (self._pace.planned_warmup_s(self._usual_rps()) + modes.E2E_LONGEST * self._pace.e2e_s)
+        self._allow(max(0.0, limit_s - others_s) / repeats)
+
+    def _extend_budget(self, rate_rps: float) -> None:
+        """The number of requests wins over the mode's budget as far as the time that was announced reaches; a limit that the user
+        set stays what it is."""
+        if self._config.method.budget_s is not None or self._hard_s < math.inf:
+            return
+        announced_s = max(self._rules.budget_s, self._announced_s)
+        self._budget_s = min(self._budget_s + self._pace.extension_s(rate_rps), announced_s)
+        within_s = OVERTIME * announced_s / modes.repeats_expected(self._rules, self._config.method)
+        if self._config.method.mode == "acceptance":  # a window of fewer requests than one miss needs counts for nothing there
+            within_s = max(within_s, STRICT_MISSES / modes.ENOUGH_MISSES * modes.needed_s(self._config.slo, rate_rps))
+        self._allow(within_s)
+
+    def _allow(self, within_s: float) -> None:
+        self._rules = self._pace.rules = msgspec.structs.replace(self._rules, requests_within_s=within_s)
+
+    def _usual_rps(self) -> float:
+        """The rate that the steps still to come are likely to have."""
+        if not self._ramp:
+            return min(self._list, default=self._config.method.hold_rps or 1.0)
+        if self._ramp_over:
+            return self._bracket.passed_rps or self._ends().candidate()
+        return self._ramp[: modes.RAMP_SEGMENTS_EXPECTED][-1].rate_rps
+
+    def _later_s(self, action: Action, elapsed_s: float) -> float:
+        """What is expected after the action: rates of a list, steps of the search, the confirmation."""
+        now_rps = action.rate_rps if isinstance(action, Step) else None
+        listed = [rate for rate in self._list if rate not in self._judged and rate != now_rps]
+        listed_s = sum(self._rules.final.repeats * self._pace.repeat_s(rate) for rate in listed)
+        if not self._ramp or isinstance(action, Done):
+            return listed_s
+        return listed_s + self._search_later_s(action, elapsed_s)
+
+    def _search_later_s(self, action: Action, elapsed_s: float) -> float:
+        rate_rps = self._usual_rps()
+        confirm_s = self._pace.confirmation_s(rate_rps)
+        if isinstance(action, Ramp):
+            return modes.STEPS_EXPECTED * self._pace.likely_s(rate_rps) + confirm_s
+        phase = action.phase if isinstance(action, Step) else "hold"
+        if phase in ("search", "list"):
+            steps = self._ends().steps_expected() - (phase == "search")
+            return max(steps, 0.0) * self._pace.likely_s(rate_rps) + confirm_s
+        began_s = elapsed_s if self._running is None else self._began_s
+        later_s = self._confirm_began_s + confirm_s - began_s - self._pace.action_s(action)
+        return max(0.0, min(later_s, self._budget_s - elapsed_s))
+
+
+def _listed(config: ProbeConfig) -> tuple[float, ...]:
+    """The rates that are judged whatever the search finds: the list, and the required one."""
+    rates_rps, required_rps = config.method.rates_rps, config.method.require_rps
+    return rates_rps if required_rps is None or required_rps in rates_rps else (*rates_rps, required_rps)
+
+
+def _in_vain(found: Futile) -> Fact:
+    return fact("misses_not_of_load", **found._asdict())
+
+
+def _needed_warmup_s(result: StepResult) -> float | None:
+    """The warm-up that the requests of its last judged repeat need."""
+    needed_s = [repeat.warmup_needed_s for repeat in result.repeats if repeat.verdict in ("pass", "unjudged")]
+    return needed_s[-1] if needed_s else None
+
+
+class Skipped:
+    """Rates whose step was ended, in order. Nothing is known of them; the search goes on as if they were used up."""
+
+    def __init__(self) -> None:
+        self._steps: list[tuple[Phase, float]] = []
+
+    def add(self, phase: Phase, rate_rps: float) -> None:
+        """A step was ended."""
+        self._steps.append((phase, rate_rps))
+
+    def __bool__(self) -> bool:
+        return bool(self._steps)
+
+    def lowest_rps(self, phase: Phase) -> float | None:
+        """The lowest rate whose step for that phase was ended; None without one."""
+        return min((rate for each, rate in self._steps if each == phase), default=None)
+
+    def below(self, limit_rps: float | None) -> bool:
+        """Whether a rate below the limit (None: any rate) was to be judged for the passing end and was not."""
+        return any(phase != "tighten" and (limit_rps is None or rate < limit_rps) for phase, rate in self._steps)
+
+    @property
+    def note(self) -> Fact | None:
+        """Which steps were ended; None when none was."""
+        return fact("steps_ended", rates_rps=self._rates_rps) if self else None
+
+    @property
+    def notes(self) -> tuple[Fact, ...]:
+        """The same as notes of a knee."""
+        return () if self.note is None else (self.note,)
+
+    @property
+    def words(self) -> str:
+        """The same in words; empty when none was."""
+        return ended_words(self._rates_rps) if self else ""
+
+    @property
+    def _rates_rps(self) -> list[float]:
+        return list(dict.fromkeys(rate for _, rate in self._steps))
+
+
+def ended_words(rates_rps: Sequence[float]) -> str:
+    """Which steps the user has ended. Raises ValueError where there is none."""
+    *others, last = rates_rps
+    if not others:
+        return f"the step at {rate_text(last)} was ended by the user"
+    return f"the steps at {', '.join(map(rate_number, others))} and {rate_text(last)} were ended by the user"

@@ -1,0 +1,191 @@
+"""A run as a short Markdown text to be pasted into an incident: what was asked, the answer, why, the fleet, how to repeat it."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from core import fleet, prose
+from core.judge.diagnosis.diagnosis import diagnosis_lines
+from core.judge.search.bracket import rate_number, rate_text
+from core.report.text import answer_of, evidence_of, floor_words, latencies, notes, passing_step
+from core.results import Answer, FailCount, Outcome, StepResult
+from core.units import count, duration, estimate, limits, mode_words
+from core.view import RunView
+
+_HOW: dict[Outcome, str] = {
+    "bracket": "Found",
+    "at_least": "Holds at every rate judged",
+    "below": "Fails at every rate judged",
+    "infeasible": "Infeasible at any rate",
+    "held": "Held",
+    "void": "No valid answer",
+    "refused": "Refused, no load was sent",
+    "interrupted": "Ended before its answer",
+}
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
+_TICKS = re.compile(r"`+")
+
+
+def to_markdown(view: RunView, path: str) -> str:
+    """The summary of a run; `path` is where its file lies. Texts of a server are shown as they are: no mark-up of theirs
+    works, but a bare address may become a link where it is pasted."""
+    answer = answer_of(view)
+    parts = [
+        [f"### kneescope: {_words(answer.message or _HOW[answer.outcome])}"],
+        _simulated(view),
+        _table(["", "rate", "evidence"], _answer_rows(view, answer)),
+        [_words(line)] if (line := latencies(passing_step(view.steps, answer.knee))) else [],
+        _required(view, answer),
+        [_words(line)] if (line := estimate(answer.knee.estimate)) else [],
+        _section("Why", _why(view, answer)),
+        _section("Asked", _asked(view)),
+        _section("Fleet", _fleet(view, answer)),
+        _section("To know", notes(view)),
+        _repeat(view, path),
+    ]
+    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def _simulated(view: RunView) -> list[str]:
+    if view.server is None or not view.server.simulated:
+        return []
+    truth = "" if view.truth_rps is None else f" Its knee in the long run is known: {rate_text(view.truth_rps)}."
+    return [f"This was a simulated replica: its numbers say nothing about a real server.{truth}"]
+
+
+# --- the answer ---------------------------------------------------------------------------------------------------
+
+
+def _answer_rows(view: RunView, answer: Answer) -> list[Sequence[str]]:
+    """The zones that are known, each with the repeats behind it."""
+    knee = answer.knee
+    rows: list[Sequence[str]] = []
+    if knee.pass_rps is not None:
+        n = knee.pass_repeats
+        rows.append(("holds", rate_text(knee.pass_rps), f"{n} of {count(n, 'repeat')} passed, floor {_floor(view, knee.pass_rps)}"))
+    first_rps, upper_rps = knee.first_fail_rps, knee.fail_rps
+    if first_rps is not None and first_rps != upper_rps:
+        rows.append(("mixed from", rate_text(first_rps), _failed(view, first_rps, knee.first_fail)))
+    if upper_rps is not None:
+        clearly = upper_rps == knee.clear_fail_rps
+        rows.append(("clearly fails" if clearly else "fails", rate_text(upper_rps), _failed(view, upper_rps, knee.fails)))
+    elif knee.open_above:
+        rows.append(("open above", "", "the knee may be higher than what failed"))
+    return rows
+
+
+def _failed(view: RunView, rate_rps: float, fails: FailCount | None) -> str:
+    if {step.phase for step in view.steps if step.rate_rps == rate_rps and not step.set_aside} == {"ramp"}:
+        evidence = "in a short segment of the ramp alone"
+    else:
+        evidence = f"{fails.failed} of {count(fails.run, 'repeat')} failed" if fails else "not counted"
+    return f"{evidence}, floor {_floor(view, rate_rps)}"
+
+
+def _floor(view: RunView, rate_rps: float) -> str:
+    """Of the last step at a rate, as far as it is certain."""
+    steps = [step for step in view.steps if step.rate_rps == rate_rps and step.verdict not in ("void", "unjudged")]
+    return floor_words(steps[-1], view) if steps else "not measured"
+
+
+def _required(view: RunView, answer: Answer) -> list[str]:
+    required_rps = view.config.method.require_rps if view.config else None
+    words = {True: "met", False: "**not met**", None: "not judged"}
+    return [] if required_rps is None else [f"Required rate {rate_text(required_rps)}: {words[answer.required_met]}."]
+
+
+def _why(view: RunView, answer: Answer) -> list[str]:
+    """The diagnosis where there is one, else what the failing steps of the answer say."""
+    if answer.diagnosis is not None:
+        return [" ".join(line.split()) for line in diagnosis_lines(answer.diagnosis)]
+    ends = dict.fromkeys(rate for rate in (answer.knee.first_fail_rps, answer.knee.fail_rps) if rate is not None)
+    steps = [step for rate in ends if (step := _last_failing(view, rate)) is not None]
+    return [f"{rate_text(step.rate_rps)}{' (ramp)' if step.phase == 'ramp' else ''}: {prose.text(step.reason)}" for step in steps]
+
+
+def _last_failing(view: RunView, rate_rps: float) -> StepResult | None:
+    failing = [step for step in view.steps if step.rate_rps == rate_rps and step.verdict in ("fail", "mixed")]
+    return max(failing, key=lambda step: (step.phase != "ramp", step.step), default=None)
+
+
+# --- what was asked, the fleet, how to repeat ---------------------------------------------------------------------
+
+
+def _asked(view: RunView) -> list[str]:
+    config, server = view.config, view.server
+    if config is None:
+        return []
+    work, method = config.workload, config.method
+    lines = [
+        f"limits: {limits(config.slo)}",
+        f"requests: {work.input_tokens} tokens in, {work.output_tokens} out, {config.target.api}, cold prompts",
+        f"method: {mode_words(method)}, seed {method.seed}, open-loop Poisson arrivals",
+    ]
+    version = f", version {server.version}" if server and server.version else ""
+    model = (server.model if server else None) or config.target.model or "model not known"
+    lines.append(f"server: {model} at {server.url if server else config.target.url}{version}")
+    if view.started_utc is not None:
+        took_s = view.duration_s if view.duration_s is not None else view.now_s
+        lines.append(f"run: {view.started_utc}, {duration(took_s)}")
+    return lines
+
+
+def _fleet(view: RunView, answer: Answer) -> list[str]:
+    """The sizes, what they survive and cost, the marks of the headroom, and what limits one replica."""
+    if view.config is None:
+        return []
+    ask, evidence = view.config.fleet, evidence_of(view)
+    gates = fleet.gate_texts(fleet.gates(ask, fleet.unit_of(ask, view.server), view.server, evidence))
+    plan = fleet.plan(answer.knee, ask, view.server, evidence)
+    if plan is None:
+        return gates
+    lines = [f"for a peak of {rate_text(plan.peak_rps)} at headroom {plan.headroom:g}"]
+    lines[0] += f", {count(plan.gpus_per_endpoint, 'GPU')} per replica{'' if plan.layout_known else ' (assumed)'}"
+    for word, size in (("holds", plan.at_pass), ("fails", plan.at_fail), ("p90", plan.at_p90_output)):
+        if size is not None:
+            price = ask.cost_per_gpu_h
+            cost = "" if price is None else f", {size.gpus * price:.2f} per hour at {price:g} per GPU and hour"
+            sizes = f"{count(size.replicas, 'replica')}, {count(size.gpus, 'GPU')}"
+            each = f"each gets {rate_text(size.per_replica_rps)}, {100 * size.load_frac:.0f} % of it"
+            lines.append(f"at {rate_number(size.replica_rps)} per replica ({word}): {sizes}{cost}; {each}")
+    lines += fleet.fleet_notes(plan)
+    for mark in plan.marks:
+        binds = ", which binds" if mark.binds else ""
+        lines.append(f"headroom {fleet.mark_number(mark)} at most for {mark.label}{binds}: {mark.why}")
+    return [*lines, *filter(None, [fleet.verdict_of(plan)]), *gates]
+
+
+def _repeat(view: RunView, path: str) -> list[str]:
+    """The command in a fence that nothing in it can close, and the run's file."""
+    lines = []
+    if view.command:
+        command = _plain(view.command)
+        fence = "`" * max(3, 1 + max((len(ticks) for ticks in _TICKS.findall(command)), default=0))
+        lines += ["**To repeat it**", "", fence + "sh", command, fence]
+    if path:
+        lines += ["", f"Run file: {_words(path)}"] if lines else [f"Run file: {_words(path)}"]
+    return lines
+
+
+# --- pieces -------------------------------------------------------------------------------------------------------
+
+
+def _section(name: str, lines: Iterable[str]) -> list[str]:
+    rows = [f"- {_words(line)}" for line in lines]
+    return [f"**{name}**", "", *rows] if rows else []
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    if not rows:
+        return []
+    cells = [" | ".join(_words(cell) for cell in row) for row in rows]
+    return [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *(f"| {row} |" for row in cells)]
+
+
+def _plain(text: str) -> str:
+    """One line without control characters."""
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+
+
+def _words(text: str) -> str:
+    """Literal text: what Markdown or a browser would take for mark-up is escaped."""
+    return _MARKUP.sub(r"\\\1", _plain(text))

@@ -1,0 +1,53 @@
+"""From a run's view to the snippets of `kneescope report --format keda|hpa|rules`."""
+
+from core import fleet
+from core.errors import UserError
+from core.judge.search.bracket import rate_text
+from core.report.scalers import Form, Scaling, snippet, waiting_target
+from core.report.text import answer_of, evidence_of
+from core.units import limits, mode_words
+from core.view import RunView
+
+
+def scaling_text(view: RunView, run_log: str | None, form: Form) -> str:
+    """The snippet for a run whose knee is known. Raises UserError (exit code 3) where no rate was seen to hold."""
+    knee = answer_of(view).knee
+    if view.config is None or knee.pass_rps is None:
+        raise UserError("No rate was seen to hold in this run, so there is none to scale by.", exit_code=3)
+    plan = fleet.plan(knee, view.config.fleet, view.server, evidence_of(view))
+    size, cost = (plan.at_pass, plan.cost) if plan else (None, None)
+    seen = [
+        repeat.waiting_max
+        for step in view.steps
+        if step.rate_rps == knee.pass_rps and step.phase != "ramp" and step.verdict == "pass"
+        for repeat in step.repeats
+        if repeat.verdict == "pass" and repeat.waiting_max is not None
+    ]
+    scaling = Scaling(
+        source=_source(view, run_log),
+        model=view.server.model if view.server else None,
+        safe_rps=knee.pass_rps,
+        target_rps=knee.pass_rps * view.config.fleet.headroom,
+        headroom=view.config.fleet.headroom,
+        waiting=waiting_target(knee.pass_rps, view.config.slo.ttft_s, max(seen, default=None)),
+        least=cost.mean_replicas if cost and cost.mean_replicas else 1,
+        most=size.replicas if size else None,
+    )
+    return snippet(form, scaling)
+
+
+def _source(view: RunView, run_log: str | None) -> tuple[str, ...]:
+    answer, config, server = answer_of(view), view.config, view.server
+    assert config is not None
+    knee = answer.knee
+    fail_rps = knee.fail_rps
+    fails = "" if fail_rps is None else f", failed at {rate_text(fail_rps)}"
+    where = f"{server.model or 'model not known'} at {server.url}" if server else config.target.url
+    lines = [
+        f"From the kneescope run {run_log or '(no file)'} of {view.started_utc}: {where}.",
+        f"One replica held {rate_text(knee.pass_rps or 0.0)}{fails}; {limits(config.slo)};",
+        f"{config.workload.input_tokens} tokens in, {config.workload.output_tokens} out, {mode_words(config.method)}.",
+    ]
+    if server is not None and server.simulated:
+        lines.append("This was a simulated replica: its numbers say nothing about a real server.")
+    return tuple(lines)

@@ -1,0 +1,143 @@
+"""What readers see of a run: one frozen, versioned snapshot. Screens and the line printer draw this and keep nothing."""
+
+from typing import Literal
+
+import msgspec
+
+from core.config import ProbeConfig
+from core.facts import Fact, Said
+from core.records import Check, LoadState, Phase, ServerInfo, ServerSample
+from core.results import Answer, Bounds, ClientInfo, RepeatVerdict, StepResult
+from core.slo import floor
+
+Part = Literal["warm-up", "measuring", "waiting", "decided"]
+
+
+class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
+    """The repeat that runs now. `lateness_p99_s` is over all its sends so far; `decided` is the reason, once it is judged.
+
+    `drain_left_s`: after the window, how long at most its undecided requests are still waited for; None while none are.
+
+    `client_cpu_frac` (of one core) and `loop_lag_max_s` are the highest that the client has reported of itself so far, None before
+    its first report; `stalled`: its loop stalled so often that the repeat will not count if it goes on like that.
+    """
+
+    index: int
+    bounds: Bounds
+    part: Part
+    elapsed_s: float
+    length_s: float
+    sent: int
+    in_flight: int
+    no_first_token: int
+    errors: int
+    lateness_p99_s: float | None
+    decided: Said | None = None
+    drain_left_s: float | None = None
+    client_cpu_frac: float | None = None
+    loop_lag_max_s: float | None = None
+    stalled: bool = False
+
+
+class StepView(msgspec.Struct, frozen=True, kw_only=True):
+    """The step that runs now: its rate (of a ramp: the rate of the segment that is being sent) and its repeats so far.
+    `repeats_planned` is 0 for a held rate, which goes on until it is stopped.
+
+    `finished`: the attainment intervals of the repeats that count (pass or fail), in order; `verdicts`: their verdicts, one for
+    each, because a repeat can fail by its queue or its errors at any attainment.
+    """
+
+    step: int
+    phase: Phase
+    rate_rps: float
+    repeats_planned: int
+    finished: tuple[tuple[float, float], ...]
+    live: RepeatView | None
+    verdicts: tuple[RepeatVerdict, ...] = ()
+
+    @property
+    def floor(self) -> tuple[float, float] | None:
+        """Running attainment floor, [least lower end, least upper end] over the repeats so far; None before anything counts."""
+        so_far = self.live.bounds.so_far if self.live else None
+        return floor([*self.finished, *([so_far] if so_far else [])])
+
+
+class RampSegment(msgspec.Struct, frozen=True, kw_only=True):
+    """One rate of the ramp, as far as it was sent. `held`: its requests were good, but for those that a segment may miss; it is a
+    hint of where to look and no evidence, whatever it says."""
+
+    rate_rps: float
+    bounds: Bounds
+    held: bool
+
+
+class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One bin of the shared time axis; `t_s` is its start, in seconds since the run began. None: nothing there.
+
+    Latencies are those of requests whose first token (TTFT) or last token (TPOT) fell into the bin.
+    `floor_lo`..`floor_hi` is the running attainment of the current repeat at the end of the bin.
+    """
+
+    t_s: float
+    step: int
+    ttft_p50_s: float | None = None
+    ttft_p95_s: float | None = None
+    ttft_p99_s: float | None = None
+    tpot_p50_s: float | None = None
+    tpot_p95_s: float | None = None
+    tpot_p99_s: float | None = None
+    in_flight: float | None = None
+    no_first_token: float | None = None
+    waiting: float | None = None
+    running: float | None = None
+    kv_usage_frac: float | None = None
+    preemptions_per_s: float | None = None
+    offered_rps: float = 0.0
+    served_rps: float = 0.0
+    floor_lo: float | None = None
+    floor_hi: float | None = None
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One sentence of the event line; `t_s` in seconds since the run began. `fact`: the same for programs, where it has a code;
+    `step`: the number of the judged step that it tells of."""
+
+    t_s: float
+    level: Literal["info", "warn", "error"]
+    text: str
+    fact: Fact | None = None
+    step: int | None = None
+
+
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole run at one moment. `version` rises with every change, so that a reader can skip what it has drawn.
+
+    `now_s` is seconds since the run began; `sample_age_s` how old the newest reading of the server is (None: none yet).
+    `left_s` is the expected time to the answer, None when not known. `command` is the command line that began the run, as it may be
+    written down: nothing secret stands in it. `single_tpot_s`: the median TPOT of the judged single requests, each of which had
+    the server for itself. `ramp`: the rates of the newest ramp that were begun, in their order.
+    """
+
+    version: int
+    now_s: float
+    bin_s: float
+    started_utc: str | None = None
+    command: str | None = None
+    config: ProbeConfig | None = None
+    client: ClientInfo | None = None
+    server: ServerInfo | None = None
+    checks: tuple[Check, ...] = ()
+    single_tpot_s: float | None = None
+    load: LoadState = "idle"
+    current: StepView | None = None
+    steps: tuple[StepResult, ...] = ()
+    ramp: tuple[RampSegment, ...] = ()
+    series: tuple[SeriesPoint, ...] = ()
+    sample: ServerSample | None = None
+    sample_age_s: float | None = None
+    metrics_error: str | None = None
+    lines: tuple[Line, ...] = ()
+    left_s: float | None = None
+    answer: Answer | None = None
+    truth_rps: float | None = None
+    duration_s: float | None = None

@@ -1,0 +1,129 @@
+"""What the plot panels show of a view: titles that answer by themselves, axes that do not jump."""
+
+import pytest
+from msgspec.structs import replace
+
+from core.view import RunView, SeriesPoint
+from tests.tui import samples
+from tests.tui.screen import rendered, settle, shown, text_of
+from tui.draw.plots import Plot
+from tui.widgets import panel_content
+from tui.widgets.plot_view import Face
+
+
+def title(face: Face) -> str:
+    return "  ".join(piece.text for piece in face.title)
+
+
+def body(face: Face) -> Plot:
+    assert isinstance(face.body, Plot)
+    return face.body
+
+
+def with_series(*points: SeriesPoint, now_s: float = 100.0) -> RunView:
+    return replace(samples.mid_step(), series=points, now_s=now_s)
+
+
+def test_latency_title_has_percentiles_and_limit() -> None:
+    view = with_series(SeriesPoint(t_s=98, step=1, ttft_p50_s=0.061, ttft_p95_s=0.31, ttft_p99_s=0.54))
+    face = panel_content.ttft(view)
+    assert title(face) == "3 TTFT  p50 61.0 ms  p95 310 ms  p99 540 ms  in the last 1 s  limit 500 ms"
+    roles = {piece.text.split()[0]: piece.role for piece in face.title}
+    assert (roles["p95"], roles["p99"]) == ("plain", "breaks")
+
+
+def test_a_value_from_long_ago_is_not_shown_as_current() -> None:
+    view = with_series(SeriesPoint(t_s=80, step=1, tpot_p95_s=0.01), SeriesPoint(t_s=98, step=1))
+    assert "none for 19 s" in title(panel_content.tpot(view))
+    assert "p95 10.0 ms" in title(panel_content.tpot(replace(view, load="idle")))
+
+
+def test_the_limit_is_a_rule_inside_the_axis_and_the_axis_stands_still() -> None:
+    slow = with_series(SeriesPoint(t_s=1, step=1, ttft_p95_s=0.05))
+    slower = with_series(SeriesPoint(t_s=1, step=1, ttft_p95_s=0.06))
+    assert body(panel_content.ttft(slow)).rule == 0.5
+    assert body(panel_content.ttft(slow)).y_range == body(panel_content.ttft(slower)).y_range == (0.0, 0.75)
+    huge = body(panel_content.ttft(with_series(SeriesPoint(t_s=1, step=1, ttft_p95_s=60.0))))
+    assert huge.y_range == (0.0, 2.0)
+    assert (2.0, "> 2 s") in huge.y_labels
+
+
+def test_the_open_bin_waits_for_its_end() -> None:
+    points = (SeriesPoint(t_s=98, step=1, kv_usage_frac=0.3), SeriesPoint(t_s=99, step=1, kv_usage_frac=0.9))
+    half = replace(with_series(*points), now_s=99.5)
+    assert len(body(panel_content.kv(half)).curves[0].points) == 1
+    assert len(body(panel_content.kv(replace(half, now_s=100.0))).curves[0].points) == 2
+    assert len(body(panel_content.kv(replace(half, answer=samples.finished().answer))).curves[0].points) == 2
+
+
+@pytest.mark.parametrize(("now_s", "end"), [(3, 60), (61, 90), (299, 300), (301, 360), (8000, 10800)])
+def test_the_time_axis_grows_in_steps(now_s: float, end: float) -> None:
+    assert panel_content.time_range(replace(samples.nothing_yet(), now_s=now_s)) == (0.0, end)
+
+
+def test_the_time_axis_fits_a_run_that_has_ended() -> None:
+    assert panel_content.time_range(samples.finished()) == (0.0, 152.0)
+
+
+def test_every_second_step_is_shaded() -> None:
+    series = [SeriesPoint(t_s=float(t), step=step) for t, step in enumerate((1, 1, 3, 3, 4))]
+    assert panel_content.bands(series, 1.0) == ((2.0, 4.0),)
+    assert panel_content.bands([], 1.0) == ()
+
+
+def test_without_metrics_nothing_of_the_server_is_zero() -> None:
+    view = samples.no_metrics()
+    assert "not available" in title(panel_content.kv(view))
+    assert panel_content.kv(view).body == "server metrics not available: http://127.0.0.1:8000/metrics answers 404"
+    assert "server waiting not available" in title(panel_content.queue(view))
+    assert [curve.name for curve in body(panel_content.queue(view)).curves if any(y is not None for _, y in curve.points)] == [
+        "flight",
+        "no token",
+    ]
+
+
+def test_preemptions_are_marks_and_stand_in_the_title() -> None:
+    view = with_series(SeriesPoint(t_s=97, step=1, kv_usage_frac=1.0, preemptions_per_s=2.0), now_s=98.0)
+    face = panel_content.kv(view)
+    assert title(face) == "6 KV cache  100 %  preemptions 2.00/s"
+    assert body(face).marks == (97.0,)
+
+
+def test_an_old_reading_is_called_old() -> None:
+    view = replace(samples.mid_step(), sample_age_s=12.0)
+    assert "reading 12 s old" in title(panel_content.kv(view))
+    assert "old" not in title(panel_content.kv(samples.mid_step()))
+
+
+@pytest.mark.parametrize(("value", "ceiling"), [(0, 1.0), (0.6, 0.75), (1.0, 1.0), (31, 40), (100, 100), (7.6, 10)])
+def test_nice_ceiling(value: float, ceiling: float) -> None:
+    assert panel_content.nice_ceiling(value) == pytest.approx(ceiling)
+
+
+def test_a_silent_server_is_said_everywhere_its_numbers_are() -> None:
+    silent = replace(samples.mid_step(), sample_age_s=12.0)
+    assert "reading 12 s old" in title(panel_content.kv(silent))
+    assert "reading 12 s old" in title(panel_content.queue(silent))
+    assert panel_content.age_text(replace(silent, sample_age_s=1.0)) is None
+    assert panel_content.age_text(replace(silent, answer=samples.finished().answer)) is None, "the end is not stale"
+
+
+async def test_panels_of_a_silent_server_step_back_and_come_forward_again() -> None:
+    silent = replace(samples.mid_step(), sample_age_s=12.0)
+    async with shown(silent) as (app, pilot, held):
+        opacity = {name: app.screen.query_one(f"#{name}").styles.opacity for name in ("ttft", "queue", "kv")}
+        assert opacity["queue"] == opacity["kv"] < opacity["ttft"] == 1
+        held.now = replace(samples.mid_step(), version=silent.version + 1)
+        await settle(app, pilot)
+        assert app.screen.query_one("#kv").styles.opacity == 1
+    assert "KV 12 s old" in await rendered(silent, (80, 24))
+
+
+@pytest.mark.parametrize(("size", "seen"), [((120, 36), False), ((200, 60), True)])
+async def test_the_rate_panel_is_there_where_it_is_wide_and_when_it_is_asked_for(size: tuple[int, int], seen: bool) -> None:
+    async with shown(samples.mid_step(), size) as (app, pilot, _):
+        assert ("7 rate" in text_of(app)) is seen
+        await pilot.press("7")
+        await settle(app, pilot)
+        assert "7 rate  offered 12.0  served 12.0 rps" in text_of(app)
+        assert "5 queue" not in text_of(app)

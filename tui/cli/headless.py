@@ -1,0 +1,218 @@
+"""The line printer: what changed between two views of a run, as plain lines. One event, one line, no escape codes."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
+
+from core import prose, units
+from core.config import ProbeConfig
+from core.judge.search.bracket import rate_text
+from core.records import Check
+from core.results import RepeatResult, StepResult
+from core.run.state import step_line
+from core.view import Line, RepeatView, RunView, StepView
+from tui.phrases import duration_text, method_text
+from tui.terminal.whole import plain
+
+POLL_S = 0.5
+PROGRESS_S = 5.0
+
+T = TypeVar("T")
+
+
+class CheckPrinter:
+    """Turns each view into the checks that are new since the one before."""
+
+    def __init__(self) -> None:
+        self._checks = 0
+
+    def feed(self, view: RunView) -> list[str]:
+        """One line for each new check, in order."""
+        new = view.checks[self._checks :]
+        self._checks = len(view.checks)
+        return [plain(check_line(check)) for check in new]
+
+
+class Printer:
+    """Turns each view into the lines that are new since the one before; holds nothing but how far it has printed."""
+
+    def __init__(self) -> None:
+        self._headed = False
+        self._checks = CheckPrinter()
+        self._steps = 0
+        self._line: Line | None = None
+        self._running: int | None = None
+        self._repeat = 0
+        self._segments = 0
+        self._next_progress_s = 0.0
+
+    def feed(self, view: RunView) -> list[str]:
+        """The new lines of `view`, oldest first, each without a newline."""
+        if view.config is None:
+            return []
+        return [plain(text) for text in (*self._head(view.config), *self._events(view, view.config.slo.target))]
+
+    def _head(self, config: ProbeConfig) -> Iterator[str]:
+        if not self._headed:
+            self._headed = True
+            yield f"server    {config.target.url}"
+            yield f"limits    {units.limits(config.slo)}"
+            yield f"workload  {config.workload.input_tokens} tokens in, {config.workload.output_tokens} out"
+            yield f"method    {method_text(config.method)}"
+
+    def _events(self, view: RunView, target: float) -> Iterator[str]:
+        for check in self._checks.feed(view):
+            yield _at(view.now_s) + check
+        for line in _after(view.lines, self._line):
+            self._line = line
+            for text in self._line_texts(line, view.steps, target):
+                yield _at(line.t_s) + text
+        if view.current is not None and view.answer is None:
+            for text in self._current(view.current, view, target):
+                yield _at(view.now_s) + text
+
+    def _line_texts(self, line: Line, steps: tuple[StepResult, ...], target: float) -> Iterator[str]:
+        """A line of the run as it is; the one of a judged step with what its repeats came to."""
+        for place in range(self._steps, len(steps)):
+            if line.step == steps[place].step:
+                self._steps = place + 1
+                yield from _judged(steps[place], target)
+                return
+        yield line.text if line.level == "info" else f"{line.level}: {line.text}"
+
+    def _current(self, step: StepView, view: RunView, target: float) -> Iterator[str]:
+        live = step.live
+        if step.step != self._running:
+            self._running, self._repeat, self._segments = step.step, 0, 0
+            self._next_progress_s = view.now_s + PROGRESS_S
+            repeats = f", {step.repeats_planned} repeats" if step.repeats_planned > 1 else ""
+            yield f"{_name(step.step, step.phase, step.rate_rps)} starts{repeats}{_left(view)}"
+        elif step.phase == "hold" and len(step.finished) > self._segments:
+            for interval in step.finished[self._segments :]:
+                self._segments += 1
+                name = f"{_name(step.step, step.phase, step.rate_rps)}, segment {self._segments}"
+                yield f"{name}: attainment {_range(interval, target)}"
+        elif live is not None and live.index != self._repeat and step.phase != "hold":
+            self._repeat = live.index
+            before = f" after {_range(step.finished[-1], target)}" if step.finished else ""
+            yield f"{_running(step)} starts{before}{_left(view)}"
+        elif live is not None and view.now_s >= self._next_progress_s:
+            self._next_progress_s = view.now_s + PROGRESS_S
+            yield f"{_running(step)}: {_progress(live, target)}"
+
+
+def _at(seconds: float) -> str:
+    return f"{seconds:7.1f} s  "
+
+
+def _after(lines: tuple[Line, ...], last: Line | None) -> tuple[Line, ...]:
+    """What came after `last`; everything when `last` has already been dropped from the front."""
+    for place in range(len(lines) - 1, -1, -1):
+        if lines[place] == last:
+            return lines[place + 1 :]
+    return lines
+
+
+def check_line(check: Check) -> str:
+    """One check of preflight: its status as a word, then name and sentence."""
+    return f"{check.status:6}  {check.check}: {check.message}"
+
+
+def _name(step: int, phase: str, rate_rps: float) -> str:
+    return f"{phase if phase in ('ramp', 'hold') else f'step {step}'} at {rate_text(rate_rps)}"
+
+
+def _running(step: StepView) -> str:
+    """The step and, of several repeats or of the segments of a held rate, the one that runs."""
+    name = _name(step.step, step.phase, step.rate_rps)
+    if step.live is None or step.repeats_planned == 1:
+        return name
+    n = step.live.index + 1
+    return f"{name}, segment {n}" if step.phase == "hold" else f"{name}, repeat {n} of {step.repeats_planned}"
+
+
+def _left(view: RunView) -> str:
+    if view.left_s is not None and view.left_s < 1:
+        return ", later than expected"
+    return f", about {duration_text(view.left_s)} left" if view.left_s is not None else ""
+
+
+def _judged(step: StepResult, target: float) -> Iterator[str]:
+    name = _name(step.step, step.phase, step.rate_rps)
+    if step.phase in ("ramp", "hold"):  # a ramp only says where to look; the segments of a held rate have had their lines
+        yield step_line(step)
+    elif len(step.repeats) == 1:
+        yield f"{name}: {_repeat_text(step.repeats[0], target)}"
+    else:
+        for repeat in step.repeats:
+            yield f"{name}, repeat {repeat.index + 1}: {_repeat_text(repeat, target)}"
+        yield step_line(step)
+
+
+def _progress(live: RepeatView, target: float) -> str:
+    part = f"{live.part} {live.elapsed_s:.0f} of {live.length_s:.0f} s"
+    if live.drain_left_s is not None:
+        part = f"waiting for open requests, at most {live.drain_left_s:.0f} s more"
+    elif live.part == "waiting":  # every request is decided; an undecided queue is heard a little longer
+        part = f"waiting {live.elapsed_s - live.length_s:.0f} s"
+    parts = [part, f"sent {live.sent:,}", f"in flight {live.in_flight:,}"]
+    if live.bounds.so_far is not None:
+        parts.append(f"attainment {_range(live.bounds.so_far, target)}")
+    if live.errors:
+        parts.append(f"errors {live.errors:,}")
+    if live.lateness_p99_s is not None:
+        parts.append(f"late p99 {units.duration(live.lateness_p99_s)}")
+    return ", ".join(parts)
+
+
+def _repeat_text(repeat: RepeatResult, target: float) -> str:
+    counts = f"({repeat.good:,} good and {repeat.misses:,} missed of {repeat.planned:,} planned)"
+    late = f", late p99 {units.duration(repeat.lateness_s.p99)}" if repeat.lateness_s.p99 is not None else ""
+    attained = _attained(repeat, target)
+    return f"{repeat.verdict.upper()}{f', {attained}' if attained else ''} {counts}{late}: {prose.text(repeat.reason)}"
+
+
+def _attained(repeat: RepeatResult, target: float) -> str:
+    """What is certain of an attainment: of a repeat that was decided early only one end, of one that failed otherwise than by
+    missed limits nothing."""
+    low, high = repeat.attainment_interval
+    if low < high and repeat.verdict == "pass":
+        return f"at least {units.beside(low, target, rounded=math.floor)}"
+    if low < high and repeat.verdict == "fail":
+        return units.at_most(high, target) if high < 1 else ""
+    return _range((low, high), target)
+
+
+def _range(interval: tuple[float, float], target: float) -> str:
+    low, high = interval
+    if low == high:
+        return units.beside(low, target)
+    return f"{units.beside(low, target, rounded=math.floor)} to {units.beside(high, target, rounded=math.ceil)}"
+
+
+async def follow(
+    work: Awaitable[T],
+    lines_now: Callable[[], list[str]],
+    write: Callable[[str], None],
+    on_lost: Callable[[], None],
+    poll_s: float = POLL_S,
+) -> T:
+    """Await `work`, handing what `lines_now` gives to `write` twice a second and once more when the work has ended.
+
+    `write` runs in a thread: a paused terminal (Ctrl-S) or a full pipe must hold up neither the judging nor the end of load.
+    When it raises OSError the reader is gone: `on_lost` is called once and nothing more is written.
+    """
+    task = asyncio.ensure_future(work)
+    lost = False
+    while True:
+        await asyncio.wait({task}, timeout=poll_s)
+        lines = [] if lost else lines_now()
+        if lines:
+            try:
+                await asyncio.to_thread(write, "\n".join(lines))
+            except OSError:
+                lost = True
+                on_lost()
+        elif task.done():
+            return task.result()

@@ -1,0 +1,283 @@
+"""One live run from the command line: paths, session, the screen or the lines, and what is handed over at the end."""
+
+import asyncio
+import dataclasses
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from core import report
+from core.access import Access
+from core.config import FleetAsk, ProbeConfig
+from core.errors import UserError
+from core.records import Check
+from core.results import Answer
+from core.run import log as runs
+from core.run.session import Session
+from core.view import RunView
+from tui.cli import headless, prompts
+from tui.cli.options import Given
+from tui.cli.output import JsonOut, emit, say, say_if_heard, scrubbed
+from tui.frame import with_fleet
+from tui.terminal.signals import INTERRUPTED, NO_ANSWER, NOT_MET, TwoStage, leave_now
+from tui.terminal.whole import plain, why_no_screen
+
+_CODES: Mapping[str, int] = {"void": NO_ANSWER, "refused": NO_ANSWER, "interrupted": INTERRUPTED}
+_END_S = 2.0
+
+
+class Served(Protocol):
+    """A server that was started for a run."""
+
+    @property
+    def url(self) -> str:
+        """Its base address."""
+
+    async def stop(self) -> None:
+        """End it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A run that was asked for. `name` names the run file; `truth_rps` is the long-run knee of a simulated replica.
+
+    `start` starts the server to be probed, which is stopped after the run; its address then takes the configured one's place.
+    """
+
+    config: ProbeConfig
+    given: Given
+    command: str
+    name: str | None
+    access: Access = field(default_factory=Access)
+    truth_rps: float | None = None
+    start: Callable[[], Awaitable[Served]] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A run that is over, answered or not. `path` is None when nothing could be written into its file, `failure` is what broke
+    it, `between_output` what a failing --between command said."""
+
+    view: RunView
+    path: Path | None
+    failure: Exception | None
+    between_output: str | None = field(default=None, repr=False)
+
+
+class Live:
+    """What the screen and the lines are given: views of a session now, and its run, which a closing screen cannot cancel."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._task: asyncio.Task[Answer] | None = None
+
+    def view(self) -> RunView:
+        """The run at this moment."""
+        return self._session.state.view(time.monotonic())
+
+    async def run(self) -> Answer:
+        """Start the session and wait for its answer."""
+        self._task = asyncio.ensure_future(self._session.run())
+        return await asyncio.shield(self._task)
+
+    async def end(self) -> None:
+        """After the screen has closed: no load is left. Raises what the run raised."""
+        if self._task is None:
+            return
+        self._session.stop()
+        done, _ = await asyncio.wait({self._task}, timeout=_END_S)
+        if done:
+            self._task.result()
+
+
+def run(job: Job) -> int:
+    """Do the run and hand its results over; returns the exit code. Raises UserError when it could not begin or broke off."""
+    with scrubbed(job.access):
+        return _done(job)
+
+
+def _done(job: Job) -> int:
+    if job.start is None and not (job.given.headless or job.given.quiet) and prompts.can_ask():
+        config, access = prompts.settle(job.config, job.access)
+        job = dataclasses.replace(job, config=config, access=access)
+    out = JsonOut(job.given.json_file)
+    try:
+        ended = asyncio.run(_run(job))
+        if ended.between_output:
+            said = "\n".join(f"  {plain(line)}" for line in ended.between_output.splitlines())
+            say_if_heard(f"The --between command ended with these lines (they are kept nowhere):\n{said}")
+        if ended.view.started_utc is not None:
+            hand_over(ended.view, ended.path, out, also_say=not job.given.quiet)
+    finally:
+        out.withdraw()
+    if ended.failure is not None:
+        raise ended.failure
+    return code_of(ended.view)
+
+
+async def _run(job: Job) -> Ended:
+    """The run in one event loop, from the start of a server of its own to its stop; no load is left when it returns."""
+    async with _target(job) as config:
+        log = runs.RunLog(Path(job.given.out) if job.given.out else runs.default_path(job.name))
+        failure, ask = None, None
+        try:
+            session = Session(
+                config,
+                log,
+                access=job.access,
+                between=job.given.between,
+                command=job.command,
+                truth_rps=job.truth_rps,
+            )
+            try:
+                ask = await _watch(session, log.path, job.given)
+            except Exception as error:  # raised again by `run`, once what was measured is handed over
+                failure = error
+        finally:
+            log.close()
+            kept = not _dropped_empty(log.path)
+    view = with_fleet(session.state.view(time.monotonic()), ask)
+    return Ended(view=view, path=log.path if kept else None, failure=failure, between_output=session.between_output)
+
+
+@asynccontextmanager
+async def _target(job: Job) -> AsyncIterator[ProbeConfig]:
+    """The configuration with the address to probe, for as long as a server that was started for it is up."""
+    if job.start is None:
+        yield job.config
+        return
+    server = await job.start()
+    try:
+        yield replace(job.config, target=replace(job.config.target, url=server.url))
+    finally:
+        await server.stop()
+
+
+async def _watch(session: Session, path: Path, given: Given) -> FleetAsk | None:
+    """Run the session under the screen where there is a terminal for it, else as lines, or in silence; returns the fleet that
+    was asked for on the screen."""
+    why = None if given.headless or given.quiet else why_no_screen(sys.stdin, sys.stderr)
+    if given.headless or given.quiet or why:
+        if why:
+            say_if_heard(f"No screen, because {why}: the run goes on line by line.")
+        if not given.quiet:
+            say_if_heard(f"run file  {path}")
+        await _lines(session, given.quiet)
+        return None
+    return await _screen(session, path)
+
+
+def code_of(view: RunView) -> int:
+    """The exit code of a run as it stands; one without any answer was left by the user."""
+    if view.answer is None:
+        return INTERRUPTED
+    code = _CODES.get(view.answer.outcome, 0)
+    return NOT_MET if code == 0 and view.answer.required_met is False else code
+
+
+def hand_over(view: RunView, path: Path | None, out: JsonOut, *, also_say: bool) -> None:
+    """Write the JSON where it was asked for and the verdict on stdout, or on stderr when stdout holds the JSON."""
+    run_log = None if path is None else str(path)
+    text = report.to_text(view, run_log)
+    try:
+        if not out.to_stdout:
+            emit(text)
+        elif also_say:
+            say_if_heard(text.rstrip("\n"))
+    finally:
+        out.write(report.to_json(view, run_log))
+
+
+def preflight(config: ProbeConfig, access: Access, json_file: str | None) -> int:
+    """The checks alone, each printed as soon as it is known; 0 when load could start, else 3. Leaves no run file.
+
+    A server that is far may be looked at without leave: what it would take to load it is no check of it.
+    """
+    config = replace(config, safety=replace(config.safety, public_ok=True))
+    with scrubbed(access):
+        if prompts.can_ask():
+            config, access = prompts.settle(config, access, loads=False)
+        return _checked(config, access, json_file)
+
+
+def _checked(config: ProbeConfig, access: Access, json_file: str | None) -> int:
+    out = JsonOut(json_file)
+    try:
+        with checking(config, access) as session:
+            checks, interrupted = asyncio.run(_preflight(session, quiet=out.to_stdout))
+        ok = not interrupted and bool(checks) and all(check.status != "refuse" for check in checks)
+        out.write(msgspec.json.encode({"ok": ok, "preflight": checks}).decode())
+    finally:
+        out.withdraw()
+    return INTERRUPTED if interrupted else 0 if ok else NO_ANSWER
+
+
+@contextmanager
+def checking(config: ProbeConfig, access: Access) -> Iterator[Session]:
+    """A session for the checks alone, whose run file is gone afterwards. Raises UserError when there is no room for one."""
+    with _temporary_folder() as folder:
+        log = runs.RunLog(Path(folder) / "preflight.jsonl")
+        try:
+            yield Session(config, log, access=access)
+        finally:
+            log.close()
+
+
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="kneescope-")
+    except OSError as error:
+        raise UserError(f"No temporary folder can be made: {error.strerror}. Name one that can be written in TMPDIR.") from None
+
+
+async def _preflight(session: Session, *, quiet: bool) -> tuple[list[Check], bool]:
+    """The checks that were done, and whether a signal ended them."""
+    live, printer, said = Live(session), headless.CheckPrinter(), 0
+
+    def lines_now() -> list[str]:
+        nonlocal said
+        view = live.view()
+        for line in view.lines[said:]:  # what is being waited for: no result, so not for stdout
+            say_if_heard(plain(line.text))
+        said = len(view.lines)
+        return printer.feed(view)
+
+    with TwoStage(lambda _: session.stop(), leave_now, leave_now) as signals:
+        work = session.preflight()
+        checks = await work if quiet else await headless.follow(work, lines_now, emit, session.stop)
+    return checks, signals.seen
+
+
+async def _lines(session: Session, quiet: bool) -> None:
+    live, printer = Live(session), headless.Printer()
+    with TwoStage(lambda _: session.stop(), leave_now, leave_now):
+        if quiet:
+            await session.run()
+        else:
+            await headless.follow(session.run(), lambda: printer.feed(live.view()), say, session.stop)
+
+
+async def _screen(session: Session, path: Path) -> FleetAsk | None:
+    from tui.app import Hands
+    from tui.terminal import display  # textual and plotext are loaded only when they are shown
+
+    live = Live(session)
+    hands = Hands(stop=session.stop, rate=session.change_rate, end_step=session.end_step)
+    return await display.show(live, run=live.run, hands=hands, end=live.end, path=str(path))
+
+
+def _dropped_empty(path: Path) -> bool:
+    """Remove a run file into which nothing was written, and say whether it was one."""
+    with suppress(OSError):
+        if path.stat().st_size == 0:
+            path.unlink()
+            return True
+    return False

@@ -1,0 +1,387 @@
+"""The Connect screen as a program: it asks what to run, checks it, and ends with that; the run is another program's."""
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from typing import ClassVar
+
+from msgspec.structs import replace
+from rich.segment import Segments
+from rich.traceback import Traceback
+from textual.app import App, SystemCommand
+from textual.binding import BindingType
+from textual.driver import Driver
+from textual.screen import Screen
+from textual.timer import Timer
+
+from core.access import Access
+from core.config import ProbeConfig
+from core.errors import UserError
+from core.server.checks import others_now
+from core.units import count
+from tui import discovery, keys
+from tui.cli import profiles, prompts
+from tui.cli.argv import Texts
+from tui.cli.probe import checking
+from tui.connect.confirm import Confirm
+from tui.connect.fields import FIELDS, MORE, Asked, Wrong, fields_of, placeholders, read, sketch
+from tui.connect.forecast import outlook
+from tui.connect.form import Form
+from tui.connect.help import ConnectHelp
+from tui.connect.preflight_run import Checkup, Makes, standing
+from tui.connect.save_profile import SaveProfile
+from tui.connect.screen import ConnectScreen, Shown
+from tui.draw.style import CHECKS, THEME_16, set_up_themes
+from tui.terminal.signals import NO_ANSWER
+
+POLL_S = 0.25
+LEAVE_S = 2.0
+"""Single requests are cancelled within 0.5 s; the app waits so long for that before it leaves anyway."""
+WIDTHS: list[tuple[int, str]] = [(0, "-cramped"), (60, "-narrow"), (100, "-broad"), (160, "-wide")]
+HEIGHTS: list[tuple[int, str]] = [(0, "-squat"), (16, "-short"), (22, "-middle"), (32, "-tall")]
+
+Lists = Callable[[str, Access, bool], Awaitable[tuple[str, ...]]]
+Near = Callable[[ProbeConfig], Awaitable[bool]]
+
+
+class ConnectApp(App[Asked]):
+    """Returns the run that was asked for and may start, or None when the user left. `profile`: what the fields begin with;
+    `note` is said above the checks until there are any. The rest is for tests and pictures, which reach no server."""
+
+    TITLE = "kneescope"
+    CSS_PATH = "connect.tcss"
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.connect_bindings()]
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        profile: Texts | None = None,
+        *,
+        note: str | None = None,
+        makes: Makes = checking,
+        lists: Lists = discovery.models,
+        looks: prompts.Looks = prompts.look_at,
+        near: Near = prompts.near,
+        clock: Callable[[], float] = time.monotonic,
+        driver_class: type[Driver] | None = None,
+    ) -> None:
+        super().__init__(driver_class=driver_class)
+        set_up_themes(self)
+        self._environ = environ
+        self._makes = makes
+        self._lists = lists
+        self._looks = looks
+        self._near = near
+        self._with_others: str | None = None
+        self._clock = clock
+        self._note = note
+        self._ask = ConnectScreen(fields_of(profile or {}))
+        self._left: set[str] = set()
+        self._asked: Asked | None = None
+        self._sketch: ProbeConfig | None = None
+        self._problems: Mapping[str, str] = {}
+        self._listed: str | None = None
+        self._checkup: Checkup | None = None
+        self._work: asyncio.Task[None] | None = None
+        self._again = False
+        self._leaving = False
+        self._drawn = asyncio.Event()
+        self._looking: Timer | None = None
+
+    def get_default_screen(self) -> ConnectScreen:
+        """The one there is."""
+        return self._ask
+
+    def on_mount(self) -> None:
+        """Nothing is sent before the user does something."""
+        if self.console.color_system == "standard" and not self.is_headless:
+            self.theme = THEME_16.name
+        self._read()
+        self._looking = self.set_interval(POLL_S, self.look)
+        self.call_after_refresh(self.look)
+
+    def on_ready(self) -> None:
+        """All fields are there; the footer, which may have come after what was said of the keys, hears it again."""
+        self._drawn.set()
+        self._ask.refresh_bindings()
+
+    def on_resize(self) -> None:
+        """Text that depends on the size follows it at once."""
+        self.call_after_refresh(self.look, again=True)
+
+    # --- what the user does ---
+
+    def on_form_changed(self) -> None:
+        """Typing sends nothing."""
+        self._read()
+        self.look()
+
+    def on_form_left(self, event: Form.Left) -> None:
+        """Another address: what models does it have? Other settings, once checks were asked for at this address: check again."""
+        self._left.add(event.name)
+        self._read()
+        asked = self._asked
+        if asked is not None and asked.url != self._listed:
+            self._list_models(asked, replace(asked.access, api_key=None, headers=()))
+        if asked is not None and self._stale and self._checkup is not None and asked.url == self._checkup.asked.url:
+            self._check(asked)
+        self.look()
+
+    def on_input_submitted(self) -> None:
+        """Enter in the last field."""
+        self.action_start()
+
+    def on_button_pressed(self) -> None:
+        """The one button."""
+        self.action_start()
+
+    def action_check(self) -> None:
+        """Do the checks now, also those that are done."""
+        self._left.update(FIELDS)
+        self._read()
+        if self._asked is None:
+            self._to_first_problem("Nothing is checked")
+        else:
+            self._list_models(self._asked, self._asked.access)
+            self._check(self._asked)
+        self.look()
+
+    def action_start(self) -> None:
+        """Start what was checked, with the leave that it takes; else check it first, and leave the start to another press. What a
+        check refuses never starts."""
+        self.look()
+        asked, shown = self._asked, self._shown()
+        if asked is not None and shown.may_start:
+            self.run_worker(self._begin(asked), group="start", exclusive=True)
+        elif asked is not None and shown.may_ask:
+            self.run_worker(self._ask_for_others(asked), group="start", exclusive=True)
+        elif asked is None or self._checkup is None or self._stale or self._checkup.stage in ("stopped", "broken"):
+            self.action_check()
+
+    def action_save(self) -> None:
+        """Ask where to keep the settings."""
+        self._left.update(FIELDS)
+        self._read()
+        asked = self._asked
+        if asked is None:
+            self._to_first_problem("Nothing is saved")
+        elif not isinstance(self.screen, SaveProfile):
+            save = lambda path, may_replace: profiles.save(path, asked.url, asked.words, replace=may_replace)  # noqa: E731
+            self.push_screen(SaveProfile(save), self._tell)
+        self.look()
+
+    def action_leave(self) -> None:
+        """Stop the checks while there are any, the second time leave."""
+        if self._work is None or self._leaving:
+            self._go()
+        elif self._checkup is not None and self._checkup.stopping:
+            self.close()
+        else:
+            self._stop()
+
+    def action_interrupt(self) -> None:
+        """Ctrl-C: as escape, whatever is open."""
+        self.action_leave()
+
+    def action_explain(self) -> None:
+        """The keys, what is sent when, and the fields."""
+        self.push_screen(ConnectHelp())
+
+    def action_read(self) -> None:
+        """The checks in whole sentences."""
+        self._ask.read_checks()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """While a question or the help is open nothing else begins."""
+        if action in ("explain", "read"):
+            return self.screen is self._ask
+        return action not in ("check", "start", "save") or not isinstance(self.screen, Confirm | ConnectHelp)
+
+    async def action_quit(self) -> None:
+        """Textual's own ways to quit mean the same as escape."""
+        self.action_leave()
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: no picture of this screen, in whose fields a secret may stand."""
+        for key in keys.CONNECT:
+            if key.action != "interrupt" and self.check_action(key.action, ()):
+                yield SystemCommand(key.short, key.help, partial(self.run_action, key.action))
+        yield SystemCommand("Theme", "other colours", self.action_change_theme)
+
+    def close(self) -> None:
+        """Leave as soon as nothing is in flight any more. Fit for signal handlers in this loop."""
+        if self._work is None:
+            self._go()
+            return
+        self._leaving = True
+        self._stop()
+        self.set_timer(LEAVE_S, self._go)
+
+    async def end(self) -> None:
+        """After the screen has closed: no request is left."""
+        if self._work is not None:
+            self._stop()
+            await asyncio.wait({self._work}, timeout=LEAVE_S)
+
+    # --- what is done about it ---
+
+    async def _begin(self, asked: Asked) -> None:
+        """Go, unless the server is far and nobody gives leave to load it."""
+        if not asked.config.safety.public_ok and not await self._near(asked.config):
+            if not await self.push_screen_wait(Confirm(prompts.FAR.format(asked.url))):
+                return
+            asked = _agreed(asked, public_ok=True)
+        if not self._leaving and self._shown().may_start:
+            profiles.save_last(asked.url, asked.words)
+            self._go(asked)
+
+    async def _ask_for_others(self, asked: Asked) -> None:
+        """How many requests of others there are now; leave to load on top of them, and then the checks that they held up."""
+        try:
+            others = others_now((await self._looks(asked.config, asked.access)).sample)
+        except UserError as error:
+            self._tell(str(error))
+            return
+        if others:
+            if not await self.push_screen_wait(Confirm(prompts.OTHERS.format(count(round(others), "request")))):
+                return
+            self._with_others = asked.url
+        self._read()
+        if self._asked is not None:
+            self._check(self._asked)
+        self.look()
+
+    def _read(self) -> None:
+        form = self._ask.form
+        self._sketch = sketch(form.texts)
+        try:
+            asked = read(form.texts, form.key, self._environ)
+            if asked.url == self._with_others:
+                asked = _agreed(asked, with_others=True)
+            self._asked, self._problems = asked, {}
+        except UserError as error:
+            self._asked, self._problems = None, {"": str(error)}
+        except Wrong as error:
+            self._asked, self._problems = None, error.problems
+
+    @property
+    def _stale(self) -> bool:
+        return self._checkup is not None and (self._asked is None or self._asked.checked != self._checkup.asked.checked)
+
+    def _list_models(self, asked: Asked, access: Access) -> None:
+        self._listed = asked.url
+        self.run_worker(self._offer(asked, access), group="models", exclusive=True)
+
+    async def _offer(self, asked: Asked, access: Access) -> None:
+        """Without the key and the headers, unless the user asked for checks: an address that was mistyped must not get it."""
+        try:
+            names = await self._lists(asked.url, access, asked.config.target.insecure)
+        except UserError as error:
+            names, self._note = (), f"{CHECKS['refuse'].glyph} {error}"
+        else:
+            self._note = _models_note(len(names))
+        await self._drawn.wait()
+        self._ask.form.offer_models(names)
+        self.look()
+
+    def _check(self, asked: Asked) -> None:
+        """Begin the checks; those that are going on end first."""
+        if self._work is not None:
+            self._again = True
+            self._stop()
+            return
+        self._again = False
+        self._checkup = Checkup(asked, self._makes, self._clock)
+        self._work = asyncio.create_task(self._carry(self._checkup))
+
+    async def _carry(self, checkup: Checkup) -> None:
+        await checkup.run()
+        self._work = None
+        if self._leaving:
+            self._go()
+        elif self._again and self._asked is not None:
+            self._check(self._asked)
+        self.look()
+
+    def _stop(self) -> None:
+        if self._checkup is not None:
+            self._checkup.stop()
+
+    def _go(self, asked: Asked | None = None) -> None:
+        if self._looking is not None:  # there is nothing left to draw on
+            self._looking.stop()
+        self.exit(asked)
+
+    def _to_first_problem(self, what: str) -> None:
+        """Go to the field that is wrong, and say which and why: it may be the one that has the focus already."""
+        name = next((name for name in FIELDS if name in self._problems), MORE)
+        self._ask.form.control(name).focus()
+        why = self._problems.get(name) or next(iter(self._problems.values()), "")
+        label = FIELDS[name].label if name in self._problems else "the settings"
+        self._tell(f"{what}, because of {label}: {why.removeprefix(f'{label}: ')}")
+
+    def _tell(self, text: str | None) -> None:
+        if text:
+            self.clear_notifications()
+            self.notify(text, timeout=8, markup=False)
+
+    # --- what is shown ---
+
+    def look(self, again: bool = False) -> None:
+        """Show how it stands."""
+        if self._ask.is_attached:
+            self._ask.show(self._shown(), again=again)
+
+    def _shown(self) -> Shown:
+        asked, checkup, stale = self._asked, self._checkup, self._stale
+        problems = {name: why for name, why in self._problems.items() if name in self._left or not name}
+        singles = checkup.singles if checkup is not None and not stale else ()
+        mark, following = standing(checkup, stale=stale, wrong=bool(problems))
+        note = checkup.failure if checkup is not None and checkup.failure else self._note if checkup is None else None
+        return Shown(
+            mark=mark,
+            next=following,
+            problems=problems,
+            placeholders=placeholders(self._sketch, self._environ),
+            checks=checkup.view() if checkup is not None else None,
+            note=note,
+            sent=self._listed is not None,
+            stale=stale,
+            age_s=checkup.age_s // 1 if checkup is not None and checkup.age_s is not None else None,
+            outlook=outlook(self._sketch, singles) if self._sketch else None,
+            command=asked.command if asked else "",
+        )
+
+    def _fatal_error(self) -> None:
+        """As textual's, but without local variables, one of which could hold the key."""
+        self._exit_renderables.append(Segments(self.console.render(Traceback(show_locals=False, width=None))))
+        self._close_messages_no_wait()
+
+
+def _agreed(asked: Asked, **leave: bool) -> Asked:
+    return dataclasses.replace(asked, config=prompts.agreed(asked.config, **leave))
+
+
+def _models_note(n: int) -> str | None:
+    if n == 0:
+        return "✘ The server lists no model."
+    return None if n == 1 else f"▲ The server has {n} models: choose one."
+
+
+def ask(environ: Mapping[str, str]) -> Asked | None:
+    """Show the screen, with the settings of the last time, until a run is asked for or the user leaves (None).
+
+    Raises UserError when the screen itself failed.
+    """
+    from tui.terminal.display import StderrDriver, carried
+
+    profile, note = profiles.load_last()
+    app = ConnectApp(environ, profile, note=note, driver_class=StderrDriver)
+    asyncio.run(carried(app, app.action_leave, app.close, app.end))
+    if app.return_code:
+        raise UserError("The screen ended by an error of its own; no load was sent.", NO_ANSWER)
+    return app.return_value

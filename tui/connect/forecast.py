@@ -1,0 +1,104 @@
+"""Before the load: how long a run is going to take, the highest rate that it may reach, and the most that it may send."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from core import modes
+from core.config import ProbeConfig
+from core.judge.idle import idle_e2e_s, why_infeasible
+from core.judge.search.bracket import rate_text
+from core.judge.search.search import Search
+from core.records import RequestRecord, Segment
+from tui.draw.style import count, number
+from tui.phrases import duration_text, method_text, mode_name
+
+
+class Outlook(NamedTuple):
+    """Three sentences without their subject."""
+
+    time: str
+    rate: str
+    sends: str
+
+
+def outlook(config: ProbeConfig, singles: Sequence[RequestRecord] = ()) -> Outlook:
+    """What is to be expected; `singles` are the judged single requests of the checks, without which less is known."""
+    search = Search(config)
+    if why_infeasible(singles, config.slo) is not None:
+        singles = ()
+    if singles:
+        search.observe_singles(singles)
+    expected_s = search.expected_s()
+    time = search.expected_words() if expected_s is not None else _usual_time(config)
+    return Outlook(time, _rate(config, singles), _sends(config, singles, expected_s))
+
+
+def _usual_time(config: ProbeConfig) -> str:
+    """What the mode usually takes, while nothing is known of the server."""
+    method = config.method
+    if not _searches(config):
+        return method_text(method)
+    usual_s = modes.rules_of(method).budget_s
+    return f"about {duration_text(usual_s)} in {mode_name(method)} mode; the checks tell more"
+
+
+def _rate(config: ProbeConfig, singles: Sequence[RequestRecord]) -> str:
+    max_rps, named = config.safety.max_rps, _named(config)
+    if named:
+        top_rps = max(named)
+        return f"{rate_text(top_rps)}{_warm_up(config, top_rps)}" + (_and_searched(config, singles) if _searches(config) else "")
+    return _and_searched(config, singles).removeprefix("; ") if max_rps is None else f"never above {rate_text(max_rps)} (max rps)"
+
+
+def _and_searched(config: ProbeConfig, singles: Sequence[RequestRecord]) -> str:
+    """How far a search goes that nothing but what it finds holds back."""
+    ramp, max_rps = _ramp(config, singles), config.safety.max_rps
+    if max_rps is not None:
+        return f"; never above {rate_text(max_rps)} (max rps)"
+    if not ramp:
+        return "; doubled until requests miss their limits; max rps sets a bound"
+    first_rps, last_rps = ramp[0].rate_rps, ramp[-1].rate_rps
+    bound = f"at most {rate_text(last_rps)}{_warm_up(config, last_rps)}"
+    return f"; {bound}: doubled from {rate_text(first_rps)} until requests miss their limits; max rps sets a lower bound"
+
+
+def _warm_up(config: ProbeConfig, rate_rps: float) -> str:
+    boosted_rps = modes.WARMUP_BOOST * rate_rps
+    if config.safety.max_rps is not None:
+        boosted_rps = min(boosted_rps, config.safety.max_rps)
+    return f" ({number(boosted_rps)} while it warms up)" if boosted_rps > rate_rps else ""
+
+
+def _sends(config: ProbeConfig, singles: Sequence[RequestRecord], expected_s: float | None) -> str:
+    each = config.workload.input_tokens.largest + config.workload.output_tokens.largest
+    tokens = f"of up to {count(each)} tokens"
+    named, max_rps = _named(config), config.safety.max_rps
+    if config.method.hold_rps is not None:
+        return f"requests {tokens} until it is stopped"
+    if expected_s is None:
+        return f"requests {tokens}; how many is known after the checks"
+    if named and not _searches(config):
+        return f"about {count(round(expected_s * max(named)))} requests at most, {tokens}"
+    if max_rps is not None:
+        return f"about {count(round(expected_s * max_rps))} requests at most, {tokens}"
+    ramp = sum(segment.rate_rps * segment.duration_s for segment in _ramp(config, singles))
+    most = f"in the ramp at most {count(round(ramp))} requests {tokens}"
+    return f"{most}; in all about {count(round(expected_s))} for each request/s that turns out to hold"
+
+
+def _ramp(config: ProbeConfig, singles: Sequence[RequestRecord]) -> tuple[Segment, ...]:
+    """The segments of the ramp, of which those above the first failing one are not sent; empty before the idle latency is known."""
+    idle_s = idle_e2e_s(singles)
+    if idle_s is None:
+        return ()
+    return modes.ramp_segments(config.method.start_rps or modes.START_PER_IDLE / idle_s, idle_s, config.safety.max_rps)
+
+
+def _searches(config: ProbeConfig) -> bool:
+    return not config.method.rates_rps and config.method.hold_rps is None
+
+
+def _named(config: ProbeConfig) -> tuple[float, ...]:
+    """The rates that are loaded whatever is found."""
+    method = config.method
+    return tuple(rate for rate in (*method.rates_rps, method.hold_rps, method.require_rps) if rate is not None)

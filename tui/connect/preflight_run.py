@@ -1,0 +1,115 @@
+"""The checks before load of one run, done in the background of a screen.
+
+How it stands on the Connect screen, and what Start needs or does.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Literal, Protocol
+
+from core.access import Access
+from core.config import ProbeConfig
+from core.errors import UserError
+from core.records import Check, RequestRecord
+from core.run.state import State
+from core.view import RunView
+from tui.cli.probe import checking
+from tui.cli.prompts import agreed
+from tui.connect import screen
+from tui.connect.fields import Asked
+from tui.draw.style import Mark
+
+Stage = Literal["checking", "ready", "refused", "stopped", "broken"]
+
+
+class Checker(Protocol):
+    """What `core.run.session.Session` is here."""
+
+    state: State
+
+    async def preflight(self) -> list[Check]: ...
+    def stop(self) -> None: ...
+
+    @property
+    def singles(self) -> tuple[RequestRecord, ...]: ...
+
+
+Makes = Callable[[ProbeConfig, Access], AbstractContextManager[Checker]]
+
+
+class Checkup:
+    """One pass through the checks, for what was asked when it was made. `stage` says how it stands, `failure` why it broke off."""
+
+    def __init__(self, asked: Asked, makes: Makes = checking, clock: Callable[[], float] = time.monotonic) -> None:
+        self.asked = asked
+        self.stage: Stage = "checking"
+        self.failure: str | None = None
+        self.singles: tuple[RequestRecord, ...] = ()
+        self._makes = makes
+        self._clock = clock
+        self._checker: Checker | None = None
+        self.stopping = False
+        self._last = RunView(version=0, now_s=0.0, bin_s=1.0, config=asked.config)
+        self._done_at: float | None = None
+
+    async def run(self) -> None:
+        """Do the checks. Nothing is in flight any more when it returns; what goes wrong is in `failure`."""
+        try:
+            config = agreed(self.asked.config, public_ok=True)  # single requests need no leave: that is asked for at the start
+            with self._makes(config, self.asked.access) as checker:
+                self._checker = checker
+                if self.stopping:
+                    checker.stop()
+                try:
+                    checks = await checker.preflight()
+                finally:
+                    self._last, self._checker = self.view(), None
+                self.singles = checker.singles
+            refused = not checks or any(check.status == "refuse" for check in checks)
+            self.stage = "stopped" if self.stopping else "refused" if refused else "ready"
+        except Exception as error:  # of whatever kind: the screen says so and stays
+            self.stage = "broken"
+            self.failure = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+        self._done_at = self._clock()
+
+    def stop(self) -> None:
+        """End it: single requests that are open are cancelled. Idempotent."""
+        self.stopping = True
+        if self._checker is not None:
+            self._checker.stop()
+
+    def view(self) -> RunView:
+        """The checks so far."""
+        return self._last if self._checker is None else self._checker.state.view(self._clock())
+
+    @property
+    def asks(self) -> bool:
+        """Whether all that holds the run back is leave: the server has requests of others."""
+        refusals = [check.check for check in self._last.checks if check.status == "refuse"]
+        return self.stage == "refused" and refusals == ["traffic"]
+
+    @property
+    def age_s(self) -> float | None:
+        """How long ago it ended; None while it goes on."""
+        return None if self._done_at is None else self._clock() - self._done_at
+
+
+def standing(checkup: Checkup | None, *, stale: bool, wrong: bool) -> tuple[Mark, str]:
+    """The state as a mark, and a sentence about Start."""
+    if wrong:
+        return screen.WRONG, "correct what is marked ✘"
+    if checkup is None:
+        return screen.NOT_CHECKED, "ctrl+r checks first: about five single requests, no load"
+    if checkup.stage == "checking":
+        return screen.CHECKING, "when the checks are through; esc stops them"
+    if stale:
+        return screen.CHANGED, "ctrl+r checks the new settings first"
+    if checkup.asks:
+        return screen.ASKS, "ctrl+s: asks whether to load it on top of them"
+    if checkup.stage == "refused":
+        return screen.REFUSED, "not while a check refuses: change what it says first"
+    if checkup.stage == "ready":
+        warned = any(check.status == "warn" for check in checkup.view().checks)
+        return screen.WARNED if warned else screen.READY, "ctrl+s: the checks are repeated, then load begins"
+    return (screen.STOPPED if checkup.stage == "stopped" else screen.BROKEN), "ctrl+r checks again, esc leaves"

@@ -1,0 +1,230 @@
+"""Every rate tried so far, highest first: what held, what failed, and why."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from textual.content import Content
+
+from core import prose
+from core.results import RepeatVerdict, StepResult
+from core.view import RampSegment, RunView, StepView
+from tui.draw.style import DASH, VERDICTS, Mark, Role, attained, clean, number, shorten, span
+from tui.widgets import client_panel
+from tui.widgets.pieces import Part, Piece, fit, join, styled
+from tui.widgets.plot_view import Titled
+
+_LEAST_REASON = 14
+_REASON_BESIDE = 24
+"""What the client says of itself has room only where so much is left for the reasons."""
+_ALARMS: dict[Role, str] = {"strong": "▲ ", "breaks": "✘ "}
+_FEW_GLYPHS, _MOST_GLYPHS = 4, 12
+"""As many repeats as the longest mode has; only a held rate gathers more."""
+
+
+class Rung(NamedTuple):
+    """One rate as text."""
+
+    rate_rps: float
+    rate: str
+    repeats: str
+    floor: str
+    mark: Mark
+    reason: str
+    counted: str = ""
+    """The repeats by number, where a glyph for each has no room."""
+    ramp: bool = False
+    """Judged by a short segment of the ramp, which only says where to look."""
+    client: tuple[str, ...] = ()
+    """What the client said of itself, under `client.HEADS`: the worst of the repeats."""
+    client_role: Role = "plain"
+    """How near that came to its limits."""
+
+
+class Ladder(Titled):
+    """Panel 2: a table where there is room, one line of rates and glyphs where there is not."""
+
+    ALLOW_MAXIMIZE = True
+    HELP = "rates tried: a glyph per repeat, lowest attainment, verdict"
+
+    _rungs: tuple[Rung, ...] = ()
+    _hints: tuple[Rung, ...] = ()
+    _now: Rung | None = None
+
+    def show(self, view: RunView) -> None:
+        """Take a new view."""
+        now = running(view.current, view) if view.current and view.answer is None else None
+        ttft_s = view.config.slo.ttft_s if view.config else None
+        rungs = tuple(
+            judged(step, _target(view))._replace(client_role=client_panel.role_of(client_panel.finished(step.repeats, ttft_s)))
+            for step in view.steps
+        )
+        if now is not None and view.current is not None and view.current.live is not None:
+            now = now._replace(client_role=client_panel.role_of(client_panel.live(view.current.live, ttft_s)))
+        known = {rung.rate_rps for rung in (*rungs, *([now] if now else []))}
+        hints = tuple(hint(segment, _target(view)) for segment in view.ramp if segment.rate_rps not in known)
+        if (rungs, hints, now) != (self._rungs, self._hints, self._now):
+            self._rungs, self._hints, self._now = rungs, hints, now
+            self.refresh()
+        self.set_title(self._facts())
+
+    def render(self) -> Content:
+        """The table or the line."""
+        rungs = _highest_first([*self._rungs, *([self._now] if self._now else [])])
+        width, height = self.size
+        if not rungs:
+            return Content.assemble(styled("no rate tried yet", "muted"))
+        if height < 3:
+            return _line(rungs, self._now or self._rungs[-1], width)
+        spare = max(0, height - 1 - len(rungs))  # the ramp only says where to look: it pushes nothing out that was judged
+        shown = _highest_first([*_nearest(rungs, self._now, height - 1), *_highest_first(self._hints)[:spare]])
+        return _table(shown, self._now, width)
+
+    def _facts(self) -> tuple[Piece, ...]:
+        latest = self._now or (self._rungs[-1] if self._rungs else None)
+        pieces = [Piece("2 steps", "strong")]
+        if latest is not None:
+            pieces.append(Piece(f"{latest.rate} rps", "plain", 1))
+            pieces.append(Piece(str(latest.mark), latest.mark.role, 0))
+        return tuple(pieces)
+
+
+def _target(view: RunView) -> float | None:
+    return view.config.slo.target if view.config else None
+
+
+def judged(step: StepResult, target: float | None) -> Rung:
+    """A finished step. A segment of the ramp that passed is evidence of nothing, so it takes no colour."""
+    ramp = step.phase == "ramp"
+    states = [repeat.verdict for repeat in step.repeats]
+    glyphs, counted = ("ramp", "ramp") if ramp else (_glyphs(states), _counted(states))
+    mark = VERDICTS[step.verdict]
+    if ramp and step.verdict == "pass":
+        mark = mark._replace(role="plain")
+    floor, told = floor_text(step, target), client_panel.cells(step.repeats)
+    return Rung(step.rate_rps, number(step.rate_rps), glyphs, floor, mark, clean(prose.text(step.reason)), counted, ramp, told)
+
+
+def hint(segment: RampSegment, target: float | None) -> Rung:
+    """A rate of the ramp beside the one that ended it; whatever it says, it is evidence of nothing, so it takes no colour."""
+    mark, reason = (VERDICTS["pass"], "held in the ramp") if segment.held else (VERDICTS["unjudged"], "begun in the ramp")
+    so_far = segment.bounds.so_far
+    text = span(*so_far, target) if so_far else DASH
+    role: Role = "plain" if segment.held else "muted"
+    return Rung(segment.rate_rps, number(segment.rate_rps), "ramp", text, mark._replace(role=role), reason, "ramp", True)
+
+
+def floor_text(step: StepResult, target: float | None) -> str:
+    """The floor of a finished step; decided early, it is known as a bound only."""
+    if step.floor is None:
+        return DASH
+    low, high = step.floor
+    if low < high and step.verdict == "fail":
+        return f"≤ {attained(high, target, 'most')}"
+    if low < high and step.verdict == "pass":
+        return f"≥ {attained(low, target, 'least')}"
+    return span(low, high, target)
+
+
+def verdicts(step: StepView, target: float | None) -> list[RepeatVerdict]:
+    """Of the repeats that ended in the step that runs; where they are not told, as the attainment says."""
+    told: list[RepeatVerdict] = ["pass" if target is None or lo >= target else "fail" for lo, _ in step.finished]
+    return list(step.verdicts) or told
+
+
+def running(step: StepView, view: RunView) -> Rung:
+    """The step that runs now."""
+    target = _target(view)
+    states: list[str] = [*verdicts(step, target)]
+    if step.live and step.live.index >= len(states):
+        states.append("running")
+    states += ["unjudged"] * (step.repeats_planned - len(states))
+    floor = step.floor
+    reason = clean(prose.text(step.live.decided)) if step.live and step.live.decided else ""
+    text = span(*floor, target) if floor else DASH
+    told = client_panel.cells_now(step.live) if step.live else ()
+    glyphs, counted, ramp = _glyphs(states), _counted(states), step.phase == "ramp"
+    return Rung(step.rate_rps, number(step.rate_rps), glyphs, text, VERDICTS["running"], reason, counted, ramp, told)
+
+
+def _glyphs(states: Sequence[str]) -> str:
+    """A glyph for each repeat in its order; of many only how often each occurs."""
+    return "".join(VERDICTS[state].glyph for state in states) if len(states) <= _MOST_GLYPHS else _counted(states)
+
+
+def _counted(states: Sequence[str]) -> str:
+    """9✔1✘: how often each verdict occurs; what runs or is still to come is left out. Few repeats keep their glyphs."""
+    if len(states) <= _FEW_GLYPHS:
+        return "".join(VERDICTS[state].glyph for state in states)
+    judged = [state for state in states if state != "running"]
+    counts = [f"{n}{mark.glyph}" for state, mark in VERDICTS.items() if state != "unjudged" and (n := judged.count(state))]
+    return "".join(counts) or VERDICTS["running"].glyph
+
+
+def _highest_first(rungs: Iterable[Rung]) -> list[Rung]:
+    return sorted(rungs, key=lambda rung: rung.rate_rps, reverse=True)
+
+
+def _nearest(rungs: Sequence[Rung], now: Rung | None, rows: int) -> Sequence[Rung]:
+    """As many rungs as there are rows, around the running one, else around the border between holding and failing."""
+    if len(rungs) <= rows:
+        return rungs
+    centre = rungs.index(now) if now else sum(rung.mark is not VERDICTS["pass"] for rung in rungs)
+    start = min(max(0, centre - rows // 2), len(rungs) - rows)
+    return rungs[start : start + rows]
+
+
+def _table(rungs: Sequence[Rung], now: Rung | None, width: int) -> Content:
+    heads = ("rps", "repeats", "floor", "verdict")
+    cells = [(rung.rate, rung.repeats, rung.floor, str(rung.mark)) for rung in rungs]
+    widths = _widths(heads, cells)
+    if sum(widths) + 3 > width:
+        cells = [(rung.rate, rung.counted, rung.floor, str(rung.mark)) for rung in rungs]
+        widths = _widths(heads, cells)
+    gap = "  " if sum(widths) + 6 <= width else " "
+    shown = [0, 1, 2, 3] if sum(widths) + 3 * len(gap) <= width else [0, 2, 3]
+    room = width - sum(widths[at] for at in shown) - len(gap) * (len(shown) - 1) - 2
+    clients = _clients(rungs, room - _REASON_BESIDE - 2)
+    room -= len(clients[0])
+    reasons = room >= _LEAST_REASON
+    head = gap.join(_aligned(heads[at], at, widths[at]) for at in shown)
+    lines = [Content.assemble(styled(f"{head}{clients[0]}{'  reason' if reasons else ''}", "muted"))]
+    for rung, row, own in zip(rungs, cells, clients[1:], strict=True):
+        *texts, verdict = (_aligned(row[at], at, widths[at]) for at in shown)
+        role: Role = "strong" if rung is now else "plain"
+        reason = f"  {shorten(rung.reason, room)}" if reasons and rung.reason else ""
+        told = [styled(gap.join(texts), role), styled(gap), styled(verdict, rung.mark.role)]
+        told += [styled(own, rung.client_role), styled(reason, "muted")]
+        lines.append(Content.assemble(*told).rstrip())
+    return Content("\n").join(lines)
+
+
+def _clients(rungs: Sequence[Rung], room: int) -> list[str]:
+    """For the head and each rung what the client said of itself, or nothing where that has no room."""
+    rows: list[Sequence[str]] = [client_panel.HEADS]
+    for rung in rungs:
+        first, *rest = rung.client or [""] * len(client_panel.HEADS)
+        rows.append([f"{_ALARMS.get(rung.client_role, '')}{first}", *rest])
+    widths = [max(len(row[at]) for row in rows) for at in range(len(client_panel.HEADS))]
+    if sum(widths) + len(widths) > room or not any(rung.client for rung in rungs):
+        return [""] * len(rows)
+    return ["".join(f" {text:>{width}}" for text, width in zip(row, widths, strict=True)) for row in rows]
+
+
+def _widths(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
+    return [max(len(heads[at]), *(len(row[at]) for row in cells)) for at in range(len(heads))]
+
+
+def _aligned(text: str, column: int, width: int) -> str:
+    return f"{text:>{width}}" if column in (0, 2) else f"{text:<{width}}"
+
+
+def _line(rungs: Sequence[Rung], latest: Rung, width: int) -> Content:
+    """Rates in rising order with their glyphs, and the state of the latest one in words."""
+    verdict = f"{latest.rate} rps {latest.mark}"
+    pieces = [
+        Piece(f"{'ramp ' if rung.ramp else ''}{rung.mark.glyph}{rung.rate}", rung.mark.role, 1 if rung is not latest else 0)
+        for rung in reversed(rungs)
+    ]
+    label: Part = styled("steps ", "muted")
+    line = join(fit(pieces, width - len(verdict) - 9))
+    return Content.assemble(label, line, "   ", styled(verdict, latest.mark.role))
