@@ -170,3 +170,25 @@ def _number(host: str) -> _Address | None:
 
 def _private(address: _Address) -> bool:
     return address.is_loopback or address.is_private or address.is_link_local or (address.version == 4 and address in _SHARED)
+
+
+_HEALTH_S = 2.0
+
+
+def http_client(access: Access, insecure: bool = False) -> httpx.AsyncClient:
+    """For checks and metrics. Proxy variables are not obeyed: they are meant for the web, not for the server under test.
+    Raises UserError for certificates that cannot be used."""
+    return httpx.AsyncClient(transport=PlainTransport(access, insecure), trust_env=False)
+
+
+async def health(http: httpx.AsyncClient, url: str, access: Access) -> int | None:
+    """The status of GET /health; None without an answer. A body, which may never end, is not waited for."""
+    try:
+        headers = {"Accept-Encoding": "identity", **access.request_headers}
+        async with (
+            asyncio.timeout(_HEALTH_S),
+            http.stream("GET", f"{url.rstrip('/')}/health", headers=headers, timeout=None) as reply,
+        ):
+            return reply.status_code
+    except (TimeoutError, httpx.HTTPError):
+        return None

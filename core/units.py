@@ -81,3 +81,26 @@ def estimate(found: KneeEstimate | None) -> str:
         f"A curve fitted over all repeats puts the knee between {found.low_rps:.3g} and {found.high_rps:.3g} requests/s, meant to "
         f"be right {10 * found.nominal:.2g} times in 10; not a measured rate."
     )
+
+
+def rate_text(rate_rps: float) -> str:
+    """A rate with three significant digits and its unit: `16.0 requests/s`."""
+    return f"{rate_number(rate_rps)} requests/s"
+
+
+def rate_number(rate_rps: float) -> str:
+    """A rate with three significant digits."""
+    rounded = float(f"{rate_rps:.2e}")
+    digits = max(0, 2 - math.floor(math.log10(rounded))) if rounded > 0 else 0
+    return f"{rounded:.{digits}f}"
+
+
+def long_duration(seconds: float) -> str:
+    """A time to wait for: "40 s", "3 min", "2 min 30 s", "1 h 5 min"."""
+    if seconds < 60:
+        return duration(seconds)
+    if seconds < 600:
+        minutes, rest = divmod(round(seconds / 10) * 10, 60)
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return " ".join(part for part in (f"{hours} h" if hours else "", f"{minutes} min" if minutes else "") if part)

@@ -93,7 +93,7 @@ def _lengths(tokens: Lengths) -> str:
 
 def shots(run: Path) -> dict[str, Shot]:
     """The pictures by name, each as a thing that draws it at a size."""
-    events = list(runs.read(run))
+    events = list(runs.read_run(run))
     replay = Replay(events)
     end = replay.view(replay.length_s)
     drawn: dict[str, Shot] = {"connect": lambda size: connect(events, size)}

@@ -5,9 +5,8 @@ import msgspec
 
 from core.access import Access
 from core.errors import UserError
-from core.run.client_info import http_client
-from core.server.checks import ModelCard
-from core.server.http import UNREADABLE, Caller, Credential, HttpError
+from core.net import http_client
+from core.server import UNREADABLE, Caller, Credential, HttpError, ModelCard
 
 MOST = 500
 """Nobody chooses from more."""

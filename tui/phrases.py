@@ -1,8 +1,8 @@
 """What a run was asked to do, in words: for the lines and the screen alike."""
 
 from core.config import Method
-from core.judge.search.bracket import rate_text
 from core.modes import rules_of
+from core.units import rate_text
 
 
 def duration_text(seconds: float) -> str:

@@ -9,8 +9,7 @@ import msgspec
 from core.config import SMALLEST_HEADROOM, FleetAsk
 from core.fleet.evidence import Evidence
 from core.fleet.sizing import ceil_dusted
-from core.judge.search.bracket import rate_text
-from core.units import beside, count, duration
+from core.units import beside, count, duration, rate_text
 
 GRID = 10_000
 """Marks are cut off after four decimals."""

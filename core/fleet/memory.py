@@ -9,9 +9,8 @@ from core.config import FleetAsk
 from core.fleet.evidence import Evidence
 from core.fleet.sizing import Unit
 from core.fleet.speed import SpeedGate, speed_gate
-from core.judge.search.bracket import rate_text
 from core.records import ServerInfo
-from core.units import count
+from core.units import count, rate_text
 
 DEFAULT_UTILIZATION = 0.9
 """vLLM's own default of --gpu-memory-utilization for most of its releases."""

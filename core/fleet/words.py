@@ -13,8 +13,7 @@ from core.fleet.marks import Mark
 from core.fleet.memory import Gates
 from core.fleet.plan import ASSUMPTIONS, Fleet
 from core.fleet.sizing import FleetSize, Unit
-from core.judge.search.bracket import rate_text
-from core.units import count
+from core.units import count, rate_text
 
 GatePart = Literal["speed", "helps", "measured", "memory", "binds"]
 OPEN_ABOVE = "The bracket is open above: the knee may be higher than every rate that failed, so fewer replicas might do."

@@ -1,1 +1,76 @@
-"""What it means: pure functions of records and samples, and one search without I/O."""
+"""What the measurements mean: the account of a repeat, its verdict, the search for the knee, and why a rate fails.
+
+Others import these names, and nothing else of the room.
+"""
+
+from core.judge.diagnosis import Head, diagnosis_lines, diagnosis_parts, explained
+from core.judge.evidence import errors_said
+from core.judge.idle import idle_e2e_s, idle_speed, lengths_check, servers_word, why_infeasible
+from core.judge.rate_verdicts import (
+    Interval,
+    cut_off,
+    floor_of,
+    held,
+    held_verdict,
+    ramp_outcome,
+    rechecked,
+    set_aside,
+    spread_note,
+    step_over,
+    step_verdict,
+)
+from core.judge.search import Bracket, Done, Hold, Ramp, Search, Step, ended_words
+from core.judge.server_readings import Readings
+from core.judge.stopping import REPORT_DELAY_S, drain_left_s, out_of_reach, ramp_holds, runaway, segment_at, still_open
+from core.judge.tally import Tally, closing_s
+from core.judge.validity import CLIENT, lateness_limit_s, lateness_status, stalls_too_often
+from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
+
+__all__ = [
+    "CLIENT",
+    "REPORT_DELAY_S",
+    "Bracket",
+    "Decision",
+    "Done",
+    "Head",
+    "Hold",
+    "Interval",
+    "Ramp",
+    "Readings",
+    "Search",
+    "Step",
+    "Tally",
+    "closing_s",
+    "cut_off",
+    "decide_ramp",
+    "decide_step",
+    "diagnosis_lines",
+    "diagnosis_parts",
+    "drain_left_s",
+    "ended_words",
+    "errors_said",
+    "explained",
+    "floor_of",
+    "held",
+    "held_verdict",
+    "idle_e2e_s",
+    "idle_speed",
+    "judge_repeat",
+    "lateness_limit_s",
+    "lateness_status",
+    "lengths_check",
+    "out_of_reach",
+    "ramp_holds",
+    "ramp_outcome",
+    "rechecked",
+    "runaway",
+    "segment_at",
+    "servers_word",
+    "set_aside",
+    "spread_note",
+    "stalls_too_often",
+    "step_over",
+    "step_verdict",
+    "still_open",
+    "why_infeasible",
+]

@@ -2,7 +2,7 @@
 
 Three single requests say how fast it is; the lengths that a run draws say the rest. Without load a request of L prompt tokens and
 O answer tokens has its first token after t + p L and its last after p L + t O, with the seconds t per answer token and p per
-prompt token of `core.judge.idle.idle`. Pure.
+prompt token of `core.judge.idle.idle_speed`. Pure.
 
 What the three single requests on the idle server tell: its idle latency, and whether any rate can be right at all.
 """
@@ -32,7 +32,7 @@ def idle_e2e_s(records: Sequence[RequestRecord]) -> float | None:
     return max(sum(e2es_s) / len(e2es_s), _SHORTEST_S) if e2es_s else None
 
 
-def idle(records: Sequence[RequestRecord]) -> Idle:
+def idle_speed(records: Sequence[RequestRecord]) -> Idle:
     """The idle server's speed: mean TPOT, and the time to first token per prompt token beyond the step that brings the token."""
     ok = [r for r in records if r.ending == "ok"]
     tpots_s = [tpot for r in ok if (tpot := tpot_s(r)) is not None]
@@ -121,7 +121,7 @@ class IdleServer:
         long as their lengths say."""
         if workload.input_tokens.fixed and workload.output_tokens.fixed:
             return None
-        seen = idle(records)
+        seen = idle_speed(records)
         if seen.tpot_s is None or seen.prefill_token_s is None:
             return None
         if any(abs(_told_s(r, seen) - lasted) > UNEXPLAINED * lasted for r in records if r.ending == "ok" and (lasted := e2e_s(r))):

@@ -23,9 +23,7 @@ from core.load.dispatch import OrderRun
 from core.load.prompts import Bodies
 from core.load.protocol import SILENCE_S, Command, Share, commands, encode
 from core.load.sender import LoadClient
-from core.load.transport.direct import DirectTransport
-from core.load.transport.proxy import proxy_on_the_way
-from core.load.transport.request import SPARE_CONNECTIONS, transport_name
+from core.load.transport import SPARE_CONNECTIONS, DirectTransport, proxy_on_the_way, transport_name
 from core.net import tls_context
 from core.records import Abort, ChildMessage, Hello, LoadDone, LoadReady, RepeatOrder, StopArrivals
 from core.schedule import draw

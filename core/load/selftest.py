@@ -80,7 +80,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     was_disturbed: bool
 
 
-async def run(
+async def self_test(
     tell: Callable[[Rung], None],
     children: int | None = None,
     request_rates: tuple[float, ...] = REQUEST_RATES,

@@ -15,9 +15,7 @@ from core.config import Target
 from core.load.completion import AnswerReader, error_text
 from core.load.prompts import PATHS
 from core.load.sse import EventTooLong, SseEvent, SseParser
-from core.load.transport.batching import Digest
-from core.load.transport.request import Ready
-from core.load.transport.response import OnSent, Reply
+from core.load.transport import Digest, OnSent, Ready, Reply
 from core.net import LOGIN_ADVICE
 from core.records import Ending, RequestEnded, RequestFirst, RequestSent
 

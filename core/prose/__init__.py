@@ -3,8 +3,9 @@
 from core.facts import Code, Fact, Said
 from core.prose import notes, repeats, steps, voids, warnings
 from core.prose.figures import Figures, Sentence
+from core.prose.voids import AWAY
 
-__all__ = ["SENTENCES", "text"]
+__all__ = ["AWAY", "SENTENCES", "text"]
 
 SENTENCES: dict[Code, Sentence] = {
     **repeats.SENTENCES,

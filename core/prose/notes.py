@@ -1,10 +1,9 @@
 """What is to be known about a knee, and what happens on the way to it."""
 
 from core.facts import Code
-from core.judge.search.bracket import rate_text
-from core.judge.search.search import ended_words
+from core.judge import ended_words
 from core.prose.figures import Figures, Sentence
-from core.units import duration
+from core.units import duration, rate_text
 
 _ONE_REPEAT = (
     "lower end rests on one repeat, which is no evidence by itself: in simulated quick searches it was above the true knee "

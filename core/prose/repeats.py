@@ -3,9 +3,8 @@
 import math
 
 from core.facts import Code
-from core.judge.search.bracket import rate_text
 from core.prose.figures import Figures, Sentence
-from core.units import at_most, beside, classes, count, duration, plain
+from core.units import at_most, beside, classes, count, duration, plain, rate_text
 
 _AFTER = {"window": "the window", "ramp": "the ramp", "segment": "the segment"}
 

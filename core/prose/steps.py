@@ -3,9 +3,8 @@
 import math
 
 from core.facts import Code
-from core.judge.search.bracket import rate_number, rate_text
 from core.prose.figures import Figures, Sentence
-from core.units import count, plain
+from core.units import count, plain, rate_number, rate_text
 
 
 def _cut_off(f: Figures) -> str:

@@ -4,11 +4,10 @@ import re
 from collections.abc import Iterable, Sequence
 
 from core import fleet, prose
-from core.judge.diagnosis.diagnosis import diagnosis_lines
-from core.judge.search.bracket import rate_number, rate_text
+from core.judge import diagnosis_lines
 from core.report.text import answer_of, evidence_of, floor_words, latencies, notes, passing_step
 from core.results import Answer, FailCount, Outcome, StepResult
-from core.units import count, duration, estimate, limits, mode_words
+from core.units import count, duration, estimate, limits, mode_words, rate_number, rate_text
 from core.view import RunView
 
 _HOW: dict[Outcome, str] = {

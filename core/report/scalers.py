@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from core.judge.search.bracket import rate_text
+from core.units import rate_text
 
 Form = Literal["keda", "hpa", "rules"]
 

@@ -2,10 +2,9 @@
 
 from core import fleet
 from core.errors import UserError
-from core.judge.search.bracket import rate_text
 from core.report.scalers import Form, Scaling, snippet, waiting_target
 from core.report.text import answer_of, evidence_of
-from core.units import limits, mode_words
+from core.units import limits, mode_words, rate_text
 from core.view import RunView
 
 

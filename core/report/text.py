@@ -14,11 +14,10 @@ import msgspec
 from core import fleet, prose
 from core.config import FleetAsk, Lengths, Method, ProbeConfig
 from core.facts import Said, as_data
-from core.judge.diagnosis.diagnosis import diagnosis_lines
-from core.judge.search.bracket import Bracket, rate_number, rate_text
+from core.judge import Bracket, diagnosis_lines
 from core.results import Answer, FailCount, Knee, Percentiles, RepeatResult, StepResult
-from core.run.limits import others_rps
-from core.units import at_most, beside, duration, estimate, limits, mode_words
+from core.run import others_rps
+from core.units import at_most, beside, duration, estimate, limits, mode_words, rate_number, rate_text
 from core.view import RunView
 
 FEW = {"p95": 20, "p99": 100}

@@ -1,1 +1,23 @@
-"""One run, live or recorded: events, their log, the state they make, and the session that produces them."""
+"""A run from its first check to its answer: the session that drives it, its log, its replay, and the state that all of it makes.
+
+Others import these names, and nothing else of the room.
+"""
+
+from core.run.limits import others_rps
+from core.run.log import RunLog, default_path, is_going, read_run, resolve_run
+from core.run.replay import Replay
+from core.run.session import Session
+from core.run.state import State, step_line
+
+__all__ = [
+    "Replay",
+    "RunLog",
+    "Session",
+    "State",
+    "default_path",
+    "is_going",
+    "others_rps",
+    "read_run",
+    "resolve_run",
+    "step_line",
+]

@@ -6,14 +6,13 @@ from typing import Literal
 
 from core import prose
 from core.facts import Fact, fact
-from core.judge.search.bracket import rate_text
-from core.judge.server_readings import Readings as Read
-from core.prose.voids import AWAY
+from core.judge import Readings as Read
+from core.prose import AWAY
 from core.records import RequestRecord
 from core.run.blackout import Unserved, of_nobody
 from core.run.events import Event, Note
 from core.run.scraping import Readings
-from core.units import duration
+from core.units import duration, rate_text
 
 AWAY_S = 300.0
 """A pod that is started again loads its weights and compiles for one to three minutes. One that takes longer than this is more

@@ -13,7 +13,7 @@ import msgspec
 from core.errors import UserError
 from core.run.events import Event, Note
 from core.run.scraping import Readings
-from core.server.cache import CacheReset
+from core.server import CacheReset
 from core.units import duration
 
 COMMAND_S = 600.0

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from core.judge.evidence import errors_said
+from core.judge import errors_said
 from core.records import Ending, RequestRecord
 from core.units import classes
 

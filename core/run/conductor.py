@@ -8,7 +8,7 @@ from typing import Protocol
 
 from core.errors import UserError
 from core.facts import Fact, fact
-from core.judge.verdict import Decision
+from core.judge import Decision
 from core.records import (
     ChildMessage,
     Hello,

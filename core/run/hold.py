@@ -8,9 +8,7 @@ import numpy as np
 
 from core.config import Slo, Workload
 from core.facts import fact
-from core.judge.stopping import REPORT_DELAY_S, out_of_reach, still_open
-from core.judge.tally import Tally
-from core.judge.verdict import Decision, judge_repeat
+from core.judge import REPORT_DELAY_S, Decision, Tally, judge_repeat, out_of_reach, still_open
 from core.records import (
     ChildMessage,
     MachineSample,

@@ -97,7 +97,7 @@ def default_path(model: str | None) -> Path:
     raise UserError(f"{folder} holds too many runs of this second; give a file with --out.")
 
 
-def resolve(run: str) -> Path:
+def resolve_run(run: str) -> Path:
     """The path of a RUN argument: a path, or `last` for the newest in the state folder. Raises UserError."""
     if run != "last":
         path = Path(run)
@@ -132,7 +132,7 @@ def is_going(path: Path) -> bool:
     return False
 
 
-def read(path: Path) -> Iterator[Event]:
+def read_run(path: Path) -> Iterator[Event]:
     """The events of a file in order; a torn last line is left out.
 
     Raises UserError at once for what is no run file, and while reading for a broken line that is not the last.

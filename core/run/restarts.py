@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from core.facts import Fact, fact
-from core.judge.server_readings import Readings
+from core.judge import Readings
 from core.records import ServerSample
 
 

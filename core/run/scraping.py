@@ -13,8 +13,7 @@ import httpx
 from core.config import Safety
 from core.records import MachineSample, ServerSample
 from core.run.events import Event, MachineSampled, Note, SampleFailed, ServerSampled
-from core.server.host_metrics import MachineScraper
-from core.server.metrics import SCRAPE_INTERVAL_S, ScrapeError, pace_s
+from core.server import SCRAPE_INTERVAL_S, MachineScraper, ScrapeError, pace_s
 from core.units import duration
 
 SETTLE_S = 15.0

@@ -19,17 +19,14 @@ from core.config import ProbeConfig
 from core.errors import UserError
 from core.facts import Fact, Said
 from core.fleet import SPEED, speed_check
-from core.judge.diagnosis.diagnosis import explained
-from core.judge.idle import idle, idle_e2e_s, lengths_check, servers_word
-from core.judge.search.actions import Done, Hold, Ramp
-from core.judge.search.estimate import long_duration
-from core.judge.search.search import Search
-from core.load.generator import Generator
+from core.judge import Done, Hold, Ramp, Search, explained, idle_e2e_s, idle_speed, lengths_check, servers_word
+from core.load import Generator
+from core.net import health, http_client
 from core.records import Check, Hello, Phase, RequestRecord, ServerInfo, ServerSample
 from core.results import Answer, Idle, Outcome
 from core.run.away import Absence, ServerAway
 from core.run.between import Between
-from core.run.client_info import client_info, health, http_client
+from core.run.client_info import client_info
 from core.run.conductor import ClientSilent, Conductor, Load
 from core.run.events import CheckDone, Event, LoadStateChanged, Note, RunEnded, RunStarted, SearchRestarted, ServerKnown
 from core.run.limits import Others, SafetyStop, on_top, watch
@@ -37,10 +34,8 @@ from core.run.log import RunLog
 from core.run.scraping import MachineReadings, Readings, Source
 from core.run.state import State
 from core.run.steps import NoAnswer, Steps
-from core.server.cache import CacheReset, reset_prefix_cache
-from core.server.http import Caller, Credential
-from core.server.metrics import Scraper
-from core.server.preflight import Preflight, SendSingles
+from core.server import CacheReset, Caller, Credential, Preflight, Scraper, SendSingles, reset_prefix_cache
+from core.units import long_duration
 from core.view import RunView
 
 T = TypeVar("T")
@@ -186,7 +181,7 @@ class Session:
         if any(check.check not in (("slo", SPEED) if missed else ()) for check in refused):  # else infeasible: the singles' word
             return so_far(self._search, "refused", " ".join(check.message for check in refused))
         self._search.observe_singles(preflight.singles, self._spent_s)
-        self._idle = idle(preflight.singles)
+        self._idle = idle_speed(preflight.singles)
         idle_s = idle_e2e_s(preflight.singles)
         if refused or preflight.hello is None or idle_s is None:
             action = self._search.next(0.0)

@@ -13,11 +13,7 @@ import msgspec
 
 from core import prose
 from core.facts import Fact, Said, says
-from core.judge.rate_verdicts import set_aside
-from core.judge.search.bracket import rate_text
-from core.judge.stopping import REPORT_DELAY_S, drain_left_s, ramp_holds
-from core.judge.tally import Tally, closing_s
-from core.judge.validity import stalls_too_often
+from core.judge import REPORT_DELAY_S, Tally, closing_s, drain_left_s, ramp_holds, set_aside, stalls_too_often
 from core.records import LoadReady, LoadState, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerSample
 from core.results import Bounds, RepeatResult, StepResult
 from core.run.events import (
@@ -40,6 +36,7 @@ from core.run.events import (
 from core.run.series import Series
 from core.schedule import draw
 from core.slo import tpot_s
+from core.units import rate_text
 from core.view import Line, Part, RampSegment, RepeatView, RunView, StepView
 
 

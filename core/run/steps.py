@@ -9,23 +9,28 @@ import msgspec
 from core import modes, prose
 from core.config import ProbeConfig
 from core.facts import Fact, Said, fact
-from core.judge.rate_verdicts import (
+from core.judge import (
+    Decision,
+    Hold,
     Interval,
+    Ramp,
+    Step,
+    Tally,
     cut_off,
+    decide_ramp,
+    decide_step,
     floor_of,
     held,
     held_verdict,
+    judge_repeat,
     ramp_outcome,
     rechecked,
+    runaway,
+    segment_at,
     spread_note,
     step_over,
     step_verdict,
 )
-from core.judge.search.actions import Hold, Ramp, Step
-from core.judge.search.bracket import rate_text
-from core.judge.stopping import runaway, segment_at
-from core.judge.tally import Tally
-from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
 from core.records import MachineSample, Phase, RepeatOrder, Segment, ServerInfo
 from core.results import JudgeRules, RepeatResult, StepResult, StepVerdict
 from core.run.away import Absence, ServerAway
@@ -38,6 +43,7 @@ from core.run.limits import Others, SafetyStop
 from core.run.restarts import Restarts
 from core.run.scraping import Readings
 from core.run.state import State
+from core.units import rate_text
 
 HOLD_LEAD_S = 0.5
 """More time before the first send of a held rate: its plan of half a million requests takes 0.1 s to draw, in both processes."""

@@ -13,7 +13,7 @@ from core.server.metrics import ScrapeError, read_exposition
 DEADLINE_S = 4.0
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
+class ServerGlance(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked about: `near` False (neither this machine nor a private network) or None (not known), `key_wanted` (401),
     several `models`, and `sample`, whose running and waiting requests are others'."""
 
@@ -36,12 +36,12 @@ async def place(target: Target) -> bool | None:
     return await is_near(httpx.URL(target.url).host)
 
 
-async def look(target: Target, access: Access, http: httpx.AsyncClient) -> Look:
+async def look(target: Target, access: Access, http: httpx.AsyncClient) -> ServerGlance:
     """Two GET requests. What does not answer is not known; the checks of a run say why."""
     base = target.url.rstrip("/")
     caller = Caller(http, Credential(base, access), DEADLINE_S)
     reply = await _get(caller, f"{base}/v1/models")
-    return Look(
+    return ServerGlance(
         near=await place(target),
         key_wanted=reply is not None and reply.status == 401,
         models=_names(reply),

@@ -148,7 +148,7 @@ def ended(path: Path) -> bool:
 
 def requests(path: Path, repeats: slice) -> tuple[list[float], list[float]]:
     """Lateness and TTFT error of each finished request of some of a run's repeats."""
-    events = list(runs.read(path))
+    events = list(runs.read_run(path))
     orders = [event.order.order for event in events if isinstance(event, RepeatStarted)][repeats]
     late, error = [], []
     for event in events:

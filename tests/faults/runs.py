@@ -134,7 +134,7 @@ class Ran:
 
     @cached_property
     def _all(self) -> list[Event]:
-        return list(runs.read(self.path))
+        return list(runs.read_run(self.path))
 
     def events(self, kind: type[Event]) -> list[Event]:
         return [event for event in self._all if isinstance(event, kind)]

@@ -13,7 +13,7 @@ from core.errors import UserError
 from core.records import Check, RequestRecord, ServerSample
 from core.run.events import CheckDone, RunStarted
 from core.run.state import State
-from core.server.probe import Look
+from core.server.probe import ServerGlance
 from tests.core.judge.feed import single
 from tests.tui.cli_fakes import CLIENT
 from tui.cli.argv import Texts
@@ -80,8 +80,8 @@ class Server:
     async def near(self, config: ProbeConfig) -> bool:
         return self.is_near
 
-    async def look(self, config: ProbeConfig, access: Access) -> Look:
-        return Look(near=self.is_near, sample=ServerSample(t=0.0, took_s=0.0, engines=1, running=self.others, waiting=0))
+    async def look(self, config: ProbeConfig, access: Access) -> ServerGlance:
+        return ServerGlance(near=self.is_near, sample=ServerSample(t=0.0, took_s=0.0, engines=1, running=self.others, waiting=0))
 
     async def list_models(self, url: str, access: Access, insecure: bool) -> tuple[str, ...]:
         self.lists.append((url, access.api_key))

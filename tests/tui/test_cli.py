@@ -323,7 +323,7 @@ def test_report_of_a_run_whole_or_torn(tmp_path: Path) -> None:
 def test_report_of_the_last_run(tmp_path: Path) -> None:
     assert kneescope("report", "last").exit_code == 2
     kneescope("probe", URL)
-    assert kneescope("report", "last").stdout.endswith(f"log {runs.resolve('last')}\n")
+    assert kneescope("report", "last").stdout.endswith(f"log {runs.resolve_run('last')}\n")
 
 
 def test_open_and_report_refuse_what_is_no_run(tmp_path: Path) -> None:

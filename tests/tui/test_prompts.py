@@ -12,7 +12,7 @@ from core.config import ProbeConfig, Target
 from core.errors import UserError
 from core.records import ServerSample
 from core.server import probe as looking
-from core.server.probe import Look
+from core.server.probe import ServerGlance
 from tests.builders import HERE, config
 from tests.core.server.fakes import FakeVllm, capture, client
 from tui.cli import prompts
@@ -54,11 +54,11 @@ def person(monkeypatch: pytest.MonkeyPatch) -> Person:
 class Looks:
     """One look after another, the last for ever; keeps what opened them."""
 
-    def __init__(self, looks: Iterable[Look]) -> None:
+    def __init__(self, looks: Iterable[ServerGlance]) -> None:
         self._looks = list(looks)
         self.accesses: list[Access] = []
 
-    async def __call__(self, config: ProbeConfig, access: Access) -> Look:
+    async def __call__(self, config: ProbeConfig, access: Access) -> ServerGlance:
         self.accesses.append(access)
         return self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
 
@@ -67,8 +67,8 @@ def busy(running: float) -> ServerSample:
     return ServerSample(t=0.0, took_s=0.0, running=running, waiting=1.0 if running else 0.0)
 
 
-PLAIN = Look(near=True, models=("tiny",), sample=busy(0))
-SHUT = Look(near=True, key_wanted=True)
+PLAIN = ServerGlance(near=True, models=("tiny",), sample=busy(0))
+SHUT = ServerGlance(near=True, key_wanted=True)
 
 
 def test_nothing_is_asked_where_nothing_is_missing(person: Person) -> None:
@@ -127,7 +127,7 @@ def test_where_a_header_is_the_key_none_is_asked_for(person: Person) -> None:
 
 
 def test_of_several_models_one_is_chosen(person: Person, capsys: pytest.CaptureFixture[str]) -> None:
-    several = Look(near=True, models=("a", f"b-{KEY}\x1b[31m"), sample=busy(0))
+    several = ServerGlance(near=True, models=("a", f"b-{KEY}\x1b[31m"), sample=busy(0))
     person.answers = [2]
     settled, _ = prompts.settle(config(), Access(api_key=KEY), Looks([several]))
     assert settled.target.model == f"b-{KEY}\x1b[31m"
@@ -140,7 +140,7 @@ def test_of_several_models_one_is_chosen(person: Person, capsys: pytest.CaptureF
 
 
 def test_a_server_at_work_is_loaded_only_with_leave(person: Person) -> None:
-    working = Look(near=True, models=("tiny",), sample=busy(3))
+    working = ServerGlance(near=True, models=("tiny",), sample=busy(3))
     person.answers = [True]
     settled, _ = prompts.settle(config(), Access(), Looks([working]))
     assert settled.safety.with_others
@@ -156,14 +156,14 @@ def test_a_server_at_work_is_loaded_only_with_leave(person: Person) -> None:
 @pytest.mark.parametrize(
     ("server", "expected"),
     [
-        (FakeVllm(), Look(near=True, models=("tiny",))),
-        (FakeVllm(key=KEY), Look(near=True, key_wanted=True)),
-        (FakeVllm(models=[1]), Look(near=True)),
-        (FakeVllm(overrides={"/v1/models": httpx.ConnectError("no")}), Look(near=True)),
-        (FakeVllm(overrides={"/v1/models": httpx.Response(403)}), Look(near=True)),
+        (FakeVllm(), ServerGlance(near=True, models=("tiny",))),
+        (FakeVllm(key=KEY), ServerGlance(near=True, key_wanted=True)),
+        (FakeVllm(models=[1]), ServerGlance(near=True)),
+        (FakeVllm(overrides={"/v1/models": httpx.ConnectError("no")}), ServerGlance(near=True)),
+        (FakeVllm(overrides={"/v1/models": httpx.Response(403)}), ServerGlance(near=True)),
     ],
 )
-async def test_a_look_at_a_server(server: FakeVllm, expected: Look) -> None:
+async def test_a_look_at_a_server(server: FakeVllm, expected: ServerGlance) -> None:
     server.overrides["/metrics"] = httpx.Response(404)
     async with client(server) as http:
         assert await looking.look(Target(url=HERE), Access(), http) == expected

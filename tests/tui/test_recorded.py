@@ -109,7 +109,7 @@ async def test_a_recording_has_no_load_to_stop(recorded: Recorded) -> None:
 
 async def test_a_run_that_still_goes_on_is_called_recorded_so_far(tmp_path: Path, clock: Clock) -> None:
     log = runs.RunLog(tmp_path / "run.jsonl")
-    for event in islice(runs.read(Path(RUN)), 1500):
+    for event in islice(runs.read_run(Path(RUN)), 1500):
         log.append(event)
     going = Recorded(str(log.path), clock)
     log.close()

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from core import fleet
 from core.config import FleetAsk, Lengths, Workload
 from core.errors import UserError
-from core.judge.search.bracket import rate_text
 from core.records import ServerInfo
 from core.report import WIDTH, answer_of, evidence_of, finite
 from core.results import Knee
+from core.units import rate_text
 from tui.cli.fleet_options import fleet_ask
 from tui.cli.output import JsonOut, emit
 from tui.cli.recorded import Recorded

@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from core import prose, units
 from core.config import ProbeConfig
-from core.judge.search.bracket import rate_text
 from core.records import Check
 from core.results import RepeatResult, StepResult
-from core.run.state import step_line
+from core.run import step_line
+from core.units import rate_text
 from core.view import Line, RepeatView, RunView, StepView
 from tui.phrases import duration_text, method_text
 from tui.terminal.whole import plain

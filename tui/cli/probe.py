@@ -20,8 +20,7 @@ from core.config import FleetAsk, ProbeConfig
 from core.errors import UserError
 from core.records import Check
 from core.results import Answer
-from core.run import log as runs
-from core.run.session import Session
+from core.run import RunLog, Session, default_path
 from core.view import RunView
 from tui.cli import headless, prompts
 from tui.cli.options import Given
@@ -126,7 +125,7 @@ def _done(job: Job) -> int:
 async def _run(job: Job) -> Ended:
     """The run in one event loop, from the start of a server of its own to its stop; no load is left when it returns."""
     async with _target(job) as config:
-        log = runs.RunLog(Path(job.given.out) if job.given.out else runs.default_path(job.name))
+        log = RunLog(Path(job.given.out) if job.given.out else default_path(job.name))
         failure, ask = None, None
         try:
             session = Session(
@@ -224,7 +223,7 @@ def _checked(config: ProbeConfig, access: Access, json_file: str | None) -> int:
 def checking(config: ProbeConfig, access: Access) -> Iterator[Session]:
     """A session for the checks alone, whose run file is gone afterwards. Raises UserError when there is no room for one."""
     with _temporary_folder() as folder:
-        log = runs.RunLog(Path(folder) / "preflight.jsonl")
+        log = RunLog(Path(folder) / "preflight.jsonl")
         try:
             yield Session(config, log, access=access)
         finally:

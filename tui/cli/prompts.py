@@ -11,10 +11,8 @@ from msgspec.structs import replace
 from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
-from core.run.client_info import http_client
-from core.server.checks import others_now
-from core.server.preflight import AGAIN_S
-from core.server.probe import Look, look, place
+from core.net import http_client
+from core.server import AGAIN_S, ServerGlance, look, others_now, place
 from core.units import count
 from tui.terminal.whole import plain, why_no_screen
 
@@ -23,7 +21,7 @@ KEY_TRIES = 3
 FAR = "{} is neither on this machine nor in a private network. May you load it, and shall it be loaded?"
 OTHERS = "The server has {} of others. Load slows theirs, and the answer will be what fits on top of them. Load it?"
 
-Looks = Callable[[ProbeConfig, Access], Coroutine[Any, Any, Look]]
+Looks = Callable[[ProbeConfig, Access], Coroutine[Any, Any, ServerGlance]]
 """What looks at a server; tests have their own."""
 
 
@@ -32,7 +30,7 @@ def can_ask() -> bool:
     return why_no_screen(sys.stdin, sys.stderr) is None
 
 
-async def look_at(config: ProbeConfig, access: Access) -> Look:
+async def look_at(config: ProbeConfig, access: Access) -> ServerGlance:
     """A look over connections of its own."""
     async with http_client(access, config.target.insecure) as http:
         return await look(config.target, access, http)
@@ -63,13 +61,13 @@ async def near(config: ProbeConfig) -> bool:
     return near or (near is None and config.target.proxy is None)
 
 
-async def _again(config: ProbeConfig, access: Access, looks: Looks) -> Look:
+async def _again(config: ProbeConfig, access: Access, looks: Looks) -> ServerGlance:
     """What a run before this one had cut off is gone by now."""
     await asyncio.sleep(AGAIN_S)
     return await looks(config, access)
 
 
-def _let_in(config: ProbeConfig, access: Access, looks: Looks) -> tuple[Look, Access]:
+def _let_in(config: ProbeConfig, access: Access, looks: Looks) -> tuple[ServerGlance, Access]:
     """A look at the server, and the key asked for until it lets us in, at most KEY_TRIES times; an empty one gives up."""
     seen = asyncio.run(looks(config, access))
     named = any(name.lower() == "authorization" for name, _ in access.headers)

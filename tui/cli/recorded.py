@@ -8,8 +8,7 @@ from typing import cast
 
 from core.errors import UserError
 from core.report import Form, scaling_text, to_json, to_markdown, while_going
-from core.run import log as runs
-from core.run.replay import Replay
+from core.run import Replay, is_going, read_run, resolve_run
 from core.view import RunView
 from tui.cli.output import JsonOut, emit
 from tui.cli.probe import hand_over
@@ -24,11 +23,11 @@ class Recorded:
 
     def __init__(self, run: str, clock: Callable[[], float] = time.monotonic) -> None:
         """`run` is a path, or `last`. Raises UserError for what is no run file."""
-        self.path: Path = runs.resolve(run)
-        self.going = runs.is_going(self.path)  # before it is read: what ends meanwhile is still called going, never the reverse
+        self.path: Path = resolve_run(run)
+        self.going = is_going(self.path)  # before it is read: what ends meanwhile is still called going, never the reverse
         self._clock = clock
         try:
-            self._replay = Replay(runs.read(self.path))
+            self._replay = Replay(read_run(self.path))
             self._replay.view(self._replay.length_s)
         except (ArithmeticError, LookupError, MemoryError, ValueError) as error:  # lines that are whole and cannot be true
             raise UserError(f"{self.path} cannot be what kneescope wrote ({error}): the file was changed or damaged.") from error

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from core.load.selftest import LATE_S, Findings, Rung, run
+from core.load import LATE_S, Findings, Rung, self_test
 
 NO_FIGURES = 3
 
@@ -11,7 +11,7 @@ def main(children: int | None) -> int:
     """Run it, a line for each rate as it is done; exit code 0, or 3 when not even the lowest rate held."""
     print("Running the load generator against a server that costs nothing; about a minute.", flush=True)
     print("requests/s   chunks/s   late p50 / p99 ms   TTFT error p50 / p99 ms   CPU   server's CPU", flush=True)
-    findings = asyncio.run(run(lambda rung: print(line(rung), flush=True), children))
+    findings = asyncio.run(self_test(lambda rung: print(line(rung), flush=True), children))
     print(conclusion(findings))
     return 0 if findings.requests_per_s is not None and findings.chunks_per_s is not None else NO_FIGURES
 

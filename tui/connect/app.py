@@ -19,7 +19,7 @@ from textual.timer import Timer
 from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
-from core.server.checks import others_now
+from core.server import others_now
 from core.units import count
 from tui import discovery, keys
 from tui.cli import profiles, prompts

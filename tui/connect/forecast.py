@@ -5,10 +5,9 @@ from typing import NamedTuple
 
 from core import modes
 from core.config import ProbeConfig
-from core.judge.idle import idle_e2e_s, why_infeasible
-from core.judge.search.bracket import rate_text
-from core.judge.search.search import Search
+from core.judge import Search, idle_e2e_s, why_infeasible
 from core.records import RequestRecord, Segment
+from core.units import rate_text
 from tui.draw.style import count, number
 from tui.phrases import duration_text, method_text, mode_name
 

@@ -12,7 +12,7 @@ from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
 from core.records import Check, RequestRecord
-from core.run.state import State
+from core.run import State
 from core.view import RunView
 from tui.cli.probe import checking
 from tui.cli.prompts import agreed

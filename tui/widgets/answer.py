@@ -6,7 +6,7 @@ from textual.content import Content
 
 from core import report
 from core.facts import Code, says
-from core.judge.validity import CLIENT
+from core.judge import CLIENT
 from core.results import Answer, FailCount, Knee, Outcome, StepResult
 from core.view import RunView
 from tui.draw.style import OUTCOMES, STYLES, Mark, Role, clean, count, rate

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 
-from core.judge.validity import lateness_limit_s, lateness_status
+from core.judge import lateness_limit_s, lateness_status
 from core.report import largest
 from core.results import Percentiles, RepeatResult
 from core.view import RepeatView

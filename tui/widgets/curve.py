@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from textual.content import Content
 
-from core.judge.search.bracket import Bracket
+from core.judge import Bracket
 from core.results import Knee, RepeatResult, StepResult
 from core.view import RunView
 from tui.draw.plots import Curve, Dot, Ink, Plot, Upright, Zone

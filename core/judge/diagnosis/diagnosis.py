@@ -13,10 +13,9 @@ from core.facts import Said
 from core.judge.diagnosis.causes import Verdict, verdict_of
 from core.judge.diagnosis.comparison import Case, pick
 from core.judge.diagnosis.findings import client_bound, lengths_off, look, prefix_warm
-from core.judge.search.bracket import rate_text
 from core.records import ServerInfo
 from core.results import Answer, Cause, Diagnosis, DiagnosisStep, Idle, StepResult
-from core.units import duration
+from core.units import duration, rate_text
 
 NAMES: dict[Cause, str] = {
     "slots": "the number of sequences",

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from core.facts import says
 from core.judge import validity
 from core.judge.diagnosis.comparison import Case
-from core.judge.search.bracket import rate_number
 from core.results import DiagnosisStep, Figures, Finding, RepeatResult
-from core.units import classes, count, duration, plain
+from core.units import classes, count, duration, plain, rate_number
 
 
 def look(case: Case) -> tuple[DiagnosisStep, ...]:

@@ -1,6 +1,5 @@
 """What the judged rates amount to: the knee as a bracket, the evidence behind each end, and the answer in a sentence."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Self
@@ -11,7 +10,7 @@ from core.judge.search.fit import Fit, fit_of
 from core.modes import rules_of
 from core.records import Phase
 from core.results import Answer, FailCount, Knee, Outcome, StepResult
-from core.units import classes, count
+from core.units import classes, count, rate_number, rate_text
 
 FLIPS_EARLY_FROM = 10
 """So many repeats that all must pass make a search flip below the long-run knee."""
@@ -23,18 +22,6 @@ tests/data/replicas/held_out.json the bracket now holds the knee in 91 % of 400 
 
 _LOOKING: frozenset[Phase] = frozenset({"ramp", "search", "list"})
 """Phases whose fails are upper ends until a majority of repeats says more."""
-
-
-def rate_text(rate_rps: float) -> str:
-    """A rate with three significant digits and its unit: `16.0 requests/s`."""
-    return f"{rate_number(rate_rps)} requests/s"
-
-
-def rate_number(rate_rps: float) -> str:
-    """A rate with three significant digits."""
-    rounded = float(f"{rate_rps:.2e}")
-    digits = max(0, 2 - math.floor(math.log10(rounded))) if rounded > 0 else 0
-    return f"{rounded:.{digits}f}"
 
 
 class Bracket:

@@ -8,7 +8,7 @@ from core.config import Method, Slo
 from core.judge.search import candidates
 from core.judge.search.actions import Action, Ramp, Step
 from core.modes import STEPS_EXPECTED, ModeRules
-from core.units import duration, mode_words
+from core.units import duration, long_duration, mode_words
 
 E2E_GROWTH = 1.5
 """Mean E2E grows from idle to the knee (2 to 4 times in simulation); this is assumed until a step has passed."""
@@ -148,14 +148,3 @@ def _longer_window(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) ->
     else:
         cause = f"it must hold five mean request durations of {duration(e2e_s)}"
     return f"each repeat measures {long_duration(measured_s)} instead of {long_duration(asked_s)}, because {cause}"
-
-
-def long_duration(seconds: float) -> str:
-    """A time to wait for: "40 s", "3 min", "2 min 30 s", "1 h 5 min"."""
-    if seconds < 60:
-        return duration(seconds)
-    if seconds < 600:
-        minutes, rest = divmod(round(seconds / 10) * 10, 60)
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return " ".join(part for part in (f"{hours} h" if hours else "", f"{minutes} min" if minutes else "") if part)

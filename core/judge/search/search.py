@@ -19,13 +19,14 @@ from core.facts import Fact, fact
 from core.judge.idle import idle_e2e_s, idle_e2es_s, why_infeasible
 from core.judge.search import candidates, estimate
 from core.judge.search.actions import Action, Done, Hold, Ramp, Step
-from core.judge.search.bracket import Bracket, conclude, rate_number, rate_text
+from core.judge.search.bracket import Bracket, conclude
 from core.judge.search.candidates import Ends
 from core.judge.search.estimate import Pace
 from core.judge.search.fit import Fit
 from core.judge.search.futile import Futile, futile
 from core.records import Phase, RequestRecord, Segment
 from core.results import Answer, Outcome, StepResult
+from core.units import rate_number, rate_text
 
 FLOOR_FRAC = 1 / 64
 """Below this share of the ramp's first rate nothing is looked for: the server hardly carries a single user."""

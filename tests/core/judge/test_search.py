@@ -9,9 +9,9 @@ from core import prose
 from core.config import Method, Safety, Slo
 from core.facts import fact, says
 from core.judge.search.actions import Hold, Step
-from core.judge.search.bracket import rate_text
 from core.judge.search.search import Search
 from core.results import FailCount, StepResult, StepVerdict
+from core.units import rate_text
 from tests.core.judge.feed import answer_of, config, ramp_of, run, single, started, step_of, step_result
 
 

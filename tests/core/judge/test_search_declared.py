@@ -7,10 +7,10 @@ import pytest
 from core.config import Method, Slo
 from core.facts import fact
 from core.judge.search.actions import Hold
-from core.judge.search.estimate import long_duration
 from core.judge.search.search import Search
 from core.modes import HOLD_S
 from core.results import RepeatVerdict
+from core.units import long_duration
 from tests.core.judge.feed import answer_of, config, judged, ramp_of, single, started, step_of
 
 P: RepeatVerdict = "pass"

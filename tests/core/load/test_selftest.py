@@ -38,14 +38,14 @@ async def test_rungs_are_climbed_until_one_does_not_hold_twice(monkeypatch: pyte
         monkeypatch.setattr(selftest, name, value)
     told: list[Rung] = []
     async with asyncio.timeout(WAIT_S):
-        findings = await selftest.run(told.append, request_rates=(50.0, 100.0), chunk_rates=(1000.0,))
+        findings = await selftest.self_test(told.append, request_rates=(50.0, 100.0), chunk_rates=(1000.0,))
     assert [(r.rate_rps, r.chunks_per_s) for r in told] == [(50.0, 100.0), (100.0, 200.0), (10.0, 1000.0)]
     assert all(r.holds and r.ttft_error_p50_s > -0.001 for r in told)
     assert (findings.requests_per_s, findings.chunks_per_s, findings.children) == (100.0, 1000.0, 1)
     monkeypatch.setattr(selftest, "LATE_S", 0.0)
     told.clear()
     async with asyncio.timeout(WAIT_S):
-        findings = await selftest.run(told.append, request_rates=(50.0, 100.0), chunk_rates=())
+        findings = await selftest.self_test(told.append, request_rates=(50.0, 100.0), chunk_rates=())
     assert [r.rate_rps for r in told] == [50.0, 50.0]
     assert findings.requests_per_s is None
 

@@ -151,12 +151,12 @@ def stopped_at(t: float) -> Callable[[Bench], Awaitable[Answer]]:
 
 
 def events_of(path: Path, kind: type[E]) -> list[E]:
-    return [event for event in runs.read(path) if isinstance(event, kind)]
+    return [event for event in runs.read_run(path) if isinstance(event, kind)]
 
 
 def final_view(path: Path) -> RunView:
     state, last = State(), 0.0
-    for event in runs.read(path):
+    for event in runs.read_run(path):
         state.apply(event)
         last = time_of(event)
     return state.view(last)
@@ -164,7 +164,7 @@ def final_view(path: Path) -> RunView:
 
 def assert_ended_clean(bench: Bench, path: Path) -> None:
     """No load is left, it was off before the run said that it had ended, and no event came after that."""
-    events = list(runs.read(path))
+    events = list(runs.read_run(path))
     assert isinstance(events[-1], RunEnded)
     assert not bench.generator.loading
     assert bench.generator.closed_at is not None

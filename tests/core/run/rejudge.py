@@ -16,7 +16,7 @@ from core import prose
 from core.config import ProbeConfig
 from core.facts import Said, as_data
 from core.judge.diagnosis.diagnosis import diagnose
-from core.judge.idle import idle, idle_e2e_s
+from core.judge.idle import idle_e2e_s, idle_speed
 from core.judge.rate_verdicts import floor_of, held_verdict, rechecked, set_aside, step_verdict
 from core.judge.search.bracket import Bracket
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
@@ -135,7 +135,7 @@ class Rejudge:
         assert self._config is not None, "a run begins with its configuration"
         knee = Bracket.of(self._config.method, self._steps).knee()
         answer = Answer(outcome="bracket", message="", knee=knee)
-        diagnosis = diagnose(self._config.slo, answer, self._steps, self._server, idle(self._singles), prose.text)
+        diagnosis = diagnose(self._config.slo, answer, self._steps, self._server, idle_speed(self._singles), prose.text)
         return {
             "knee": _rounded(_knee(knee)),
             "diagnosis": _rounded(msgspec.to_builtins(diagnosis)),
@@ -231,7 +231,7 @@ def golden_path(run: Path) -> Path:
 def judged_again(run: Path) -> dict[str, Any]:
     """What the judge of today says about a recorded run."""
     again = Rejudge()
-    for event in runs.read(run):
+    for event in runs.read_run(run):
         again.feed(event)
     return again.golden()
 

@@ -26,7 +26,7 @@ def test_a_recorded_run_is_small(run: Path) -> None:
 def test_other_requests_give_another_verdict() -> None:
     """The golden file is about the logged requests, not about the logged verdicts."""
     again = Rejudge()
-    for event in runs.read(RUNS[-1]):
+    for event in runs.read_run(RUNS[-1]):
         if isinstance(event, RequestEnded) and event.ending == "ok":
             continue
         again.feed(event)

@@ -224,7 +224,7 @@ def test_the_view_follows_the_segment_that_is_sent(path: Path) -> None:
     warmup_s = sum(segment.duration_s for segment in order.segments if segment.role == "warmup")
 
     state, seen = State(), []
-    for event in runs.read(path):
+    for event in runs.read_run(path):
         state.apply(event)
         t = event.t if isinstance(event, StepStarted | RepeatStarted) else None
         if isinstance(event, RequestSent) and event.order == order.order:

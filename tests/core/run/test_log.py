@@ -43,7 +43,7 @@ def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_events_come_back_in_order(tmp_path: Path) -> None:
     events: list[Event] = [started(), note("one"), note("two: ü")]
 
-    assert list(runs.read(written(tmp_path / "run.jsonl", *events))) == events
+    assert list(runs.read_run(written(tmp_path / "run.jsonl", *events))) == events
 
 
 def test_each_event_is_in_the_file_as_soon_as_it_is_appended(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_each_event_is_in_the_file_as_soon_as_it_is_appended(tmp_path: Path) -> 
     log.append(started())
     log.append(note("not lost by a kill"))
 
-    assert len(list(runs.read(path))) == 2
+    assert len(list(runs.read_run(path))) == 2
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     log.close()
 
@@ -63,7 +63,7 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path, cut: int) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:-cut])
 
-    texts = [event.text for event in runs.read(path) if isinstance(event, Note)]
+    texts = [event.text for event in runs.read_run(path) if isinstance(event, Note)]
 
     assert texts == (["whole", "torn"] if cut == 1 else ["whole"])
 
@@ -72,7 +72,7 @@ def test_a_last_line_of_nul_bytes_is_left_out(tmp_path: Path) -> None:
     path = written(tmp_path / "run.jsonl", started(), note("whole"))
     path.write_bytes(path.read_bytes() + b"\0" * 512)
 
-    assert len(list(runs.read(path))) == 2
+    assert len(list(runs.read_run(path))) == 2
 
 
 def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
     path.write_bytes(lines[0] + lines[1][:20] + b"\n" + lines[2])
 
     with pytest.raises(UserError, match="line 2 is broken"):
-        list(runs.read(path))
+        list(runs.read_run(path))
 
 
 def test_a_line_that_nobody_could_have_asked_for_is_named(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_line_that_nobody_could_have_asked_for_is_named(tmp_path: Path) -> Non
     bad = path.read_bytes().splitlines(keepends=True)[1].replace(b'"target":0.95', b'"target":95')
     path.write_bytes(path.read_bytes() + bad + b'{"type":"note","t":1,"text":"x"}\n')
     with pytest.raises(UserError, match="line 3 is broken"):
-        list(runs.read(path))
+        list(runs.read_run(path))
 
 
 @pytest.mark.parametrize("content", [b"", b"hello\n", b'{"type":"note","t":1,"text":"x"}\n', b"\xff\xfe\x00" * 100, b"[1]"])
@@ -99,7 +99,7 @@ def test_what_is_no_run_file_is_refused_at_once(tmp_path: Path, content: bytes) 
     path.write_bytes(content)
 
     with pytest.raises(UserError, match="not a run file") as caught:
-        runs.read(path)
+        runs.read_run(path)
     assert caught.value.exit_code == 2
 
 
@@ -108,12 +108,12 @@ def test_a_file_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"schema":2', b'"schema":99'))
 
     with pytest.raises(UserError, match="newer kneescope"):
-        runs.read(path)
+        runs.read_run(path)
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read"):
-        runs.read(tmp_path / "missing.jsonl")
+        runs.read_run(tmp_path / "missing.jsonl")
 
 
 def test_an_existing_file_is_refused_unless_empty(tmp_path: Path) -> None:
@@ -170,14 +170,14 @@ def test_a_full_disk_is_told_once_and_leaves_whole_lines(tmp_path: Path, monkeyp
     assert caught.value.exit_code == 3
     assert len(calls) == 2
     assert path.read_bytes().endswith(b"\n")
-    assert list(runs.read(path)) == [started()]
+    assert list(runs.read_run(path)) == [started()]
 
 
 def test_a_write_in_pieces_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:7]))
 
-    assert len(list(runs.read(written(tmp_path / "run.jsonl", started(), note("in pieces"))))) == 2
+    assert len(list(runs.read_run(written(tmp_path / "run.jsonl", started(), note("in pieces"))))) == 2
 
 
 def test_sync_reaches_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,9 +223,9 @@ def test_last_is_the_newest_run_that_holds_something(state_home: Path) -> None:
     written(new, started())
     os.utime(old, ns=(1, 1))
 
-    assert runs.resolve("last") == new
+    assert runs.resolve_run("last") == new
     assert empty.exists()
-    assert runs.resolve(str(old)) == old
+    assert runs.resolve_run(str(old)) == old
 
 
 def test_last_passes_over_what_is_no_file(state_home: Path) -> None:
@@ -234,14 +234,14 @@ def test_last_passes_over_what_is_no_file(state_home: Path) -> None:
     (run.parent / "z.jsonl").symlink_to("nowhere")
     (run.parent / "y.jsonl").mkdir()
 
-    assert runs.resolve("last") == run
+    assert runs.resolve_run("last") == run
 
 
 def test_runs_that_are_not_there_are_refused(state_home: Path) -> None:
     with pytest.raises(UserError, match="no run in"):
-        runs.resolve("last")
+        runs.resolve_run("last")
     with pytest.raises(UserError, match="no run file"):
-        runs.resolve("nowhere.jsonl")
+        runs.resolve_run("nowhere.jsonl")
 
 
 def test_a_run_that_is_going_is_told_from_one_that_has_ended(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_run_that_is_going_is_told_from_one_that_has_ended(tmp_path: Path) -> 
     log = RunLog(path)
     log.append(started())
     assert runs.is_going(path)
-    assert len(list(runs.read(path))) == 1
+    assert len(list(runs.read_run(path))) == 1
     log.close()
     assert not runs.is_going(path)
     assert not runs.is_going(tmp_path / "missing")
@@ -283,7 +283,7 @@ def test_a_run_that_was_killed_at_any_byte_is_reported(tmp_path: Path) -> None:
         path = tmp_path / f"{cut}.jsonl"
         path.write_bytes(whole[:cut])
         state, last = State(), 0.0
-        for event in runs.read(path):
+        for event in runs.read_run(path):
             state.apply(event)
             last = time_of(event)
         view = state.view(last)
@@ -304,7 +304,7 @@ def test_a_rate_that_nobody_can_have_measured_is_damage(tmp_path: Path, kind: st
     path.write_text("".join([*lines[:at], damaged, "{}\n"]))
 
     with pytest.raises(UserError, match=r"is broken \(.* requests/s was never measured"):
-        list(runs.read(path))
+        list(runs.read_run(path))
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "shut/run.jsonl"])
@@ -313,7 +313,7 @@ def test_a_path_that_cannot_be_looked_at_is_refused_in_a_sentence(
 ) -> None:
     monkeypatch.setattr(Path, "stat", _shut(Path.stat))
     with pytest.raises(UserError, match=r"cannot be read: (File name too long|Permission denied)"):
-        runs.resolve(str(tmp_path / name))
+        runs.resolve_run(str(tmp_path / name))
 
 
 def test_a_folder_that_cannot_be_looked_into_takes_no_run_file(tmp_path: Path) -> None:

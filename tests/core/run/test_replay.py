@@ -30,7 +30,7 @@ def live_views(events: list[Event], every: int) -> list[tuple[float, RunView]]:
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.stem)
 def test_every_moment_equals_the_live_one_in_whatever_order_it_is_looked_at(path: Path) -> None:
-    events = list(runs.read(path))
+    events = list(runs.read_run(path))
     views = live_views(events, max(1, len(events) // MOMENTS))
     assert len(views) > MOMENTS // 3
     random.Random(3).shuffle(views)
@@ -42,7 +42,7 @@ def test_every_moment_equals_the_live_one_in_whatever_order_it_is_looked_at(path
 @pytest.fixture(scope="module")
 def replay() -> Replay:
     """Of one run, at its end; each test may move in it."""
-    replay = Replay(runs.read(RUNS[0]))
+    replay = Replay(runs.read_run(RUNS[0]))
     replay.view(replay.length_s)
     return replay
 

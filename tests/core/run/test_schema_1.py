@@ -8,7 +8,7 @@ from core.judge.rate_verdicts import set_aside
 from core.judge.search.bracket import Bracket
 from core.report import notes, to_json, to_markdown, to_text
 from core.run.events import RunStarted
-from core.run.log import read
+from core.run.log import read_run
 from tui.cli.recorded import Recorded
 
 RUN = Path("tests/data/schema_1/run.jsonl")
@@ -17,7 +17,7 @@ REASON = "at least 99.1 % of 711 met the limits, target 95 %"
 
 
 def test_it_is_of_schema_1() -> None:
-    first = next(iter(read(RUN)))
+    first = next(iter(read_run(RUN)))
     assert isinstance(first, RunStarted)
     assert first.schema == 1
 

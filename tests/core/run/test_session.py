@@ -64,7 +64,7 @@ def test_views_taken_while_it_runs_are_those_of_the_log_up_to_there(path: Path) 
 
     on_bench(path, work)
 
-    state, applied, events = State(), 0, list(runs.read(path))
+    state, applied, events = State(), 0, list(runs.read_run(path))
     for view in views:
         for event in events[applied : view.version]:
             state.apply(event)
@@ -92,7 +92,7 @@ def test_single_requests_leave_no_trace_in_steps_and_series(path: Path) -> None:
     on_bench(path, to_the_end)
 
     state, step = State(), None
-    for event in runs.read(path):
+    for event in runs.read_run(path):
         if isinstance(event, StepStarted):
             step = event
             break
@@ -145,7 +145,7 @@ def test_stop_before_the_run_sends_nothing(path: Path) -> None:
 
     assert answer.outcome == "interrupted"
     assert bench.generator.orders == []
-    assert isinstance(list(runs.read(path))[-1], RunEnded)
+    assert isinstance(list(runs.read_run(path))[-1], RunEnded)
 
 
 def test_a_cancelled_run_leaves_no_load_and_a_whole_log(path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_cancelled_run_leaves_no_load_and_a_whole_log(path: Path) -> None:
 
 def test_the_log_is_on_the_disk_after_each_repeat_and_at_the_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[list[Event]] = []
-    monkeypatch.setattr(RunLog, "sync", lambda log: synced.append(list(runs.read(log.path))))
+    monkeypatch.setattr(RunLog, "sync", lambda log: synced.append(list(runs.read_run(log.path))))
     on_bench(path, to_the_end)
 
     judged = len(events_of(path, RepeatJudged))

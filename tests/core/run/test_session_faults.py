@@ -270,7 +270,7 @@ def test_a_full_disk_ends_the_run_with_its_reason(path: Path, monkeypatch: pytes
     assert "the disk is full" in answer.message
     assert not bench.generator.loading
     assert bench.session.state.view(1e9).answer == answer
-    assert len(list(runs.read(path))) > 10
+    assert len(list(runs.read_run(path))) > 10
 
 
 def test_an_error_that_nobody_foresaw_is_kept_and_shown_without_the_key(path: Path) -> None:

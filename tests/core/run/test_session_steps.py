@@ -106,7 +106,7 @@ def test_what_is_done_again_is_not_in_the_running_floor(path: Path) -> None:
     on_bench(path, to_the_end, set_up=scripted(asked_step(4.0, 2, warmup_s=1.0)))
 
     state, finished = State(), []
-    for event in runs.read(path):
+    for event in runs.read_run(path):
         state.apply(event)
         if isinstance(event, RepeatJudged):
             current = state.view(event.t).current
@@ -118,7 +118,7 @@ def test_what_is_done_again_is_not_in_the_running_floor(path: Path) -> None:
 def test_the_expected_time_is_said_before_load_starts(path: Path) -> None:
     on_bench(path, to_the_end)
 
-    events = list(runs.read(path))
+    events = list(runs.read_run(path))
     note = next(i for i, event in enumerate(events) if isinstance(event, Note))
     load = next(i for i, event in enumerate(events) if isinstance(event, LoadStateChanged))
     assert note < load
