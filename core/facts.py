@@ -114,8 +114,12 @@ Code = Literal[
     "restarted_between_repeats",
     "restarted_between_steps",
     "was_away",
+    # what a check before the load found
+    # the answer of a run, and what ended it
     # what happens meanwhile
     "done_again",
+    # why a rate fails
+    # what a fleet rests on
     # several of them at once
     "several",
 ]

@@ -1,7 +1,7 @@
 """The room that writes texts: the only one that knows how a fact is said. Nothing reads a sentence back."""
 
 from core.facts import Code, Fact, Said
-from core.prose import notes, repeats, steps, voids, warnings
+from core.prose import answers, checks, diagnosis, fleet, meanwhile, notes, repeats, steps, voids, warnings
 from core.prose.figures import Figures, Sentence
 from core.prose.voids import AWAY
 
@@ -13,6 +13,11 @@ SENTENCES: dict[Code, Sentence] = {
     **steps.SENTENCES,
     **warnings.SENTENCES,
     **notes.SENTENCES,
+    **checks.SENTENCES,
+    **answers.SENTENCES,
+    **meanwhile.SENTENCES,
+    **diagnosis.SENTENCES,
+    **fleet.SENTENCES,
 }
 """By code; a test holds them against the list of codes."""
 
