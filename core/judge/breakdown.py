@@ -1,7 +1,4 @@
-"""The worst stretch inside one repeat: bad moments that its attainment averages away.
-
-A repeat by length class: long prompts and long answers can miss while the average looks well.
-"""
+"""A repeat taken apart, where its attainment averages bad things away: its worst stretch of time, and its classes of lengths."""
 
 from dataclasses import dataclass
 from itertools import pairwise

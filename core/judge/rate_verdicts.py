@@ -1,7 +1,4 @@
-"""What the repeats of one rate amount to. Pure.
-
-What a finished step says about how it was run: whether its warm-up must be done again, and how its repeats scatter.
-"""
+"""What the repeats of one rate amount to: its verdict, whether a repeat must be done again, and how they scatter. Pure."""
 
 import statistics
 from collections.abc import Sequence

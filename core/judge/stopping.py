@@ -1,11 +1,9 @@
-"""When a repeat or a ramp need not go on, because nothing that may still come can change what it says.
+"""When a repeat or a ramp need not go on, and when it must go on for longer.
 
-The queue rule on a repeat's own window, and how long a repeat goes on when that leaves the queue undecided.
-
-A longer window tells more: of 60 s windows at a simulated replica's knee 28 % were undecided, of 120 s windows 10 %, of
-300 s windows none. So before "undecided" is said, the load goes on once for half the window.
-
-When a ramp must not go on although no limit is missed yet: limits of a minute let it double far beyond the server.
+It need not where nothing that may still come can change what it says. A ramp must not where the server falls behind although no
+limit is missed yet: limits of a minute let it double far beyond the server. A repeat whose queue is undecided goes on once for
+half its window, because a longer one tells more: of 60 s windows at a simulated replica's knee 28 % were undecided, of 120 s
+windows 10 %, of 300 s windows none.
 """
 
 from itertools import accumulate, pairwise

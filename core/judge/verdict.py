@@ -1,7 +1,4 @@
-"""From a tally to a verdict: what a repeat was, with the numbers behind it.
-
-What a repeat's measured window was like, in the numbers of the result.
-"""
+"""From a tally to a verdict: what a repeat was, with the numbers of its measured window behind it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
