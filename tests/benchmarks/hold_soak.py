@@ -29,7 +29,7 @@ from tests.real_vllm.server import serve
 SHARE = 0.7
 LIMITS = ("--input-tokens", "64", "--output-tokens", "32", "--ttft", "2s", "--tpot", "200ms")
 REQUEST_BYTES, SECOND_BYTES = 1_000, 2_500
-"""What docs/result.md says that a request takes in the run file, and what readings of the server and the client take each second."""
+"""What a request takes in the run file (docs/result.md), and what readings of the server and the client take each second."""
 GROWTH_MB = 40.0
 """Memory may grow by so much from the tenth minute on: a held rate keeps its judged segments, and nothing of a request."""
 
