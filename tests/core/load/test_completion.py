@@ -731,7 +731,8 @@ def unfinished(asked: int, sent: int, *, told: str = "each", closing: bool = Tru
     """A stream whose finish_reason is null to the end. `told`: usage in each event, or in the closing one alone, or none."""
     stream = Stream(asked)
     for i in range(sent):
-        stream.at(1.0 + i, text(**({"usage": usage(i + 1)} if told == "each" else {})))
+        more = {"usage": usage(i + 1)} if told == "each" else {}
+        stream.at(1.0 + i, text("a", None, **more))
     if closing:
         stream.at(98.0, {"choices": [], "usage": usage(sent)})
     return stream.at(98.5, DONE) if done else stream
