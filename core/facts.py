@@ -88,6 +88,8 @@ Code = Literal[
     "token_rate_off",
     "no_tpot",
     "no_usage",
+    "no_finish_reason",
+    "tpot_unknown",
     "errors_said",
     "resent",
     "several_processes",

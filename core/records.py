@@ -17,6 +17,9 @@ Ending = Literal["ok", "http", "stream", "truncated", "empty", "timeout", "conne
 CheckStatus = Literal["pass", "warn", "refuse"]
 LoadState = Literal["idle", "loading", "draining", "stopped"]
 LengthField = Literal["max_completion_tokens", "max_tokens"]
+CountedBy = Literal["usage", "token_ids", "length", "events"]
+"""What the tokens of an answer were counted by: the server's usage, the token ids that it sent, the length asked for by which it
+ended, or one per event, which is the least that it can have had."""
 
 
 # --- what is to be sent -------------------------------------------------------------------------------------------
@@ -48,7 +51,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
 
     `nonce` (random hex of the run) makes prompts cold: it goes into salts and first tokens, never into seeds.
     `salted` False: the server refuses a `cache_salt`, and the first tokens alone keep prompts apart. `length_by`: the field that
-    tells the length of a chat's answer; servers from before the newer one refuse it, or leave it unread.
+    tells the length of a chat's answer; servers from before the newer one refuse it, or leave it unread. `keeps_length`: an answer
+    that ended by its length has been seen to have the tokens asked for.
     """
 
     target: Target
@@ -59,6 +63,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     access: Access = Access()
     salted: bool = True
     length_by: LengthField = "max_completion_tokens"
+    keeps_length: bool = False
 
     def __repr__(self) -> str:
         return f"Hello({self.target.url}, model={self.model!r}, {self.access!r})"
@@ -141,8 +146,8 @@ class RequestEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
 
     Three times tell how a send went: `t_sched` when it was due, `t_start` when its task began, `t_sent` when it was written;
     lateness is `t_sent - t_sched`. `t_last` is the last event whose token count rose, `t_end` the end of the body. `error` is the
-    server's first sentence or ours. `usage` False: tokens were counted one per event because the server sent no usage, or none that
-    can be true.
+    server's first sentence or ours. `usage` False: the server sent no usage, none that can be true, or none to the end; then
+    `counted_by` says what the tokens were counted by (None: a file from before that was told, where it was one per event).
     `resent`: it went out twice, because the kept connection that it was first written to was just being closed.
     """
 
@@ -165,6 +170,7 @@ class RequestEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     status: int | None = None
     error: str | None = None
     usage: bool = True
+    counted_by: CountedBy | None = None
     fingerprint: str | None = None
     resent: bool = False
     gaps: GapSummary = GapSummary()

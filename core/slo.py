@@ -8,6 +8,9 @@ from core.records import RequestRecord
 
 _DUST = 1e-9
 
+ENOUGH_COUNTED = 0.95
+"""By how much answers may be shorter than asked at all: a count by events that is no further off moves no TPOT by more."""
+
 
 def ttft_s(record: RequestRecord) -> float | None:
     """Time to first token in seconds: from when the request was due to its first event with output."""
@@ -22,19 +25,34 @@ def e2e_s(record: RequestRecord) -> float | None:
 def tpot_s(record: RequestRecord) -> float | None:
     """Seconds per output token after the first event: (t_last - t_first)/(O - k), k tokens in the first event.
 
-    None where it does not exist: no token came after the first event.
+    None where it does not exist, since no token came after the first event, and where it is not known (`uncounted`).
     """
-    later_tokens = record.output_tokens - record.first_tokens
+    return None if uncounted(record) else _per_token_s(record, record.output_tokens)
+
+
+def uncounted(record: RequestRecord) -> bool:
+    """Whether an answer may have had many more tokens than were counted: one per event, and too few for what it was asked for."""
+    return record.counted_by == "events" and record.output_tokens < ENOUGH_COUNTED * record.asked_output
+
+
+def least_tpot_s(record: RequestRecord) -> float | None:
+    """Its TPOT in seconds; where that is not known the least that it can be, by the tokens it was asked for."""
+    return _per_token_s(record, record.asked_output if uncounted(record) else record.output_tokens)
+
+
+def _per_token_s(record: RequestRecord, tokens: int) -> float | None:
+    later_tokens = tokens - record.first_tokens
     if record.t_first is None or record.t_last is None or later_tokens <= 0:
         return None
     return (record.t_last - record.t_first) / later_tokens
 
 
 def good(record: RequestRecord, slo: Slo) -> bool:
-    """The joint indicator: ended ok and inside every limit that is set. Without a TPOT, the other limits decide."""
+    """The joint indicator: ended ok and inside every limit that is set. Without a TPOT, the other limits decide, and where it is
+    not known, the least that it can be."""
     if record.ending != "ok":
         return False
-    tpot = tpot_s(record)
+    tpot = least_tpot_s(record)
     return (
         _within(ttft_s(record), slo.ttft_s)
         and _within(e2e_s(record), slo.e2e_s)

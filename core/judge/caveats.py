@@ -12,7 +12,7 @@ from core.judge.validity import lateness_limit_s, lateness_status
 from core.modes import ENOUGH_MISSES
 from core.records import RequestRecord
 from core.results import Percentiles, QueueVerdict
-from core.slo import needed_good, tpot_s
+from core.slo import needed_good, tpot_s, uncounted
 
 _DUST = 1e-9
 
@@ -124,18 +124,34 @@ def token_rate_off(output_tps: float, outputs: Sequence[int], served_rps: float)
 
 def no_tpot(ok: Sequence[RequestRecord], slo: Slo) -> Fact | None:
     """Answers whose TPOT does not exist, where TPOT has a limit."""
-    without = sum(tpot_s(r) is None for r in ok)
+    without = sum(tpot_s(r) is None and not uncounted(r) for r in ok)
     if slo.tpot_s is None or not without:
         return None
     return fact("no_tpot", without=without, answers=len(ok))
 
 
-def no_usage(ok: Sequence[RequestRecord]) -> Fact | None:
-    """Answers whose tokens had to be counted by events."""
-    guessed = sum(not r.usage for r in ok)
-    if not guessed:
+def tpot_unknown(ok: Sequence[RequestRecord], slo: Slo) -> Fact | None:
+    """Answers whose TPOT is not known, because an event of them may hold more than one token, where TPOT has a limit."""
+    without = sum(map(uncounted, ok))
+    if slo.tpot_s is None or not without:
         return None
-    return fact("no_usage", without=guessed, answers=len(ok))
+    return fact("tpot_unknown", without=without, answers=len(ok))
+
+
+def no_usage(ok: Sequence[RequestRecord]) -> Fact | None:
+    """Answers whose tokens had to be counted by something else than the server's usage, and by what."""
+    by = Counter(r.counted_by or "events" for r in ok if not r.usage)
+    if not by:
+        return None
+    return fact("no_usage", without=by.total(), answers=len(ok), counted_by={name: by[name] for name in sorted(by)})
+
+
+def no_finish_reason(ok: Sequence[RequestRecord]) -> Fact | None:
+    """Answers that are whole by their count alone."""
+    without = sum(r.finish_reason is None for r in ok)
+    if not without:
+        return None
+    return fact("no_finish_reason", without=without, answers=len(ok))
 
 
 def what_failed(records: Sequence[RequestRecord]) -> Fact | None:

@@ -9,7 +9,7 @@ from core.facts import Fact, fact
 from core.judge.server_readings import Readings
 from core.records import LoadDone, LoadTick, MachineSample, RequestRecord, ServerSample
 from core.results import Gauges, MachineUse, MeanLengths, Missed, Stages
-from core.slo import e2e_s, tpot_s, ttft_s
+from core.slo import e2e_s, least_tpot_s, tpot_s, ttft_s
 
 FINISHED_A_STEP = 2
 """A reading of the running sequences comes after those that a step finished have left: readings up to twice their mean number
@@ -57,7 +57,7 @@ def errors_first(records: Sequence[RequestRecord], slo: Slo) -> Fact | None:
 def _past(r: RequestRecord) -> tuple[float, float, float]:
     """TTFT, E2E and TPOT in seconds; of a request that was cut off, the least that they can have become."""
     if r.ending == "ok":
-        return ttft_s(r) or 0.0, e2e_s(r) or 0.0, tpot_s(r) or 0.0
+        return ttft_s(r) or 0.0, e2e_s(r) or 0.0, least_tpot_s(r) or 0.0
     since_s = r.t_end - r.t_sched
     later = r.asked_output - r.first_tokens
     if r.t_first is None:

@@ -291,7 +291,9 @@ def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[Fact | None]:
     yield caveats.what_failed(e.tally.records)
     yield caveats.resent(e.tally.records)
     yield caveats.no_usage(e.ok)
+    yield caveats.no_finish_reason(e.ok)
     yield caveats.no_tpot(e.ok, slo)
+    yield caveats.tpot_unknown(e.ok, slo)
     if not e.whole_window:
         return
     yield caveats.few_requests(e.bounds.planned, slo.target)

@@ -113,6 +113,7 @@ class Child:
             if self._client is not None:
                 await self._client.aclose()
             self._client = LoadClient(hello.target, hello.access, _transport(hello))
+        self._client.keeps_length = hello.keeps_length
 
     def _start(self, order: RepeatOrder) -> None:
         self._refuse_if_busy()

@@ -75,6 +75,8 @@ class LoadClient:
         self._transport = transport
         self._for_load = transport if isinstance(transport, MadeForLoad) else None
         self._digest = Digest()
+        self.keeps_length = False
+        """Whether the server is known to give as many tokens as it is asked for."""
         self._head: Ready | None = None
         """What all requests have in common, as httpx builds it."""
         self._http = httpx.AsyncClient(
@@ -105,7 +107,7 @@ class LoadClient:
 
     async def send(self, job: Job, request: Prepared, emit: Emit) -> None:
         """Send, read the answer, and emit RequestSent, RequestFirst and always RequestEnded, also when cancelled."""
-        exchange = _Exchange(job, emit, self._shown)
+        exchange = _Exchange(job, emit, self._shown, keeps_length=self.keeps_length)
         outcome = self._outcome(request, exchange)
         del request  # here and below: what is sent need not be kept for as long as the answer takes, 3 KB each
         try:
@@ -171,9 +173,9 @@ class LoadClient:
 class _Exchange:
     """One request on its way: what is known of it so far, told as it becomes known."""
 
-    def __init__(self, job: Job, emit: Emit, shown: Callable[[str | None], str | None]) -> None:
+    def __init__(self, job: Job, emit: Emit, shown: Callable[[str | None], str | None], *, keeps_length: bool) -> None:
         self.job = job
-        self.reader = AnswerReader()
+        self.reader = AnswerReader(job.asked_output, keeps_length=keeps_length)
         self.parser = SseParser()
         self.status: int | None = None
         self._emit = emit
@@ -248,6 +250,7 @@ class _Exchange:
                 status=self.status,
                 error=self._shown(error),
                 usage=reader.usage,
+                counted_by=reader.counted_by,
                 fingerprint=self._shown(reader.fingerprint),
                 resent=self._resent,
                 gaps=reader.gaps,

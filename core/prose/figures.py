@@ -20,6 +20,10 @@ class Figures:
             raise TypeError(f"{name} is no number")
         return value
 
+    def __contains__(self, name: str) -> bool:
+        """Whether there is such a figure: older files lack those that came later."""
+        return name in self._figures
+
     def n(self, name: str) -> int:
         """A whole number."""
         value = self._figures[name]

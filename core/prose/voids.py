@@ -85,7 +85,7 @@ SENTENCES: dict[Code, Sentence] = {
     "server_restarted": lambda f: "the server restarted during the repeat",
     "others_took_part": lambda f: f"others used the server: at least {f['others']:.0f} requests beside our {f.n('ours')}",
     "tokens_in_clumps": _tokens_in_clumps,
-    "tpot_undecidable": lambda f: "TPOT is the only limit, and no answer had tokens after its first event to judge it by",
+    "tpot_undecidable": lambda f: "TPOT is the only limit, and no answer has a TPOT to judge it by",
     "nothing_planned": _nothing_planned,
     "server_frozen": _server_frozen,
     "server_lost": lambda f: "the server was lost: connections break and /health does not answer",

@@ -41,6 +41,19 @@ def _without(f: Figures) -> str:
     return f"{f.n('without')} of {count(f.n('answers'), 'answer')}"
 
 
+_COUNTED_BY = {
+    "token_ids": "by their token ids",
+    "length": "by the length asked for",
+    "events": "one per event",
+}
+
+
+def _no_usage(f: Figures) -> str:
+    by = f.counts("counted_by") if "counted_by" in f else {"events": f.n("without")}
+    ways = [f"{_COUNTED_BY[name]}{f' ({n})' if len(by) > 1 else ''}" for name, n in by.items()]
+    return f"the server sent no usage with {_without(f)}: their tokens are counted {', '.join(ways)}"
+
+
 def _errors_said(f: Figures) -> str:
     more = f.n("other_sentences")
     others = f"; {count(more, 'other sentence')} beside it" if more else ""
@@ -70,7 +83,14 @@ SENTENCES: dict[Code, Sentence] = {
     ),
     "token_rate_off": _token_rate_off,
     "no_tpot": lambda f: f"{_without(f)} had no token after the first event: judged without a TPOT",
-    "no_usage": lambda f: f"the server sent no usage with {_without(f)}: their tokens are counted one per event",
+    "no_usage": _no_usage,
+    "no_finish_reason": lambda f: (
+        f"{_without(f)} ended without a finish_reason: all the tokens asked for had come, so they count as complete"
+    ),
+    "tpot_unknown": lambda f: (
+        f"{_without(f)} came in fewer events than the tokens asked for, and the server does not say how many an event holds: "
+        "their TPOT is not known, and only one that is over its limit even at the full length counts as a miss"
+    ),
     "errors_said": _errors_said,
     "resent": lambda f: (
         f"{count(f.n('requests'), 'request')} went out a second time, on a fresh connection: "

@@ -10,6 +10,7 @@ from core.records import Check, RequestRecord, ServerSample
 from core.server.checks import check_of
 from core.server.exposition import has_feature
 from core.server.http import seconds
+from core.slo import tpot_s
 
 PROMPT_TOLERANCE = 0.02
 """A repeat with prompts further off is void, so a run that would begin so is refused."""
@@ -17,6 +18,9 @@ PROMPT_TOLERANCE = 0.02
 MIN_OUTPUT_FRAC, MAX_OUTPUT_FRAC = 0.95, 1.05
 """What a repeat may have too, on average: an end token that is counted (129 for 128) changes nothing, a field that the server
 leaves unread does."""
+
+_TELLING_EVENTS = 8
+"""An answer of fewer tokens may have as many events by chance."""
 
 MAX_HIT_FRAC = 0.01
 SINGLES = 4
@@ -40,6 +44,9 @@ def request_check(record: RequestRecord) -> Check:
     if record.ending != "ok":
         return check_of("request", "refuse", f"A streamed request of {size} failed: {_failure(record)}.")
     took = ", ".join(f"{name} {seconds(value)}" for name, value in _latencies(record).items() if value is not None)
+    if record.finish_reason is None:
+        whole = f"It ended in order but without a finish_reason; all {record.output_tokens} tokens had come"
+        return check_of("request", "warn", f"A streamed request of {size} was answered: {took}. {whole}.")
     return check_of("request", "pass", f"A streamed request of {size} was answered: {took}.")
 
 
@@ -77,12 +84,38 @@ def by_max_tokens(check: Check) -> Check:
     return check_of(check.check, check.status, message)
 
 
-def usage_check(record: RequestRecord) -> Check:
-    """Whether the stream says how many tokens each event brings; without that they are counted one per event."""
+def gave_as_asked(record: RequestRecord) -> bool:
+    """Whether an answer that ended by its length has the tokens asked for. So many events, too, are no accident."""
+    asked, got = record.asked_output, record.output_tokens
+    enough = record.usage or asked >= _TELLING_EVENTS
+    return record.finish_reason == "length" and enough and MIN_OUTPUT_FRAC * asked <= got <= MAX_OUTPUT_FRAC * asked
+
+
+def generated_as_asked(records: Sequence[RequestRecord], before: ServerSample | None, after: ServerSample | None) -> bool:
+    """Whether the server itself counts as many tokens as these answers were asked for, which all ended by their length."""
+    asked = sum(record.asked_output for record in records)
+    by_length = all(record.finish_reason == "length" for record in records)
+    return by_length and asked > 0 and _delta(before, after, "generation_tokens_total") == asked
+
+
+def usage_check(record: RequestRecord, *, keeps_length: bool = False) -> Check:
+    """Whether the stream says how many tokens each event brings; without that they are counted by the length asked for where
+    the server is known to keep it, else one per event."""
     events = record.gaps.n + 1 if record.output_tokens else 0
+    if record.counted_by == "token_ids":
+        message = (
+            f"No usage in the stream: tokens are counted by their ids ({record.output_tokens} of {record.asked_output} asked)."
+        )
+        return check_of("usage", "pass" if record.output_tokens == record.asked_output else "warn", message)
     if not record.usage:
-        why = "No usage in the stream" if record.prompt_tokens is None else "The usage in the stream counts no more than a chunk"
+        unsure = "The usage in the stream counts no more than a chunk, or stops on the way"
+        why = "No usage in the stream" if record.prompt_tokens is None else unsure
         message = f"{why}: tokens are counted one per event ({events} of {record.asked_output} asked), an estimate."
+        if keeps_length:
+            message = (
+                f"{why} ({events} events for {record.asked_output} tokens asked): the server keeps the length asked for, "
+                "so answers that end by it count as that long."
+            )
         return check_of("usage", "warn", message)
     counts = f"{record.output_tokens} output tokens of {record.asked_output} asked, in {events} events"
     return check_of("usage", "pass" if record.output_tokens == record.asked_output else "warn", f"Usage in the stream: {counts}.")
@@ -140,8 +173,17 @@ def output_length_check(records: Sequence[RequestRecord], fields: Sequence[str] 
     if not asked:
         return check_of("output length", "warn", "No single request was answered, so its length is not known.")
     frac = sum(record.output_tokens for record in ended) / asked
-    by_events = "" if all(record.usage for record in ended) else ", counted one per event,"
+    if all(record.counted_by == "length" for record in ended):
+        message = f"{len(ended)} requests ended by the length asked for, which the server keeps; it does not count their tokens."
+        return check_of("output length", "pass", message)
+    by_events = ", counted one per event," if any(_by_events(record) for record in ended) else ""
     counted = f"{frac:.0%} of the {asked} output tokens asked of {len(ended)} requests{by_events}"
+    if frac < MIN_OUTPUT_FRAC and all(_by_events(record) and record.finish_reason == "length" for record in ended):
+        message = (
+            f"How long answers get is not known: {len(ended)} requests for {asked} tokens were answered in {frac:.0%} as many "
+            "events, and the server does not say how many tokens an event holds. TPOT would look too slow."
+        )
+        return check_of("output length", "refuse", message)
     if frac < MIN_OUTPUT_FRAC:
         reasons = ", ".join(sorted({record.finish_reason or "none" for record in ended}))
         message = f"Answers end early: {counted} came (finish reason: {reasons}); does the server ignore ignore_eos?"
@@ -150,6 +192,10 @@ def output_length_check(records: Sequence[RequestRecord], fields: Sequence[str] 
         message = f"Answers are longer than asked: {counted} came; does the server ignore {' and '.join(fields)}?"
         return check_of("output length", "refuse", message)
     return check_of("output length", "pass", f"Answers are as long as asked: {counted} came.")
+
+
+def _by_events(record: RequestRecord) -> bool:
+    return not record.usage and record.counted_by in (None, "events")
 
 
 def decode_s(before: ServerSample | None, after: ServerSample | None) -> float | None:
@@ -224,10 +270,9 @@ def _over(record: RequestRecord, limits: Mapping[str, float | None]) -> list[str
 
 def _latencies(record: RequestRecord) -> dict[str, float | None]:
     first, last = record.t_first, record.t_last
-    decoded = record.output_tokens - record.first_tokens
     return {
         "TTFT": None if first is None else first - record.t_sched,
-        "TPOT": None if first is None or last is None or decoded <= 0 else (last - first) / decoded,
+        "TPOT": tpot_s(record),
         "E2E": None if last is None else last - record.t_sched,
     }
 

@@ -234,7 +234,12 @@ class Preflight:
 
     async def _usage(self) -> Check:
         assert self._answered is not None  # _request refused otherwise
-        return answers.usage_check(self._answered)
+        assert self.hello is not None
+        keeps_length = answers.gave_as_asked(self._answered)
+        if not keeps_length and not self._answered.usage:
+            keeps_length = answers.generated_as_asked(self._records, self._before, await self._sample_again())
+        self.hello = msgspec.structs.replace(self.hello, keeps_length=keeps_length)
+        return answers.usage_check(self._answered, keeps_length=keeps_length)
 
     async def _prompt_length(self) -> Check:
         assert self._answered is not None

@@ -161,7 +161,7 @@ SENTENCES: list[tuple[Fact, str]] = [
         fact("tokens_in_clumps", clumped=5, answers=5),
         "tokens arrive in clumps (5 of 5 answers), so TPOT cannot be judged: a proxy or a busy API process holds them back",
     ),
-    (fact("tpot_undecidable"), "TPOT is the only limit, and no answer had tokens after its first event to judge it by"),
+    (fact("tpot_undecidable"), "TPOT is the only limit, and no answer has a TPOT to judge it by"),
     (
         fact("nothing_planned", measure_s=40.0, rate_rps=0.01),
         "no request was planned in the window (40 s at 0.01 requests/s): measure longer or faster",
@@ -212,6 +212,23 @@ SENTENCES: list[tuple[Fact, str]] = [
     (
         fact("no_usage", without=1, answers=2),
         "the server sent no usage with 1 of 2 answers: their tokens are counted one per event",
+    ),
+    (
+        fact("no_usage", without=1, answers=2, counted_by={"length": 1}),
+        "the server sent no usage with 1 of 2 answers: their tokens are counted by the length asked for",
+    ),
+    (
+        fact("no_usage", without=3, answers=4, counted_by={"events": 1, "token_ids": 2}),
+        "the server sent no usage with 3 of 4 answers: their tokens are counted one per event (1), by their token ids (2)",
+    ),
+    (
+        fact("no_finish_reason", without=3, answers=4),
+        "3 of 4 answers ended without a finish_reason: all the tokens asked for had come, so they count as complete",
+    ),
+    (
+        fact("tpot_unknown", without=3, answers=4),
+        "3 of 4 answers came in fewer events than the tokens asked for, and the server does not say how many an event holds: "
+        "their TPOT is not known, and only one that is over its limit even at the full length counts as a miss",
     ),
     (fact("errors_said", times=1, errors=1, said="It broke", other_sentences=0), "1 of 1 error: It broke"),
     (

@@ -16,8 +16,8 @@ from core.load.transport.batching import BATCH_S
 from core.records import Ending, RequestEnded
 from core.slo import good, tpot_s
 from tests.core.load.calling import calling, client_of, end_of, raw
-from tests.core.load.server import DONE, END, Handler, Received, chunk
-from tests.faults.answers import JSON, Answer, finish, tokens, whole
+from tests.core.load.server import DONE, END, Handler, Received, chunk, usage
+from tests.faults.answers import JSON, Answer, Pieces, finish, tokens, whole
 from tests.faults.clock import virtually
 from tests.faults.runs import LONGEST_S, ended, ended_in_a_row
 from tests.faults.server import FaultServer
@@ -344,3 +344,33 @@ def test_a_malformed_chunk_is_a_failure(rest: bytes) -> None:
             return caller.last.ending
 
     assert virtually(work) == "truncated"
+
+
+ONE, TWO = tokens(3, first_s=0.1, gap_s=0.1)[:1], tokens(3, first_s=0.1, gap_s=0.1)[:2]
+UNCOUNTED = tokens(3, first_s=0.1, gap_s=0.1, usage_by="none")[:2]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "ending"),
+    [
+        ((*TWO, (0.0, DONE)), "ok"),
+        ((*TWO, (0.0, usage(2))), "ok"),
+        ((*TWO, (0.0, usage(2) + b"data: [DONE] \n\n")), "ok"),
+        ((*UNCOUNTED, (0.0, usage(2) + DONE)), "ok"),
+        ((*ONE, (0.0, DONE)), "truncated"),
+        ((*UNCOUNTED, (0.0, DONE)), "truncated"),
+        (TWO, "truncated"),
+    ],
+    ids=["done", "closing usage", "done with a blank", "usage in the end", "a token fewer", "no usage", "no done"],
+)
+def test_an_answer_without_a_finish_reason_is_whole_by_its_count_and_its_done(pieces: Pieces, ending: Ending) -> None:
+    """Two tokens were asked for; the finish_reason is null to the end."""
+    record = ended(Answer(pieces=pieces))
+    assert (record.ending, record.finish_reason) == (ending, None)
+
+
+@pytest.mark.parametrize("cut_by", ["fin", "rst"])
+def test_without_a_finish_reason_a_broken_connection_is_a_cut_unless_done_was_said(cut_by: Any) -> None:
+    for pieces, ending in (((*TWO, (0.0, usage(2))), "truncated"), ((*TWO, (0.0, usage(2) + DONE)), "ok")):
+        record = ended(Answer(pieces=pieces, cut_after=len(Answer(pieces=pieces).raw) - len(END), cut_by=cut_by))
+        assert record.ending == ending

@@ -10,7 +10,7 @@ import pytest
 
 from core import prose
 from core.config import Lengths, Slo
-from core.facts import says
+from core.facts import Fact, says
 from core.records import RequestSent
 from core.report import to_json, to_text
 from core.results import RepeatResult
@@ -479,3 +479,45 @@ def test_a_slow_first_request_is_said_and_not_judged(path: Path) -> None:
     )
     assert checks["slo"].status == "pass"
     assert "first" in checks["slo"].message
+
+
+def test_a_server_that_tells_no_finish_reason_is_loaded_and_that_is_said(path: Path) -> None:
+    def answer(server: FaultServer, request: Received) -> Answer:
+        return Answer(pieces=tokens(TOKENS, first_s=0.05, gap_s=0.05, finish=None, prompt=16))
+
+    ran = probe(path, lambda: FaultServer(answer), config(rates_rps=(3.0,), measure_s=10.0))
+    assert [step.verdict for step in ran.steps] == ["pass"]
+    assert any("without a finish_reason" in sentence for sentence in ran.said)
+    told = next(warning for warning in repeat_of(ran).warnings if says(warning, "no_finish_reason"))
+    assert isinstance(told, Fact)
+    assert told.figures["without"] == told.figures["answers"] == repeat_of(ran).succeeded
+
+
+@pytest.mark.parametrize("per_event", [1, 4], ids=["by its events", "by its counter"])
+def test_a_server_without_usage_that_puts_tokens_together_under_load_is_judged_by_the_length_asked_for(
+    path: Path, per_event: int
+) -> None:
+    """16 tokens 10 ms apart, but four in an event: counted one per event they would be a quarter as long, and 40 ms apart."""
+
+    def answer(server: FaultServer, request: Received) -> Answer:
+        loaded = server.counts["/v1/completions"] > PREFLIGHT_REQUESTS
+        server.counts["generation_tokens"] += 16
+        server.counts["prompt_tokens"] += 16
+        server.counts["success"] += 1
+        together = 4 if loaded else per_event
+        return Answer(pieces=tokens(16, first_s=0.05, gap_s=0.01 * together, per_chunk=together, usage_by="none"))
+
+    asked = config(rates_rps=(3.0,), measure_s=10.0, slo=Slo(ttft_s=0.5, tpot_s=0.015), output_tokens=Lengths(median=16))
+    ran = probe(path, lambda: FaultServer(answer), asked)
+    assert [step.verdict for step in ran.steps] == ["pass"]
+    told = next(warning for warning in repeat_of(ran).warnings if says(warning, "no_usage"))
+    assert isinstance(told, Fact)
+    assert told.figures["counted_by"] == {"length": repeat_of(ran).succeeded}
+    assert repeat_of(ran).tpot_s.p95 == pytest.approx(0.04 * 4 / 15, abs=1e-3)
+
+
+def test_a_server_that_counts_nothing_and_puts_tokens_together_is_refused_for_that(path: Path) -> None:
+    together = Answer(pieces=tokens(16, first_s=0.05, gap_s=0.04, per_chunk=4, usage_by="none"))
+    ran = probe(path, lambda: FaultServer(together), config(output_tokens=Lengths(median=16)))
+    assert ran.answer.outcome == "refused"
+    assert "How long answers get is not known" in ran.answer.message

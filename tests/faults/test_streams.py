@@ -212,3 +212,41 @@ def test_more_tokens_than_the_total_says_make_no_negative_time() -> None:
     stream = after(0.1, token(" a" * 5, count=5)) + after(0.1, token("", count=5, finish="stop")) + after(0, usage(3))
     record = ended(Answer(pieces=stream))
     assert (record.ending, record.output_tokens, tpot_s(record)) == ("ok", 3, None)
+
+
+NOTHING = (b"data: null\n\n", b"data: []\n\n", b"event: ping\ndata: pong\n\n", b'event: queue\ndata: {"detail": "place 3"}\n\n')
+
+
+@pytest.mark.parametrize("nothing", NOTHING)
+def test_events_that_say_nothing_are_no_error_no_token_and_move_no_clock(nothing: bytes) -> None:
+    one, *rest = tokens(3, first_s=1.0, gap_s=0.5)
+    between = tuple(piece for token_piece in rest for piece in ((0.0, nothing), token_piece))
+    record = ended(Answer(pieces=((1.0, nothing), (1.0, nothing), one, *between)))
+    assert (record.ending, record.output_tokens, record.gaps.n) == ("ok", 3, 2)
+    assert ttft(record) == pytest.approx(3.0, abs=MS)
+    assert tpot(record) == pytest.approx(0.5, abs=MS)
+
+
+@pytest.mark.parametrize(
+    "told", [b'{"completion_tokens": "64"}', b'{"completion_tokens": 64.0}', b'{"output_tokens": 64}', b'{"eval_count": 64}']
+)
+def test_a_total_of_another_kind_or_name_is_a_total(told: bytes) -> None:
+    last = b'data: {"choices": [], "usage": ' + told + b"}\n\n"
+    record = ended(Answer(pieces=(*tokens(64, first_s=0.1, gap_s=0.08, per_chunk=4, usage_by="none")[:-1], (0.0, last + DONE))))
+    assert (record.ending, record.output_tokens, record.counted_by) == ("ok", 64, "usage")
+    assert tpot(record) == pytest.approx(0.08 * 16 / 63, abs=1e-5)
+
+
+@pytest.mark.parametrize("told", [b'"many"', b"[64]", b"-1", b'{"completion_tokens": -1}', b'{"completion_tokens": [64]}'])
+def test_usage_that_is_none_breaks_no_answer(told: bytes) -> None:
+    text = b'data: {"choices": [{"text": "a", "finish_reason": %s}], "usage": ' + told + b"}\n\n"
+    record = ended(Answer(pieces=(*paced(19, 0.1, text % b"null"), (0.1, text % b'"length"' + DONE))))
+    assert (record.ending, record.output_tokens, record.counted_by) == ("ok", 20, "events")
+    assert tpot(record) == pytest.approx(0.1, abs=MS)
+
+
+def test_usage_that_is_cut_off_on_the_way_makes_no_answer_short() -> None:
+    with_usage = tuple((0.1, token(count=i + 1)) for i in range(40))
+    record = ended(Answer(pieces=(*with_usage, *paced(23, 0.1, token()), (0.1, token(finish="length") + DONE))))
+    assert (record.ending, record.output_tokens, record.counted_by) == ("ok", 64, "events")
+    assert tpot(record) == pytest.approx(0.1, abs=MS)

@@ -7,7 +7,18 @@ import numpy as np
 
 from core.config import Slo
 from core.judge.tally import Tally
-from core.records import Ending, GapSummary, Phase, RepeatOrder, RequestEnded, RequestFirst, RequestSent, Segment, ServerInfo
+from core.records import (
+    CountedBy,
+    Ending,
+    GapSummary,
+    Phase,
+    RepeatOrder,
+    RequestEnded,
+    RequestFirst,
+    RequestSent,
+    Segment,
+    ServerInfo,
+)
 from core.results import JudgeRules
 
 START = 1000.0
@@ -38,6 +49,8 @@ class Request:
     prompt: int | None = 512
     asked_input: int = 512
     usage: bool = True
+    counted_by: CountedBy | None = None
+    finish: str | None = "length"
 
     def events(self, index: int, due: float, order: int = 7) -> list[RequestEvent]:
         events: list[RequestEvent] = []
@@ -65,9 +78,10 @@ class Request:
                     asked_output=self.asked,
                     ending=self.ending,
                     error=self.error,
-                    finish_reason="length" if self.ending == "ok" else None,
+                    finish_reason=self.finish if self.ending == "ok" else None,
                     gaps=self.gaps,
                     usage=self.usage,
+                    counted_by=self.counted_by,
                 )
             )
         return events

@@ -7,6 +7,7 @@ from core import prose, units
 from core.config import Slo
 from core.facts import Fact, fact
 from core.judge import caveats
+from core.records import CountedBy
 from core.results import Percentiles
 from tests.core.judge.play import SLO, Request, record
 
@@ -108,7 +109,30 @@ def test_answers_without_tpot_or_usage_are_counted() -> None:
     assert caveats.no_tpot([one, record(Request())], SLO) == fact("no_tpot", without=1, answers=2)
     assert caveats.no_tpot([one], Slo(ttft_s=1.0, tpot_s=None)) is None
     assert caveats.no_usage([record(Request())]) is None
-    assert caveats.no_usage([record(Request()), record(Request(usage=False))]) == fact("no_usage", without=1, answers=2)
+    old = record(Request(usage=False))
+    assert caveats.no_usage([record(Request()), old]) == fact("no_usage", without=1, answers=2, counted_by={"events": 1})
+
+
+def test_by_what_answers_without_usage_are_counted() -> None:
+    ways: tuple[CountedBy, ...] = ("length", "events", "length", "token_ids")
+    ok = [record(Request(counted_by="usage")), *(record(Request(usage=False, counted_by=by)) for by in ways)]
+    counted = {"events": 1, "length": 2, "token_ids": 1}
+    assert caveats.no_usage(ok) == fact("no_usage", without=4, answers=5, counted_by=counted)
+
+
+def test_a_tpot_that_is_not_known_is_no_tpot_that_does_not_exist() -> None:
+    ok = [record(Request(usage=False, counted_by="events", output=5)), record(Request(usage=False, counted_by="events"))]
+    assert caveats.tpot_unknown(ok, SLO) == fact("tpot_unknown", without=1, answers=2)
+    assert caveats.no_tpot(ok, SLO) is None
+    assert caveats.tpot_unknown(ok, Slo(ttft_s=1.0, tpot_s=None)) is None
+    assert caveats.tpot_unknown(ok[1:], SLO) is None
+
+
+def test_answers_without_a_finish_reason_are_counted() -> None:
+    assert caveats.no_finish_reason([record(Request())]) is None
+    assert caveats.no_finish_reason([record(Request()), record(Request(finish=None))]) == fact(
+        "no_finish_reason", without=1, answers=2
+    )
 
 
 def test_what_the_server_did_not_tell() -> None:

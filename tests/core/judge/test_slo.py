@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.config import Slo
-from core.records import Ending
-from core.slo import allowed_misses, e2e_s, floor, good, needed_good, sure_miss_at, too_many_errors, tpot_s, ttft_s
+from core.records import CountedBy, Ending
+from core.slo import allowed_misses, e2e_s, floor, good, least_tpot_s, needed_good, sure_miss_at, too_many_errors, tpot_s, ttft_s
 from tests.core.judge.play import START, Request, record
 
 DEFAULT = Slo(ttft_s=0.8, tpot_s=0.05, e2e_s=None)
@@ -36,6 +36,35 @@ def test_tpot_divides_by_the_tokens_after_the_first_event() -> None:
 @pytest.mark.parametrize(("output", "first_tokens"), [(1, 1), (4, 4), (0, 0)])
 def test_tpot_does_not_exist_without_later_tokens(output: int, first_tokens: int) -> None:
     assert tpot_s(record(Request(first=0.1, last=0.1, output=output, first_tokens=first_tokens))) is None
+
+
+def test_tpot_is_not_known_where_an_event_may_hold_several_tokens() -> None:
+    """16 events for 64 tokens, 30 ms apart, and nothing that counts: 7 ms a token at best, 30 at worst."""
+    few = Request(first=0.1, last=0.55, output=16, asked=64, usage=False, counted_by="events")
+    assert tpot_s(record(few)) is None
+    assert least_tpot_s(record(few)) == pytest.approx(0.45 / 63)
+    assert good(record(few), Slo(ttft_s=0.8, tpot_s=0.02))
+    assert not good(record(few), Slo(ttft_s=0.8, tpot_s=0.007)), "too slow even with every token asked for"
+    assert not good(record(few), Slo(ttft_s=0.05, tpot_s=0.02))
+
+
+@pytest.mark.parametrize(
+    ("output", "counted_by"), [(64, "events"), (61, "events"), (16, "usage"), (16, "token_ids"), (16, "length"), (16, None)]
+)
+def test_tpot_is_known_where_something_counts_or_events_are_as_many(output: int, counted_by: CountedBy | None) -> None:
+    known = record(Request(first=0.1, last=0.55, output=output, asked=64, usage=False, counted_by=counted_by))
+    assert tpot_s(known) == least_tpot_s(known) == pytest.approx(0.45 / (output - 1))
+
+
+@given(st.integers(2, 64), st.floats(0.1, 5.0), st.floats(0.001, 0.1))
+def test_what_surely_missed_is_never_good_in_the_end(output: int, took_s: float, limit_s: float) -> None:
+    """The bound by which an open request is given up holds also for one whose tokens nobody counts."""
+    slo = Slo(ttft_s=None, tpot_s=limit_s)
+    ended = record(Request(first=0.1, last=0.1 + took_s, output=output, asked=64, usage=False, counted_by="events"))
+    assert ended.t_first is not None
+    assert ended.t_last is not None
+    if ended.t_last > sure_miss_at(slo, ended.t_sched, 64, ended.t_first, 1) + 1e-6:
+        assert not good(ended, slo)
 
 
 def test_without_tpot_the_other_limits_decide() -> None:

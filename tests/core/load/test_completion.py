@@ -1,6 +1,7 @@
 """Answers are read right whatever the server's way of streaming: tokens, times, endings, errors."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ STREAMS = Path(__file__).parents[2] / "data" / "streams"
 class Stream:
     """Feeds chunks at given times through the real parser."""
 
-    def __init__(self) -> None:
-        self.reader = AnswerReader()
+    def __init__(self, asked_output: int | None = None, *, keeps_length: bool = False) -> None:
+        self.reader = AnswerReader(asked_output, keeps_length=keeps_length)
         self.parser = SseParser()
 
     def at(self, t: float, *chunks: Any) -> "Stream":
@@ -27,9 +28,9 @@ class Stream:
         self.reader.feed(self.parser.feed(raw), t)
         return self
 
-    def end(self, t: float = 99.0) -> tuple[str, str | None]:
+    def end(self, t: float = 99.0, *, orderly: bool = True) -> tuple[str, str | None]:
         self.reader.feed_rest(self.parser.close(), t)
-        return self.reader.end(orderly=True)
+        return self.reader.end(orderly=orderly)
 
 
 DONE = b"data: [DONE]\n\n"
@@ -225,7 +226,15 @@ def test_error_null_is_no_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", [b"data: hello\n\n", b"data: [1]\n\n", b'data: {"choices": 3}\n\n', b'data: {"choices":[{"text":"\xff"}]}\n\n']
+    "raw",
+    [
+        b"data: hello\n\n",
+        b"data: [1]\n\n",
+        b'data: "hello"\n\n',
+        b'data: {"choices": 3}\n\n',
+        b'data: {"choices": [3]}\n\n',
+        b'data: {"choices":[{"text":"\xff"}]}\n\n',
+    ],
 )
 def test_what_is_no_chunk_fails_and_is_shown(raw: bytes) -> None:
     ending, error = Stream().at(1.0, raw).end()
@@ -246,11 +255,14 @@ def test_json_nested_too_deep_is_no_chunk_and_no_crash(field: bytes) -> None:
     assert Stream().at(1.0, b"data: " + deep).end()[0] == "truncated"
 
 
-@pytest.mark.parametrize("count", [-1, -(10**30), 2**64, 1e3 + 0.5])
-def test_a_count_that_is_none_is_not_taken_at_its_word(count: float) -> None:
+@pytest.mark.parametrize("count", [-1, -(10**30), 2**64, 1e3 + 0.5, "many", "", "1" * 5000, True, [2], {}, {"total": 2}])
+def test_a_count_that_is_none_is_not_taken_at_its_word(count: Any) -> None:
     tokens = Stream().at(1.0, text(usage=usage(1))).at(2.0, text(finish="length", usage={"completion_tokens": count}))
-    assert tokens.end()[0] == "stream"
-    assert Stream().at(1.0, text(finish="length", usage={"prompt_tokens": count})).end()[0] == "stream"
+    assert tokens.end() == ("ok", None)
+    assert (tokens.reader.output_tokens, tokens.reader.counted_by) == (2, "events")
+    prompt = Stream().at(1.0, text(finish="length", usage={"prompt_tokens": count, "completion_tokens": 1}))
+    assert prompt.end() == ("ok", None)
+    assert (prompt.reader.prompt_tokens, prompt.reader.output_tokens, prompt.reader.usage) == (None, 1, True)
 
 
 def test_plain_json_lines_are_no_stream() -> None:
@@ -406,9 +418,33 @@ def test_usage_that_counts_one_chunk_stops_no_clock(totals: list[int | None], cl
 )
 def test_a_last_usage_that_the_events_belie_is_not_believed(totals: list[int | None]) -> None:
     reader = streamed(*totals)
-    assert (reader.output_tokens, reader.usage) == (20, False)
+    assert (reader.output_tokens, reader.counted_by) == (20, "events")
     assert reader.t_last == 20.0
     assert tpot(reader) == pytest.approx(1.0, rel=0.06)
+
+
+def test_usage_that_stops_on_the_way_is_counted_on_by_the_events() -> None:
+    """It was cut off at 40 of 64, so that the answer seemed to have ended early."""
+    reader = streamed(*range(1, 41), *[None] * 24)
+    assert (reader.output_tokens, reader.counted_by, reader.t_last) == (64, "events", 64.0)
+    assert tpot(reader) == pytest.approx(1.0)
+    fours = streamed(*range(4, 41, 4), *[None] * 6, closing=64)
+    assert (fours.output_tokens, fours.counted_by, fours.t_last) == (64, "usage", 16.0)
+    chunks_alone = streamed(*[1] * 10, *[None] * 10)
+    assert (chunks_alone.output_tokens, chunks_alone.counted_by) == (20, "events")
+
+
+@pytest.mark.parametrize("begin", [58, 64, 70])
+@pytest.mark.parametrize("closing", [None, 64])
+def test_usage_that_counts_down_stretches_no_tpot(begin: int, closing: int | None) -> None:
+    """What is left of the answer in each event: the first of them is no count of what its event brought."""
+    reader = streamed(*(max(begin - i, 0) for i in range(64)), closing=closing)
+    assert (reader.output_tokens, reader.first_tokens, reader.usage) == (64, 1, closing is not None)
+    assert tpot(reader) == pytest.approx(1.0)
+
+
+def test_a_total_of_nothing_is_not_believed_beside_text() -> None:
+    assert (streamed(*[0] * 20).output_tokens, streamed(*[0] * 20).counted_by) == (20, "events")
 
 
 def test_an_answer_that_is_cut_off_tells_its_tokens_by_its_events() -> None:
@@ -501,3 +537,234 @@ def test_tokens_in_pieces_keep_their_number(pieces: list[int]) -> None:
         assert (reader.output_tokens, reader.usage) == (len(pieces), True)
     assert reader.t_last is not None
     assert 0 <= len(totals) - reader.t_last < pieces[-1]
+
+
+# --- counts of another kind, or by another name -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("told", "prompt", "cached"),
+    [
+        ({"usage": {"prompt_tokens": 8.0, "completion_tokens": 20.0}}, 8, None),
+        ({"usage": {"prompt_tokens": "8", "completion_tokens": "20"}}, 8, None),
+        ({"usage": {"prompt_tokens": -1, "completion_tokens": 20}}, None, None),
+        ({"usage": {"completion_tokens": 20, "prompt_tokens_details": [3]}}, None, None),
+        ({"usage": usage(20, prompt_tokens_details={"cached_tokens": "3"})}, 8, 3),
+        ({"usage": {"input_tokens": 8, "output_tokens": 20}}, 8, None),
+        ({"usage": {"prompt_eval_count": 8, "eval_count": 20}}, 8, None),
+        ({"usage": {"generated_tokens": 20}}, None, None),
+        ({"usage": {"prompt_tokens": None, "completion_tokens": None, "input_tokens": 8, "output_tokens": "20"}}, 8, None),
+        ({"timings": {"cache_n": 3, "prompt_n": 5, "predicted_n": 20, "predicted_ms": 7.5}}, 8, 3),
+        ({"timings": {"prompt_n": 5, "predicted_n": 20}}, None, None),
+        ({"timings": {"prompt_n": "x", "predicted_n": 20}}, None, None),
+        ({"usage": usage(20), "timings": {"prompt_n": 5, "predicted_n": 7}}, 8, None),
+        ({"usage": usage(20), "system_fingerprint": 7}, 8, None),
+    ],
+)
+@pytest.mark.parametrize("choices", [[], [{"index": 0, "text": "", "finish_reason": None}]], ids=["no choice", "a choice"])
+def test_a_total_in_any_form_and_by_any_name_is_taken(
+    told: dict[str, Any], prompt: int | None, cached: int | None, choices: list[Any]
+) -> None:
+    """Ten events of two tokens each, and then the total."""
+    stream = Stream()
+    for i in range(10):
+        stream.at(1.0 + i, text("ab", "length" if i == 9 else None))
+    stream.at(20.0, {"choices": choices, **told}, DONE)
+    assert stream.end() == ("ok", None)
+    reader = stream.reader
+    assert (reader.output_tokens, reader.counted_by, reader.prompt_tokens, reader.cached_tokens) == (20, "usage", prompt, cached)
+    assert (reader.t_first, reader.t_last) == (1.0, 10.0)
+
+
+def test_a_running_total_as_text_is_followed() -> None:
+    stream = Stream()
+    for i in range(10):
+        stream.at(1.0 + i, text("abcd", "length" if i == 9 else None, usage={"completion_tokens": str(4 * (i + 1))}))
+    assert stream.end() == ("ok", None)
+    assert (stream.reader.output_tokens, stream.reader.first_tokens, stream.reader.counted_by) == (40, 4, "usage")
+
+
+def test_an_error_beside_a_count_that_is_none_is_an_error() -> None:
+    assert Stream().at(1.0, {"error": {"message": "boom"}, "usage": "none"}).end() == ("stream", "boom")
+    assert Stream().at(1.0, {"detail": "boom", "usage": "none"}).end() == ("stream", "boom")
+
+
+COUNT_NAMES = ["prompt_tokens", "completion_tokens", "input_tokens", "output_tokens", "eval_count", "prompt_tokens_details", "x"]
+NO_COUNT = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(max_value=-1)
+    | st.integers(min_value=10**9 + 1)
+    | st.sampled_from(["", "a", "-1", "1.5"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(COUNT_NAMES), inner, max_size=4),
+)
+
+
+@given(st.lists(NO_COUNT, min_size=1, max_size=8), st.booleans())
+def test_usage_that_holds_no_count_is_no_usage_and_never_an_error(told: list[Any], closing: bool) -> None:
+    stream = Stream()
+    for i, each in enumerate(told):
+        stream.at(float(i), text("a", "length" if i == len(told) - 1 else None, usage=each))
+    if closing:
+        stream.at(99.0, {"choices": [], "usage": told[0]}, DONE)
+    assert stream.end() == ("ok", None)
+    assert (stream.reader.output_tokens, stream.reader.counted_by) == (len(told), "events")
+
+
+def with_ids(*ids: int, piece: str = "", finish: str | None = None) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "text": piece, "token_ids": list(ids), "finish_reason": finish}]}
+
+
+def test_without_usage_token_ids_are_counted_also_where_they_have_no_text() -> None:
+    stream = Stream().at(0.5, {"choices": [{"text": "", "token_ids": None, "prompt_token_ids": [1, 2]}]})
+    stream.at(1.0, with_ids(5, 6)).at(2.0, with_ids(7, piece="a")).at(3.0, with_ids(8, 9, 10)).at(4.0, with_ids(finish="length"))
+    assert stream.end() == ("ok", None)
+    reader = stream.reader
+    assert (reader.output_tokens, reader.first_tokens, reader.counted_by) == (6, 2, "token_ids")
+    assert (reader.t_first, reader.t_last, reader.gaps.n) == (1.0, 3.0, 2)
+
+
+def test_events_of_which_some_have_no_token_ids_are_an_estimate() -> None:
+    stream = Stream().at(1.0, with_ids(5, 6)).at(2.0, text("a")).at(3.0, with_ids(8, finish="length"))
+    assert stream.end() == ("ok", None)
+    assert (stream.reader.output_tokens, stream.reader.counted_by) == (4, "events")
+
+
+def test_usage_counts_beside_token_ids() -> None:
+    stream = Stream().at(1.0, with_ids(5, 6)).at(2.0, with_ids(8, finish="length")).at(3.0, {"choices": [], "usage": usage(3)})
+    assert stream.end() == ("ok", None)
+    assert (stream.reader.output_tokens, stream.reader.first_tokens, stream.reader.counted_by) == (3, 2, "usage")
+
+
+@pytest.mark.parametrize(
+    ("keeps", "finish", "totals", "counted"),
+    [
+        (True, "length", [None] * 16, (64, "length")),
+        (True, "length", [None] * 80, (64, "length")),
+        (True, "length", [1] * 16, (64, "length")),
+        (True, "stop", [None] * 16, (16, "events")),
+        (False, "length", [None] * 16, (16, "events")),
+        (True, "length", [2 * (i + 1) for i in range(16)], (32, "usage")),
+    ],
+    ids=["several an event", "letters", "each chunk alone", "stopped", "not known", "usage"],
+)
+def test_a_length_that_the_server_keeps_counts_where_nothing_else_does(
+    keeps: bool, finish: str, totals: list[int | None], counted: tuple[int, str]
+) -> None:
+    stream = Stream(64, keeps_length=keeps)
+    for i, total in enumerate(totals):
+        more = {} if total is None else {"usage": usage(total)}
+        stream.at(1.0 + i, text("abcd", finish if i == len(totals) - 1 else None, **more))
+        assert stream.reader.counted_by != "length", "before its end nothing says how long it gets"
+    assert stream.end() == ("ok", None)
+    assert (stream.reader.output_tokens, stream.reader.counted_by) == counted
+
+
+# --- events that say nothing, and an end without a finish_reason ----------------------------------------------------
+
+SAYS_NOTHING = [
+    b"data: null\n\n",
+    b"data: {}\n\n",
+    b"data: []\n\n",
+    b"data: true\n\n",
+    b"data:   \n\n",
+    b"data: { }\n\n",
+    b'data: {"type": "ping"}\n\n',
+    b'data: {"choices": []}\n\n',
+    b": ping\n\n",
+    b"event: ping\n\n",
+    b"event: ping\ndata: pong\n\n",
+    b"event: ping \ndata: 2026-01-01 00:00:00\n\n",
+    b'event: heartbeat\ndata: {"t": 1.5}\n\n',
+    b'event: request_id\ndata: "6a2b"\n\n',
+    b'event: queue\ndata: {"detail": "place 3"}\n\n',
+    b"id: 7\nretry: 100\n\n",
+]
+
+
+@pytest.mark.parametrize("nothing", SAYS_NOTHING)
+def test_an_event_that_says_nothing_is_no_error_and_no_token(nothing: bytes) -> None:
+    stream = Stream().at(0.2, nothing).at(1.0, text(usage=usage(1))).at(1.5, nothing).at(2.0, text("b", "length", usage=usage(2)))
+    stream.at(3.0, nothing, {"choices": [], "usage": usage(2)}, nothing, DONE)
+    assert stream.end() == ("ok", None)
+    reader = stream.reader
+    assert (reader.t_first, reader.t_last, reader.output_tokens, reader.gaps.n) == (1.0, 2.0, 2, 1)
+
+
+@given(st.lists(st.sampled_from(SAYS_NOTHING), max_size=8), st.lists(st.integers(0, 900), max_size=6))
+def test_such_events_change_nothing_wherever_they_stand_and_however_they_are_cut(said: list[bytes], at: list[int]) -> None:
+    tokens = [json.dumps(text("a", "length" if i == 3 else None, usage=usage(i + 1))).encode() for i in range(4)]
+    events = [b"data: " + token + b"\n\n" for token in tokens]
+    for i, nothing in enumerate(said):
+        events.insert(3 * i % (len(events) + 1), nothing)
+    body = b"".join(events) + b"data: [DONE] \n\n"
+    edges = sorted({0, len(body), *(min(i, len(body)) for i in at)})
+    stream = Stream()
+    for a, b in pairwise(edges):
+        stream.reader.feed(stream.parser.feed(body[a:b]), 1.0)
+    assert stream.end() == ("ok", None)
+    assert (stream.reader.output_tokens, stream.reader.done, stream.reader.gaps.n) == (4, True, 3)
+
+
+def test_an_event_of_another_name_may_hold_a_chunk_or_an_error() -> None:
+    def named(value: Any) -> bytes:
+        return b"event: completion\ndata: " + json.dumps(value).encode() + b"\n\n"
+
+    stream = Stream().at(1.0, named(text(usage=usage(1)))).at(2.0, named(text("b", "stop", usage=usage(2))))
+    assert stream.end() == ("ok", None)
+    assert stream.reader.output_tokens == 2
+    assert Stream().at(1.0, named({"error": {"message": "boom"}})).end() == ("stream", "boom")
+    assert Stream().at(1.0, b"event: error \ndata: boom\n\n").end() == ("stream", "boom")
+
+
+@pytest.mark.parametrize("done", [b"data: [DONE] \n\n", b"data:  [DONE]\n\n", b"data: [DONE]\t\n\n", b"data: [DONE]\ndata:\n\n"])
+def test_done_with_blanks_is_done(done: bytes) -> None:
+    stream = Stream().at(1.0, text("a", "stop", usage=usage(1)), done, b"data: what comes after is not taken in\n\n")
+    assert stream.end() == ("ok", None)
+    assert stream.reader.done
+    unfinished = Stream().at(1.0, text("a", "stop", usage=usage(1))).at(2.0, done.rstrip(b"\n"))
+    assert unfinished.end() == ("ok", None)
+    assert unfinished.reader.done
+
+
+def unfinished(asked: int, sent: int, *, told: str = "each", closing: bool = True, done: bool = True) -> Stream:
+    """A stream whose finish_reason is null to the end. `told`: usage in each event, or in the closing one alone, or none."""
+    stream = Stream(asked)
+    for i in range(sent):
+        more = {"usage": usage(i + 1)} if told == "each" else {}
+        stream.at(1.0 + i, text("a", None, **more))
+    if closing:
+        stream.at(98.0, {"choices": [], "usage": usage(sent)})
+    return stream.at(98.5, DONE) if done else stream
+
+
+@pytest.mark.parametrize(
+    ("stream", "orderly", "ending"),
+    [
+        (unfinished(64, 64), True, "ok"),
+        (unfinished(64, 64), False, "ok"),
+        (unfinished(64, 65), True, "ok"),
+        (unfinished(64, 64, closing=False), True, "ok"),
+        (unfinished(64, 64, told="last"), True, "ok"),
+        (unfinished(64, 64, done=False), True, "ok"),
+        (unfinished(64, 64, told="last", done=False), True, "ok"),
+        (unfinished(64, 63), True, "truncated"),
+        (unfinished(64, 64, told="none", closing=False), True, "truncated"),
+        (unfinished(64, 64, closing=False, done=False), True, "truncated"),
+        (unfinished(64, 64, done=False), False, "truncated"),
+        (unfinished(64, 64, done=False).at(99.0, text(usage=usage(65))), True, "truncated"),
+        (Stream(64).at(1.0, {"choices": [], "usage": usage(64)}, DONE), True, "truncated"),
+    ],
+    ids=[
+        "done", "done, then broken", "one more", "no closing usage", "usage in the end", "closing usage", "both of these",
+        "one token fewer", "no usage", "neither closing usage nor done", "broken", "more after the closing usage", "no token",
+    ],
+)  # fmt: skip
+def test_an_end_without_a_finish_reason(stream: Stream, orderly: bool, ending: str) -> None:
+    """Some servers leave it null: an answer is whole where usage says that every token had come, and the server that it is over."""
+    assert stream.end(orderly=orderly)[0] == ending
+    assert stream.reader.finish_reason is None
+
+
+def test_without_a_number_asked_for_an_end_without_a_finish_reason_is_a_cut() -> None:
+    assert Stream().at(1.0, text(usage=usage(1)), {"choices": [], "usage": usage(1)}, DONE).end()[0] == "truncated"

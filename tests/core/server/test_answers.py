@@ -60,8 +60,89 @@ def test_usage() -> None:
     belied = answers.usage_check(record(usage=False))
     assert belied.status == "warn"
     assert belied.message.startswith(
-        "The usage in the stream counts no more than a chunk: tokens are counted one per event (128 of"
+        "The usage in the stream counts no more than a chunk, or stops on the way: tokens are counted one per event (128 of"
     )
+
+
+def test_usage_says_what_counts_in_its_place() -> None:
+    ids = {"usage": False, "counted_by": "token_ids"}
+    assert (answers.usage_check(record(**ids)).status, answers.usage_check(record(**ids, output_tokens=40)).status) == (
+        "pass",
+        "warn",
+    )
+    assert "counted by their ids (128 of 128 asked)" in answers.usage_check(record(**ids)).message
+    few = record(usage=False, counted_by="events", prompt_tokens=None, output_tokens=32, gaps=GapSummary(n=31))
+    kept = answers.usage_check(few, keeps_length=True)
+    assert (kept.status, "(32 events for 128 tokens asked): the server keeps the length" in kept.message) == ("warn", True)
+    assert "one per event (32 of 128 asked)" in answers.usage_check(few).message
+
+
+def test_an_end_without_a_finish_reason_is_told() -> None:
+    check = answers.request_check(record(finish_reason=None))
+    assert check.status == "warn"
+    assert check.message.endswith("It ended in order but without a finish_reason; all 128 tokens had come.")
+
+
+@pytest.mark.parametrize(
+    ("facts", "kept"),
+    [
+        ({}, True),
+        ({"output_tokens": 129}, True),
+        ({"usage": False, "counted_by": "events"}, True),
+        ({"usage": False, "counted_by": "events", "output_tokens": 127}, True),
+        ({"usage": False, "counted_by": "events", "output_tokens": 32}, False),
+        ({"usage": False, "counted_by": "events", "asked_output": 2, "output_tokens": 2}, False),
+        ({"asked_output": 2, "output_tokens": 2}, True),
+        ({"output_tokens": 16}, False),
+        ({"finish_reason": "stop"}, False),
+        ({"finish_reason": None}, False),
+    ],
+)
+def test_a_server_that_gives_the_length_asked_for(facts: dict[str, object], kept: bool) -> None:
+    assert answers.gave_as_asked(record(**facts)) is kept
+
+
+@pytest.mark.parametrize(
+    ("reasons", "before", "after", "as_asked"),
+    [
+        (["length"] * 2, 1000.0, 1256.0, True),
+        (["length"] * 2, 1000.0, 1257.0, False),
+        (["length"] * 2, 1000.0, 1064.0, False),
+        (["length", "stop"], 1000.0, 1256.0, False),
+        (["length"] * 2, 1000.0, 256.0, False),
+        (["length"] * 2, None, 1256.0, False),
+        ([], 1000.0, 1000.0, False),
+    ],
+    ids=["as asked", "others", "short", "stopped", "restarted", "not known", "nothing"],
+)
+def test_the_servers_own_counter_tells_whether_it_keeps_the_length(
+    reasons: list[str], before: float | None, after: float, as_asked: bool
+) -> None:
+    sent = [record(usage=False, counted_by="events", output_tokens=32, finish_reason=reason) for reason in reasons]
+    first, last = (ServerSample(t=1, took_s=0.01, generation_tokens_total=total) for total in (before, after))
+    assert answers.generated_as_asked(sent, first, last) is as_asked
+
+
+def test_a_length_that_nobody_counts_is_not_called_short() -> None:
+    few = answers.output_length_check([record(usage=False, counted_by="events", output_tokens=32)] * 3)
+    assert few.status == "refuse"
+    assert few.message.startswith(
+        "How long answers get is not known: 3 requests for 384 tokens were answered in 25% as many events"
+    )
+    stopped = answers.output_length_check([record(usage=False, counted_by="events", output_tokens=32, finish_reason="stop")] * 3)
+    assert stopped.message.startswith(
+        "Answers end early: 25% of the 384 output tokens asked of 3 requests, counted one per event, "
+    )
+    kept = answers.output_length_check([record(usage=False, counted_by="length")] * 3)
+    assert kept.status == "pass"
+    assert "which the server keeps" in kept.message
+
+
+def test_a_tpot_that_is_not_known_is_over_no_limit() -> None:
+    few = record(usage=False, counted_by="events", output_tokens=16)
+    check = answers.slo_check(few, [few] * 3, Slo(ttft_s=0.8, tpot_s=0.05))
+    assert check.status == "pass"
+    assert "TPOT none" in check.message
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 from core.access import Access
 from core.config import Lengths, Workload
 from core.records import Ending, GapSummary, Hello, Phase, RequestRecord
+from core.server.answers import SINGLES
 from core.server.preflight import Preflight
 from core.server.prompt_vocabulary import BLIND_RANGES, LETTERS
 from tests.core.server.fakes import ALL, BASE, KEY, FakeSend, FakeVllm, capture, client, config, counting, record, run, texts
@@ -429,3 +430,42 @@ async def test_a_server_that_says_that_it_decodes_fast_is_believed() -> None:
     slow = await run(FakeVllm(metrics=lambda: metrics(1.2)), FakeSend(answer))
     assert "stream" not in fast.names
     assert slow["stream"].status == "refuse"
+
+
+# --- what tokens are counted by where there is no usage ---------------------------------------------------------------
+
+
+def without_usage(server: FakeVllm, per_event: int, generated: int, phases: list[bool]) -> FakeSend:
+    """A server without usage, whose own counter rises by so much a request."""
+    total = [500.0]
+
+    def answer(hello: Hello, i: int, phase: Phase) -> RequestRecord:
+        total[0] += generated
+        phases.append(hello.keeps_length)
+        if hello.keeps_length:
+            return record(usage=False, counted_by="length", prompt_tokens=None)
+        return record(usage=False, counted_by="events", prompt_tokens=None, output_tokens=128 // per_event)
+
+    server.metrics = lambda: capture("0.32.0-idle") + f'\nvllm:generation_tokens_total{{engine="7"}} {total[0]}\n'
+    return FakeSend(answer)
+
+
+@pytest.mark.parametrize(
+    ("per_event", "generated", "keeps"),
+    [(1, 0, True), (4, 128, True), (4, 32, False)],
+    ids=["by events", "by its counter", "short"],
+)
+async def test_a_length_that_the_server_keeps_is_known_before_the_load(per_event: int, generated: int, keeps: bool) -> None:
+    server, phases = FakeVllm(), list[bool]()
+    ran = await run(server, without_usage(server, per_event, generated, phases))
+    assert phases == [False, *[keeps] * SINGLES]
+    assert ran.preflight.hello is not None
+    assert ran.preflight.hello.keeps_length is keeps
+    assert ran["usage"].status == "warn"
+    assert ran["output length"].status == ("pass" if keeps else "refuse")
+
+
+async def test_what_is_known_of_the_length_is_known_from_usage_too() -> None:
+    ran = await run(FakeVllm())
+    assert ran.preflight.hello is not None
+    assert ran.preflight.hello.keeps_length
