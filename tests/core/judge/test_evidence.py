@@ -116,15 +116,15 @@ def row(name: str, running: float, waiting: float, kv: float | None = None, mode
 
 def test_each_engine_has_its_own_means_and_a_missing_row_is_no_idle_engine() -> None:
     samples = [
-        sample(1.0, running=9, waiting=4, by_engine=(row("0", 8, 4, 0.9), row("1", 1, 0, 0.1))),
-        sample(1.5, running=6, waiting=2, by_engine=(row("0", 6, 2, 0.7),)),
-        sample(2.0, running=9, waiting=3, by_engine=(row("0", 7, 3, 0.8), row("1", 2, 0, 0.3))),
+        sample(1.0, running=9, waiting=4, by_engine=(row("0", 8, 4, 0.75), row("1", 1, 0, 0.25))),
+        sample(1.5, running=6, waiting=2, by_engine=(row("0", 6, 2, 0.25),)),
+        sample(2.0, running=9, waiting=3, by_engine=(row("0", 7, 3, 0.5), row("1", 2, 0, 0.75))),
     ]
     found = evidence.gauges(samples, 0.0, 9.0, None)
     assert found is not None
     assert found.engines == (
-        EngineUse(name="0", running_mean=7.0, waiting_mean=3.0, kv_usage_mean=pytest.approx(0.8)),
-        EngineUse(name="1", running_mean=1.5, waiting_mean=0.0, kv_usage_mean=pytest.approx(0.2)),
+        EngineUse(name="0", running_mean=7.0, waiting_mean=3.0, kv_usage_mean=0.5),
+        EngineUse(name="1", running_mean=1.5, waiting_mean=0.0, kv_usage_mean=0.5),
     )
 
 
