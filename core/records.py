@@ -219,11 +219,31 @@ ChildMessage = LoadReady | RequestSent | RequestFirst | RequestEnded | LoadTick 
 # --- what the server says of itself -------------------------------------------------------------------------------
 
 
+class EngineSample(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """One engine's rows of a reading that shows several; an array in a file, since every reading has them all.
+
+    `name`: the values of the labels that tell the rows apart. `started`: when its process or its counters began (unix seconds),
+    where the rows tell that of each.
+    """
+
+    name: str
+    model: str | None = None
+    running: float | None = None
+    waiting: float | None = None
+    kv_usage_frac: float | None = None
+    requests_success_total: float | None = None
+    prompt_tokens_total: float | None = None
+    generation_tokens_total: float | None = None
+    started: float | None = None
+
+
 class ServerSample(msgspec.Struct, frozen=True, kw_only=True):
     """One reading of /metrics, of any vLLM version; `*_total` are counters, sums over engines where that makes sense.
 
     `kv_usage_frac` is the mean over engines, `kv_usage_max_frac` the fullest one. Histograms come as (sum, count).
+    `waiting_deferred` of the waiting ones wait for a transfer of their KV cache or for a LoRA, `waiting_capacity` for a place.
     `epoch` changes when the server restarted (process start or `_created` of a counter, or a counter that fell).
+    `by_engine`: the rows of each engine or backend; None where there is one.
     """
 
     t: float
@@ -233,6 +253,8 @@ class ServerSample(msgspec.Struct, frozen=True, kw_only=True):
     waiting: float | None = None
     kv_usage_frac: float | None = None
     kv_usage_max_frac: float | None = None
+    waiting_deferred: float | None = None
+    waiting_capacity: float | None = None
     preemptions_total: float | None = None
     prompt_tokens_total: float | None = None
     generation_tokens_total: float | None = None
@@ -244,6 +266,7 @@ class ServerSample(msgspec.Struct, frozen=True, kw_only=True):
     prefill_time_s: tuple[float, float] | None = None
     decode_time_s: tuple[float, float] | None = None
     epoch: float | None = None
+    by_engine: tuple[EngineSample, ...] | None = None
 
 
 class MachineSample(msgspec.Struct, frozen=True, kw_only=True):

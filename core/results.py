@@ -15,7 +15,22 @@ RepeatVerdict = Literal["pass", "fail", "void", "unjudged"]
 StepVerdict = Literal["pass", "fail", "mixed", "void", "unjudged"]
 QueueVerdict = Literal["flat", "rising", "undecided"]
 Outcome = Literal["bracket", "at_least", "below", "infeasible", "held", "void", "refused", "interrupted"]
-Cause = Literal["slots", "kv", "prefill", "decode", "frontend", "client", "prefix", "lengths", "failures", "none", "unknown"]
+Cause = Literal[
+    "slots",
+    "kv",
+    "prefill",
+    "decode",
+    "deferred",
+    "uneven",
+    "frontend",
+    "client",
+    "prefix",
+    "lengths",
+    "failures",
+    "none",
+    "unknown",
+]
+"""`deferred`: requests wait for a KV transfer or a LoRA. `uneven`: one of several engines is full while others have room."""
 Place = Literal["client", "workload", "queue", "stages", "resources"]
 Finding = Literal["clear", "bound", "open", "unknown"]
 
@@ -124,10 +139,20 @@ class Stages(msgspec.Struct, frozen=True, kw_only=True):
     tpot_s: float | None = None
 
 
+class EngineUse(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several engines: means over the readings of the window that show it."""
+
+    name: str
+    running_mean: float
+    waiting_mean: float
+    kv_usage_mean: float | None = None
+
+
 class Gauges(msgspec.Struct, frozen=True, kw_only=True):
     """The server's gauges over the readings of the window. `queued`: in so many of them requests waited. What the others
     showed meanwhile tells what kept those out: the running ones (`plateau` of these readings were at the repeat's highest, but
-    for the sequences that one step finishes) and the KV usage."""
+    for the sequences that one step finishes) and the KV usage. `waiting_deferred_mean`: of those that waited, for a transfer of
+    their KV cache or for a LoRA. `engines`: each of them, where there are several."""
 
     readings: int
     waiting_mean: float
@@ -137,6 +162,8 @@ class Gauges(msgspec.Struct, frozen=True, kw_only=True):
     queued_running_mean: float | None = None
     queued_kv_usage_mean: float | None = None
     plateau: int = 0
+    waiting_deferred_mean: float | None = None
+    engines: tuple[EngineUse, ...] = ()
 
 
 class MachineUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -304,33 +331,33 @@ Figures = dict[str, float | str | None]
 
 
 class DiagnosisStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One place looked at, in the order of the list: how it stands, with its figures, in one sentence.
+    """One place looked at, in the order of the list: how it stands, with its figures, and what was found there.
 
     clear: not this; bound: this held the replica back or spoilt the run; open: it may be; unknown: a figure is missing.
     """
 
     place: Place
     verdict: Finding
-    text: str
+    text: Said
     figures: Figures = {}
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """What bound the replica at the knee, or kept the run from an answer. `at_rps`: the failing rate that was looked at.
 
-    `sure`: one cause fits and no figure that could contradict it is missing. `also` fits beside `cause` otherwise.
-    `setting` is the server's option to change, `advice` how. `ruled_out`: what it is not, one sentence each.
+    `sure`: one cause fits, no figure speaks against it, and none that could is missing. `also` fits beside `cause` otherwise.
+    `setting` is the server's option to change, `advice` how. `ruled_out`: what it is not.
     """
 
     cause: Cause
-    sentence: str
+    sentence: Said
     at_rps: float | None = None
     also: Cause | None = None
     sure: bool = False
     setting: str | None = None
-    advice: str | None = None
+    advice: Said | None = None
     steps: tuple[DiagnosisStep, ...] = ()
-    ruled_out: tuple[str, ...] = ()
+    ruled_out: tuple[Said, ...] = ()
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

@@ -49,7 +49,7 @@ def test_every_key_of_the_result_has_its_row() -> None:
         ("steps[]", set(result()["steps"][0])),
         ("steps[].repeats[]", set(result()["steps"][0]["repeats"][0])),
         ("steps[].repeats[]", {"p50", "p95", "p99", "mean", "n", "from_s", "to_s", "attainment"}),
-        ("diagnosis", fields(Diagnosis) | fields(DiagnosisStep)),
+        ("diagnosis", fields(Diagnosis) | fields(DiagnosisStep) | {"sentence_fact", "advice_fact", "ruled_out_fact", "text_fact"}),
         ("fleet", set(result()["fleet"])),
     ],
 )

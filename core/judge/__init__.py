@@ -3,7 +3,7 @@
 Others import these names, and nothing else of the room.
 """
 
-from core.judge.diagnosis import Head, diagnosis_lines, diagnosis_parts, explained
+from core.judge.diagnosis import explained
 from core.judge.evidence import errors_said
 from core.judge.idle import idle_e2e_s, idle_speed, lengths_check, servers_word, why_infeasible
 from core.judge.rate_verdicts import (
@@ -32,7 +32,6 @@ __all__ = [
     "Bracket",
     "Decision",
     "Done",
-    "Head",
     "Hold",
     "Interval",
     "Ramp",
@@ -44,8 +43,6 @@ __all__ = [
     "cut_off",
     "decide_ramp",
     "decide_step",
-    "diagnosis_lines",
-    "diagnosis_parts",
     "drain_left_s",
     "ended_words",
     "errors_said",

@@ -7,8 +7,8 @@ from statistics import fmean
 from core.config import Slo
 from core.facts import Fact, fact
 from core.judge.server_readings import Readings
-from core.records import LoadDone, LoadTick, MachineSample, RequestRecord, ServerSample
-from core.results import Gauges, MachineUse, MeanLengths, Missed, Stages
+from core.records import EngineSample, LoadDone, LoadTick, MachineSample, RequestRecord, ServerSample
+from core.results import EngineUse, Gauges, MachineUse, MeanLengths, Missed, Stages
 from core.slo import e2e_s, least_tpot_s, tpot_s, ttft_s
 
 FINISHED_A_STEP = 2
@@ -97,10 +97,13 @@ def stages(readings: Readings, records: Sequence[RequestRecord]) -> Stages | Non
     )
 
 
-def gauges(samples: Sequence[ServerSample], start: float, until: float, output_tokens: float | None) -> Gauges | None:
+def gauges(
+    samples: Sequence[ServerSample], start: float, until: float, output_tokens: float | None, model: str | None = None
+) -> Gauges | None:
     """The readings from `start` to `until`, which is when the load was stopped: later ones show it drain away.
 
-    `output_tokens`: of a mean answer. None where the server shows neither running nor waiting requests.
+    `output_tokens`: of a mean answer. `model`: ours, where the server shows several. None where the server shows neither running
+    nor waiting requests.
     """
     seen = [s for s in samples if start <= s.t <= until and s.running is not None and s.waiting is not None]
     if not seen:
@@ -117,7 +120,30 @@ def gauges(samples: Sequence[ServerSample], start: float, until: float, output_t
         queued_running_mean=_mean(s.running for s in queued),
         queued_kv_usage_mean=_mean(_kv(s) for s in queued),
         plateau=sum((s.running or 0.0) >= highest - leaving for s in queued),
+        waiting_deferred_mean=_mean(s.waiting_deferred for s in seen),
+        engines=engines(seen, model),
     )
+
+
+def engines(samples: Sequence[ServerSample], model: str | None) -> tuple[EngineUse, ...]:
+    """Each engine that these readings show, in their order; empty where there is one. Where the rows name our model, those of
+    another do not count."""
+    rows = [row for s in samples for row in s.by_engine or () if row.running is not None and row.waiting is not None]
+    if any(row.model == model for row in rows):
+        rows = [row for row in rows if row.model == model]
+    by_name: dict[str, list[EngineSample]] = {}
+    for row in rows:
+        by_name.setdefault(row.name, []).append(row)
+    found = tuple(
+        EngineUse(
+            name=name,
+            running_mean=fmean(row.running or 0.0 for row in each),
+            waiting_mean=fmean(row.waiting or 0.0 for row in each),
+            kv_usage_mean=_mean(row.kv_usage_frac for row in each),
+        )
+        for name, each in by_name.items()
+    )
+    return found if len(found) > 1 else ()
 
 
 def client_cpu(ticks: Sequence[LoadTick], done: LoadDone | None) -> float | None:

@@ -1,8 +1,7 @@
 """What a row of server readings says about one repeat: differences of counters, maxima, and whose requests they were."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -41,11 +40,28 @@ class Readings:
 
     @property
     def breaks(self) -> int:
-        """How often the epoch changed or a counter fell from one reading to the next.
+        """How often a row's process changed or one of its counters fell, against the last reading that had the row.
 
-        Once is a restart. More often, a balancer shows several processes in turn; then no difference means anything.
+        Once is a restart. More often, a balancer shows several processes in turn; then no difference means anything. A row that
+        is missing from a reading has not restarted, although the sums fell by what it holds.
         """
-        return sum(_breaks(before, after) for before, after in pairwise(self.samples))
+        last: dict[str, _Row] = {}
+        before: dict[str, _Row] = {}
+        found = 0
+        for sample in self.samples:
+            now = _rows(sample)
+            found += any(row.follows_not(last[name]) for name, row in now.items() if name in last) or _others_there(before, now)
+            if _ALONE not in now:  # whose row it is that stands alone meanwhile, is not known
+                last.pop(_ALONE, None)
+            last, before = last | now, now
+        return found
+
+    @property
+    def whole(self) -> Sequence[ServerSample]:
+        """The readings with the most rows: only between these do sums over the rows mean the same."""
+        names = [frozenset(_rows(sample)) for sample in self.samples]
+        most = max(reversed(names), key=len, default=frozenset())
+        return [sample for sample, seen in zip(self.samples, names, strict=True) if seen == most]
 
     def since(self, t: float) -> "Readings":
         """The newest reading at or before `t`, and those after it."""
@@ -54,19 +70,19 @@ class Readings:
 
     def delta(self, name: Counter) -> float | None:
         """By how much a counter rose; None if it is not exposed, was read less than twice, or is not one counter throughout."""
-        known: list[float] = [value for s in self.samples if (value := getattr(s, name)) is not None]
-        return known[-1] - known[0] if len(known) > 1 and not self.breaks else None
+        known: list[float] = [value for s in self.whole if (value := getattr(s, name)) is not None]
+        return known[-1] - known[0] if len(known) > 1 and known[-1] >= known[0] and not self.breaks else None
 
     def mean(self, name: Histogram) -> float | None:
         """Mean of what a histogram took in over the repeat; None if it took in nothing or is not known."""
-        known: list[tuple[float, float]] = [value for s in self.samples if (value := getattr(s, name)) is not None]
+        known: list[tuple[float, float]] = [value for s in self.whole if (value := getattr(s, name)) is not None]
         if len(known) < 2 or self.breaks or known[-1][1] <= known[0][1]:
             return None
         return (known[-1][0] - known[0][0]) / (known[-1][1] - known[0][1])
 
     def count(self, name: Histogram) -> int:
         """How many values a histogram took in over the repeat; 0 where that is not known."""
-        known: list[tuple[float, float]] = [value for s in self.samples if (value := getattr(s, name)) is not None]
+        known: list[tuple[float, float]] = [value for s in self.whole if (value := getattr(s, name)) is not None]
         return 0 if len(known) < 2 or self.breaks else max(0, round(known[-1][1] - known[0][1]))
 
     def highest(self, *names: Gauge, since: float) -> float | None:
@@ -93,8 +109,8 @@ class Readings:
         """
         if self.breaks or len(self.samples) < 2:
             return None
-        base = self.samples[0].requests_success_total
-        usable = [s for s in self.samples[1:] if until is None or s.t <= until]
+        base, whole = self.samples[0].requests_success_total, self.whole
+        usable = [s for s in whole[1:] if until is None or s.t <= until] if whole[0] is self.samples[0] else []
         if base is None or not usable:
             return None
         sent, failed = np.sort(sent_at), np.sort(failed_at)
@@ -109,9 +125,43 @@ class Readings:
         return max(0.0, min(surplus))
 
 
-def _breaks(before: ServerSample, after: ServerSample) -> bool:
-    if before.epoch is not None and after.epoch is not None and before.epoch != after.epoch:
-        return True
-    return any(
-        (was := getattr(before, name)) is not None and (now := getattr(after, name)) is not None and now < was for name in _COUNTERS
-    )
+_ALONE = ""
+"""The name of the row of a reading that shows one engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What tells one engine's process from the one that takes its place."""
+
+    started: float | None
+    counters: tuple[float | None, ...]
+
+    def follows_not(self, before: "_Row") -> bool:
+        """Whether this cannot be the process of `before`, later. Where both began at the same time, one counter that fell is a part
+        of it that was not shown; a restart behind whoever shows the page takes all of them."""
+        both = zip(before.counters, self.counters, strict=True)
+        fell = [now < was for was, now in both if was is not None and now is not None and was > 0]
+        if before.started is None or self.started is None:
+            return any(fell)
+        return before.started != self.started or (bool(fell) and all(fell))
+
+
+def _rows(sample: ServerSample) -> dict[str, _Row]:
+    """By the name of the engine; of a reading with one, the whole."""
+    engines = sample.by_engine
+    if not engines:
+        return {_ALONE: _Row(sample.epoch, tuple(getattr(sample, name) for name in _COUNTERS))}
+    each = any(engine.started is not None for engine in engines)
+    return {
+        engine.name: _Row(
+            engine.started if each else sample.epoch,
+            (engine.requests_success_total, engine.prompt_tokens_total, engine.generation_tokens_total),
+        )
+        for engine in engines
+    }
+
+
+def _others_there(before: Mapping[str, _Row], now: Mapping[str, _Row]) -> bool:
+    """Whether no row of the reading before is left, and none of its processes either."""
+    were, are = ({row.started for row in rows.values()} - {None} for rows in (before, now))
+    return not before.keys() & now.keys() and bool(were and are) and were.isdisjoint(are)

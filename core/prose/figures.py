@@ -24,6 +24,10 @@ class Figures:
         """Whether there is such a figure: older files lack those that came later."""
         return name in self._figures
 
+    def known(self, name: str) -> float | None:
+        """A number; None where it was not known."""
+        return None if self._figures[name] is None else self[name]
+
     def n(self, name: str) -> int:
         """A whole number."""
         value = self._figures[name]

@@ -18,13 +18,17 @@ from core.report.text import (
     to_text,
     while_going,
 )
+from core.report.why import Head, diagnosis_lines, diagnosis_parts
 
 __all__ = [
     "FEW",
     "WIDTH",
     "Form",
+    "Head",
     "Remark",
     "answer_of",
+    "diagnosis_lines",
+    "diagnosis_parts",
     "evidence_of",
     "finite",
     "largest",

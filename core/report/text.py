@@ -14,7 +14,8 @@ import msgspec
 from core import fleet, prose
 from core.config import FleetAsk, Lengths, Method, ProbeConfig
 from core.facts import Said, as_data
-from core.judge import Bracket, diagnosis_lines
+from core.judge import Bracket
+from core.report.why import diagnosis_data, diagnosis_lines
 from core.results import Answer, FailCount, Knee, Percentiles, RepeatResult, StepResult
 from core.run import others_rps
 from core.units import at_most, beside, duration, estimate, limits, mode_words, rate_number, rate_text
@@ -161,7 +162,7 @@ def result(view: RunView, run_log: str | None) -> dict[str, Any]:
         "client": msgspec.to_builtins(view.client) if view.client else None,
         "preflight": msgspec.to_builtins(view.checks),
         "steps": [_step(step) for step in view.steps],
-        "diagnosis": msgspec.to_builtins(answer.diagnosis),
+        "diagnosis": diagnosis_data(answer.diagnosis),
         "fleet": _fleet(view, answer),
         "run_log": run_log,
     }

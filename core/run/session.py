@@ -517,7 +517,7 @@ def complete(
     if config.safety.with_others:
         answer = on_top(answer, view.steps)
     try:
-        return explained(answer, config.slo, view.steps, view.server, idle, prose.text)
+        return explained(answer, config.slo, view.steps, view.server, idle)
     except Exception as error:  # a fault of ours, after the work is done
         say(f"There is no diagnosis, through an error of kneescope itself ({type(error).__name__}: {error}); the answer stands.")
         return answer

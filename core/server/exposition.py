@@ -18,7 +18,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from core.records import ServerSample
+from core.records import EngineSample, ServerSample
 
 Kind = Literal["gauge", "counter", "histogram"]
 
@@ -53,6 +53,9 @@ SAMPLE_METRICS: dict[str, MetricNames] = {
 
 KV_USAGE = MetricNames("gauge", ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"))
 """A fraction in spite of its name: mean over engines for load, maximum for saturation, never a sum."""
+
+WAITING_BY_REASON = "vllm:num_requests_waiting_by_reason"
+"""A gauge from vLLM 0.20 on, with the label `reason`: `deferred` (KV transfer, LoRA budget) or `capacity`."""
 
 CACHE_CONFIG = "vllm:cache_config_info"
 PROCESS_START = "process_start_time_seconds"
@@ -117,7 +120,7 @@ class ScrapeError(Exception):
 
 
 _MAPPED = (*SAMPLE_METRICS.values(), KV_USAGE)
-_SAMPLES = frozenset({PROCESS_START}).union(
+_SAMPLES = frozenset({PROCESS_START, WAITING_BY_REASON}).union(
     name + suffix for mapped in _MAPPED for name in mapped.names for suffix in _SUFFIXES[mapped.kind]
 )
 _CACHE_SAMPLES = frozenset({CACHE_CONFIG})
@@ -132,13 +135,17 @@ def parse(text: str, content_type: str, t: float, took_s: float) -> ServerSample
     usage = _kv_usage(rows)
     if not usage and all(value is None for value in values.values()):
         raise ScrapeError(_NO_METRICS)
+    named = _named(rows)
     return ServerSample(
         t=t,
         took_s=took_s,
-        engines=_engines(rows),
+        engines=_engines(rows, named),
         kv_usage_frac=sum(usage) / len(usage) if usage else None,
         kv_usage_max_frac=max(usage) if usage else None,
+        waiting_deferred=_waiting_for(rows, "deferred"),
+        waiting_capacity=_waiting_for(rows, "capacity"),
         epoch=_epoch(rows),
+        by_engine=_by_engine(rows, named),
         **values,  # type: ignore[arg-type]  # which fields are pairs and which are numbers is data (SAMPLE_METRICS)
     )
 
@@ -279,16 +286,101 @@ def _kv_usage(rows: Rows) -> list[float]:
     return values if all(math.isfinite(value) for value in values) else []
 
 
-def _engines(rows: Rows) -> int:
+def _waiting_for(rows: Rows, reason: str) -> float | None:
+    """How many requests wait for one reason; None where the server does not tell."""
+    values = [value for labels, value in rows.get(WAITING_BY_REASON, []) if labels.get("reason") == reason]
+    return sum(values) if values and math.isfinite(sum(values)) else None
+
+
+_MODEL = "model_name"
+_Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """The engines or backends on the page: the names of the labels of their state gauges, and of each its values of those."""
+
+    labels: tuple[str, ...]
+    keys: tuple[_Key, ...]
+
+    def key(self, labels: Mapping[str, str]) -> _Key:
+        """Whose row this is, whatever other labels it has."""
+        return tuple(labels.get(name, "") for name in self.labels)
+
+    def name(self, key: _Key) -> str:
+        """The values in which this engine differs from others, the model's name last; the same in readings with the same rows."""
+        at = [n for n, values in enumerate(zip(*self.keys, strict=True)) if len(set(values)) > 1]
+        return "/".join(key[n] for n in sorted(at, key=lambda n: self.labels[n] == _MODEL))
+
+
+def _named(rows: Rows) -> _Named:
+    """Each label set of the gauges of running and waiting requests and of the KV usage is an engine: they have no other labels."""
+    gauges = (SAMPLE_METRICS["running"], SAMPLE_METRICS["waiting"], KV_USAGE)
+    found = [labels for mapped in gauges for part in _exposed(rows, mapped) or () for labels, _ in part]
+    names = _Named(tuple(sorted({name for labels in found for name in labels})), ())
+    return _Named(names.labels, tuple(dict.fromkeys(names.key(labels) for labels in found)))
+
+
+def _engines(rows: Rows, named: _Named) -> int:
+    """How many engines are behind the page. Another model's name alone makes no other engine."""
     names = {labels["engine"] for part in rows.values() for labels, _ in part if "engine" in labels}
-    return max(1, len(names))
+    at = [n for n, name in enumerate(named.labels) if name != _MODEL]
+    return max(1, len(names), len({tuple(key[n] for n in at) for key in named.keys}))
+
+
+def _by_engine(rows: Rows, named: _Named) -> tuple[EngineSample, ...] | None:
+    """The rows of each engine, in the order of the page; None where there is one."""
+    if len(named.keys) < 2:
+        return None
+    fields = ("running", "waiting", "requests_success_total", "prompt_tokens_total", "generation_tokens_total")
+    values = {field: _each(rows, SAMPLE_METRICS[field], named) for field in fields}
+    usage, started = _each(rows, KV_USAGE, named), _started(rows, named)
+    return tuple(
+        EngineSample(
+            name=named.name(key),
+            model=key[named.labels.index(_MODEL)] if _MODEL in named.labels else None,
+            kv_usage_frac=usage.get(key),
+            started=started.get(key),
+            **{field: each.get(key) for field, each in values.items()},
+        )
+        for key in named.keys
+    )
+
+
+def _each(rows: Rows, mapped: MetricNames, named: _Named) -> dict[_Key, float]:
+    """A gauge or counter by engine, without what is no number."""
+    parts = _exposed(rows, mapped)
+    sums: dict[_Key, float] = {}
+    for labels, value in parts[0] if parts else ():
+        key = named.key(labels)
+        sums[key] = sums.get(key, 0.0) + value
+    return {key: value for key, value in sums.items() if math.isfinite(value)}
+
+
+def _started(rows: Rows, named: _Named) -> dict[_Key, float]:
+    """When each engine's process or counters began, where several such times stand on the page."""
+    times = _starts(rows)
+    if len(times) < 2:
+        return {}
+    shared = [n for n, name in enumerate(named.labels) if all(name in labels for labels, _ in times)]
+    newest: dict[_Key, float] = {}
+    for labels, value in times:
+        key = tuple(named.key(labels)[n] for n in shared)
+        newest[key] = max(value, newest.get(key, value))
+    found = {key: newest.get(tuple(key[n] for n in shared)) for key in named.keys}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _starts(rows: Rows) -> list[Row]:
+    """The rows that tell when the server process began, else when its counters did (unix seconds)."""
+    created = [name + "_created" for mapped in SAMPLE_METRICS.values() if mapped.kind == "counter" for name in mapped.names]
+    for name in (PROCESS_START, *created):
+        times = [(labels, value) for labels, value in rows.get(name, []) if math.isfinite(value)]
+        if times:
+            return times
+    return []
 
 
 def _epoch(rows: Rows) -> float | None:
     """When the server process began, else when its counters did (unix seconds); None when it does not say."""
-    created = [name + "_created" for mapped in SAMPLE_METRICS.values() if mapped.kind == "counter" for name in mapped.names]
-    for name in (PROCESS_START, *created):
-        times = [value for _, value in rows.get(name, []) if math.isfinite(value)]
-        if times:
-            return max(times)
-    return None
+    return max((value for _, value in _starts(rows)), default=None)

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.config import Method
-from core.judge.diagnosis.diagnosis import diagnosis_lines
 from core.replica.catalog import CATALOG, load
+from core.report import diagnosis_lines
 from core.results import Cause, Diagnosis
 from tests.core.run.bench import final_view
 from tests.core.run.simulated import probe_in_virtual_time

@@ -10,6 +10,14 @@ from core.facts import Code, Fact, Figure, Said, as_data, fact, parts, says, sev
 
 REACH = fact("out_of_reach", at_most_frac=0.403, target=0.95)
 ERRORS: dict[str, Figure] = {"errors": 2, "planned": 100, "ended": 60, "max_error_frac": 0.01, "endings": {"http": 2}}
+LENGTHS: dict[str, Figure] = {"input_tokens": 100.0, "input_asked_tokens": 100.0, "output_asked_tokens": 40.0}
+SPLIT: dict[str, Figure] = {
+    "rate_rps": 12.4,
+    "busiest": "0",
+    "running_mean": 7.9,
+    "waiting_mean": 5.2,
+    "idle_running_mean": 1.1,
+}
 CUT = fact("cut_off", sent=20, good=17, misses=1, open=2)
 
 SENTENCES: list[tuple[Fact, str]] = [
@@ -322,6 +330,276 @@ SENTENCES: list[tuple[Fact, str]] = [
         Fact(code="several", of=(REACH, "and more")),
         "at most 41 % can still meet the limits (target 95 %); and more",
     ),
+    # why a rate fails
+    (
+        fact("looked_at", fact("lateness_seen", p99_s=0.0009), fact("loop_stall_seen", max_s=0.004), place="client"),
+        "the client: late p99 0.9 ms, its loop stalled 4 ms at most",
+    ),
+    (fact("looked_at", fact("errors_seen", endings={}, said=None), place="workload"), "the prompts: no errors"),
+    (fact("looked_at", fact("preemptions_seen", preemptions=0.0), place="resources"), "no preemptions"),
+    (fact("lateness_seen", p99_s=0.0009), "late p99 0.9 ms"),
+    (fact("lateness_seen", p99_s=None), "lateness not known"),
+    (fact("loop_stall_seen", max_s=0.004), "its loop stalled 4 ms at most"),
+    (fact("failed_here", requests=3), "3 requests failed on its own side"),
+    (fact("not_sent", requests=50), "50 planned requests not sent"),
+    (fact("client_cpu_seen", core_frac=0.42), "42 % of a core"),
+    (fact("errors_seen", endings={}, said=None), "no errors"),
+    (fact("errors_seen", endings={"http": 20}, said="HTTP 503: Overloaded"), "errors: http 20 (HTTP 503: Overloaded)"),
+    (fact("prefix_hits_seen", hit_frac=0.0), "0 % prefix hits"),
+    (fact("prefix_hits_seen", hit_frac=None), "prefix hits not known"),
+    (fact("lengths_seen", **LENGTHS, output_tokens=40.0, finish_reasons={"length": 9}), "100/40 tokens as asked"),
+    (
+        fact("lengths_seen", **LENGTHS, output_tokens=20.0, finish_reasons={"stop": 9}),
+        "100/20 tokens where 100/40 were asked for (ended by stop 9)",
+    ),
+    (fact("lengths_seen", **LENGTHS, output_tokens=None, finish_reasons={}), "no answer ended well"),
+    (
+        fact("waiting_seen", mean=6.0, before_mean=0.02, rate_rps=12.4, passing_rps=11.3),
+        "waiting requests 0.02 -> 6 on average from 11.3 to 12.4 requests/s",
+    ),
+    (
+        fact("waiting_seen", mean=6.0, before_mean=None, rate_rps=12.4, passing_rps=None),
+        "waiting requests 6 on average at 12.4 requests/s",
+    ),
+    (fact("deferred_seen", mean=5.9), "5.9 of them for a KV transfer or a LoRA (deferred)"),
+    (fact("queue_time_seen", mean_s=0.4, before_s=0.004), "queue time 4 ms -> 400 ms"),
+    (fact("queue_time_seen", mean_s=0.4, before_s=None), "queue time 400 ms"),
+    (fact("queue_time_seen", mean_s=None, before_s=None), "queue time not known"),
+    (fact("queue_not_shown"), "the queue: the server shows no running and waiting requests"),
+    (
+        fact("ttft_split", queue_s=0.4, prefill_s=0.08, outside_s=0.02),
+        "TTFT splits into 80 % queue, 16 % prefill, 4 % outside the engine",
+    ),
+    (fact("ttft_not_split", mean_s=0.5), "TTFT 500 ms on average, which the server does not split"),
+    (
+        fact("late_not_ended", requests=30),
+        "30 requests past their TTFT limit had not ended, so the server does not split their time",
+    ),
+    (fact("tpot_seen", mean_s=0.06, before_s=0.015), "TPOT 15 ms -> 60 ms on average"),
+    (fact("tpot_seen", mean_s=0.06, before_s=None), "TPOT 60 ms on average"),
+    (fact("prompts_take", at_most_frac=0.744), "prompts take up to 74 % of the engine's time"),
+    (fact("prompts_take", at_most_frac=1.9), "prompts take up to 100 % of the engine's time"),
+    (fact("no_latency"), "no latency was measured"),
+    (
+        fact("running_limit", sequences=16, engines=1),
+        "running stays at 16 while requests wait (max_num_seqs, as far as seen)",
+    ),
+    (
+        fact("running_limit", sequences=32, engines=4),
+        "running stays at 32 over 4 engines while requests wait (max_num_seqs 8 each, as far as seen)",
+    ),
+    (fact("running_seen", mean=14.2, max=20.0, engines=1), "running 14.2 on average, 20 at most"),
+    (fact("running_seen", mean=14.2, max=None, engines=2), "running 14.2 on average over 2 engines"),
+    (fact("running_not_shown"), "running sequences and KV cache are not known"),
+    (
+        fact("engines_seen", running_mean=[7.9, 1.1, 1.0], waiting_mean=[5.2, 0.0, 0.0]),
+        "by engine 7.9 / 1.1 / 1 running, 5.2 / 0 / 0 waiting",
+    ),
+    (
+        fact("engines_seen", running_mean=[8.0, *[1.0] * 8], waiting_mean=[5.0, *[0.0] * 8]),
+        "by engine 1 to 8 running, 0 to 5 waiting",
+    ),
+    (fact("kv_seen", mean_frac=0.95, max_frac=0.98, engines=1), "KV cache at 95 %, 98 % at most"),
+    (fact("kv_seen", mean_frac=0.95, max_frac=0.98, engines=2), "KV cache of the fullest engine at 95 %, 98 % at most"),
+    (fact("kv_seen", mean_frac=None, max_frac=None, engines=1), "KV usage not known"),
+    (fact("preemptions_seen", preemptions=0.0), "no preemptions"),
+    (fact("preemptions_seen", preemptions=1.0), "1 preemption"),
+    (fact("preemptions_seen", preemptions=None), "preemptions not known"),
+    (
+        fact(
+            "machine_seen",
+            gpu_frac=0.97,
+            dram_frac=0.8,
+            tensor_frac=None,
+            gpu_memory_frac=None,
+            cpu_frac=0.1,
+            memory_frac=None,
+        ),
+        "GPU busy 97 %, its memory bandwidth 80 %, host processors 10 %",
+    ),
+    (fact("limit_missed_not_known"), "which limit was missed is not known"),
+    (fact("in_ramp_alone"), "seen in the ramp alone"),
+    (fact("gpu_hardly_busy", busy_frac=0.3), "the GPU was busy only 30 % of the time: look at the host's processor"),
+    (fact("stage_times_not_known"), "the server's queue and prefill times are not known"),
+    (
+        fact("late_token_unexplained"),
+        "the server shows no queue and prefill times, so a late first token has no address",
+    ),
+    (
+        fact("slow_answer_unexplained"),
+        "the server shows no queue, prefill and decode times, so a slow answer has no address",
+    ),
+    (fact("running_not_known"), "running and waiting requests are not known"),
+    (fact("kv_not_known"), "the KV usage is not known"),
+    (
+        fact("places_full_too", sequences=16, preemptions=0.0),
+        "the running sequences stood at 16 as well, and none had to give way",
+    ),
+    (
+        fact("places_full_too", sequences=16, preemptions=1.0),
+        "the running sequences stood at 16 as well, and only 1 had to give way",
+    ),
+    (fact("places_full_too", sequences=16, preemptions=None), "the running sequences stood at 16 as well"),
+    (fact("gave_way", preemptions=2.0), "memory was short at times: 2 preemptions"),
+    (fact("kv_never_full", max_frac=0.41), "no reading shows more than 41 % of the KV cache in use"),
+    (fact("prefill_dominates"), "prompts wait less than they are computed"),
+    (fact("tpot_without_room"), "with more of them TPOT would miss its limit, which it nearly does already"),
+    (fact("few_queued_readings", readings=3, shows_limit=True), "requests waited in only 3 readings"),
+    (
+        fact("few_queued_readings", readings=3, shows_limit=False),
+        "requests waited in only 3 readings, too few to say for what",
+    ),
+    (fact("few_readings", readings=5), "seen in only 5 readings"),
+    (fact("prompt_cost_not_known"), "what a prompt costs on the idle server is not known"),
+    (fact("prefill_hardly_seen", prefill_frac=0.02), "by the server's own times prompts are only 2 % of TTFT"),
+    (
+        fact("nothing_full", at_most_frac=0.12, kv_known=True),
+        "prompts take at most 12 % of the engine's time, and neither its places nor its KV cache were full",
+    ),
+    (
+        fact("nothing_full", at_most_frac=0.12, kv_known=False),
+        "prompts take at most 12 % of the engine's time, and its places were not full",
+    ),
+    (
+        fact("idle_not_known"),
+        "the idle server's TPOT or prompt time is not known, so the two cannot be told apart",
+    ),
+    (
+        fact("prompts_part_of_tpot", prompts_frac=0.55),
+        "of the growth of TPOT 55 % is prompts computed in between, the rest slower steps",
+    ),
+    (fact("deferred_part", deferred_frac=0.55), "55 % of those that wait are deferred (KV transfer or LoRA)"),
+    (fact("waits_in_server", mean=6.0), "but 6 requests wait in the server on average"),
+    (
+        fact("binds", rate_rps=12.4, cause="slots", setting="--max-num-seqs", memory_free=True),
+        "At 12.4 requests/s the number of sequences binds, not memory: the setting to change is --max-num-seqs",
+    ),
+    (
+        fact("binds", fact("in_ramp_alone"), fact("kv_not_known"), rate_rps=12.4, cause="kv", setting=None, memory_free=False),
+        "At 12.4 requests/s the KV cache binds, most likely (seen in the ramp alone; the KV usage is not known)",
+    ),
+    (
+        fact("two_causes", fact("kv_not_known"), rate_rps=12.4, cause="slots", also="kv", setting="--max-num-seqs"),
+        "At 12.4 requests/s two causes fit, the number of sequences first and the KV cache (the KV usage is not known): "
+        "the setting to change is --max-num-seqs",
+    ),
+    (
+        fact("deferred_binds", rate_rps=12.4, deferred_frac=0.98),
+        "At 12.4 requests/s requests wait for a KV transfer or a LoRA, not for the scheduler: 98 % of those that wait are deferred",
+    ),
+    (
+        fact("uneven_binds", **SPLIT, engines=4, idle=3),
+        "At 12.4 requests/s the load is split unevenly among 4 engines: engine 0 runs 7.9 requests on average with 5.2 waiting, "
+        "while the other 3 run 1.1",
+    ),
+    (
+        fact("uneven_binds", fact("in_ramp_alone"), **SPLIT, engines=4, idle=2),
+        "At 12.4 requests/s the load is split unevenly among 4 engines, most likely (seen in the ramp alone): "
+        "engine 0 runs 7.9 requests on average with 5.2 waiting, while 2 of them run 1.1",
+    ),
+    (
+        fact("uneven_binds", **SPLIT, engines=2, idle=1),
+        "At 12.4 requests/s the load is split unevenly among 2 engines: engine 0 runs 7.9 requests on average with 5.2 waiting, "
+        "while the other runs 1.1",
+    ),
+    (
+        fact("errors_bind", rate_rps=12.4, said="HTTP 503: Overloaded"),
+        "At 12.4 requests/s most of what missed ended in errors (HTTP 503: Overloaded), which is no limit of latency",
+    ),
+    (
+        fact("errors_bind", rate_rps=12.4, said=None),
+        "At 12.4 requests/s most of what missed ended in errors, which is no limit of latency",
+    ),
+    (
+        fact("not_certain", fact("running_not_known"), rate_rps=12.4, also=None),
+        "What binds at 12.4 requests/s is not certain (running and waiting requests are not known)",
+    ),
+    (
+        fact("not_certain", fact("running_not_known"), rate_rps=12.4, also="prefill"),
+        "What binds at 12.4 requests/s is not certain (the time that prompts take (prefill) perhaps, "
+        "running and waiting requests are not known)",
+    ),
+    (
+        fact("none_failed", rate_rps=12.4),
+        "No rate that was tried failed (up to 12.4 requests/s), so what binds this replica first was not seen",
+    ),
+    (
+        fact("not_measured", rate_rps=12.4, cause="client"),
+        "The run has no answer because of the client, at 12.4 requests/s; what binds the replica was not seen",
+    ),
+    (
+        fact("not_measured", fact("server_restarted"), rate_rps=12.4, cause="unknown"),
+        "The run has no answer, because at 12.4 requests/s the server restarted during the repeat; "
+        "what binds the replica was not seen",
+    ),
+    (
+        fact("more_sequences", sequences=16.0, engines=1, tpot_p95_s=0.02, tpot_limit_s=0.05, room=True),
+        "Try --max-num-seqs above 16: TPOT has room for more (p95 20 ms of 50 ms).",
+    ),
+    (
+        fact("more_sequences", sequences=16.0, engines=1, tpot_p95_s=0.045, tpot_limit_s=0.05, room=False),
+        "Try --max-num-seqs above 16: TPOT has hardly any room for more (p95 45 ms of 50 ms).",
+    ),
+    (
+        fact("more_sequences", sequences=8.0, engines=4, tpot_p95_s=None, tpot_limit_s=None, room=None),
+        "Try --max-num-seqs above 8 for each of the 4 engines; each token gets slower with more sequences.",
+    ),
+    (
+        fact("more_kv_memory", utilization="0.9"),
+        "Raise it above 0.9, try --kv-cache-dtype fp8, or spread the model over more GPUs.",
+    ),
+    (
+        fact("more_kv_memory", utilization=None),
+        "Raise it, try --kv-cache-dtype fp8, or spread the model over more GPUs.",
+    ),
+    (
+        fact("more_kv_blocks", blocks="24"),
+        "The server was started with only 24 KV blocks: raise that or leave it out.",
+    ),
+    (
+        fact("prompt_budget", smaller=False),
+        "A larger budget a step lets prompts in sooner, and TPOT pays for it; shorter or shared prompts help both.",
+    ),
+    (
+        fact("prompt_budget", smaller=True),
+        "Smaller chunks of prompt between the tokens help TPOT, and TTFT pays for it; shorter or shared prompts help both.",
+    ),
+    (
+        fact("fewer_sequences", running_mean=26.4, engines=1),
+        "Set it below the 26 that run on average here to keep each token fast, and requests queue instead; "
+        "--tensor-parallel-size and quantised weights make steps faster.",
+    ),
+    (
+        fact("fewer_sequences", running_mean=26.4, engines=2),
+        "Set it below the 26 that run on average here in each engine to keep each token fast, and requests queue instead; "
+        "--tensor-parallel-size and quantised weights make steps faster.",
+    ),
+    (
+        fact("fewer_sequences", running_mean=None, engines=1),
+        "Set it to keep each token fast, and requests queue instead; "
+        "--tensor-parallel-size and quantised weights make steps faster.",
+    ),
+    (fact("nearer_client"), "More API processes, or a client nearer to the server; then run again."),
+    (fact("stronger_client"), "Give the client more CPU, or a machine of its own, and run again."),
+    (
+        fact("find_prefix"),
+        "Find out what makes prompts known to the server (its own system prompt?) and run again.",
+    ),
+    (fact("lengths_given"), "Ask for lengths that the server gives, and run again."),
+    (fact("errors_first"), "See to the errors first: no setting of the scheduler helps against those."),
+    (
+        fact("kv_transfer"),
+        "Look at what hands the KV cache over (connector, network, the prefill side), or with LoRAs at --max-loras; "
+        "more places or a larger budget a step help against neither.",
+    ),
+    (
+        fact("even_split"),
+        "Look at what spreads requests over the engines (balancer, sessions, prefix affinity): evenly spread, the same engines "
+        "take more. Then run again.",
+    ),
+    (fact("memory_free", max_frac=0.41), "memory: KV peak 41 %"),
+    (fact("places_free"), "the number of sequences: requests hardly wait for a place"),
+    (fact("prefill_light", at_most_frac=0.04), "the prompts' prefill: up to 4 % of the engine's time"),
 ]
 
 

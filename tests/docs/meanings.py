@@ -236,6 +236,12 @@ MEANINGS: dict[str, str] = {
     f"{_REPEAT}.gauges.queued_running_mean": "mean number of running requests in those readings",
     f"{_REPEAT}.gauges.queued_kv_usage_mean": "mean KV cache usage in those readings",
     f"{_REPEAT}.gauges.plateau": "those readings in which the running requests were at their maximum",
+    f"{_REPEAT}.gauges.waiting_deferred_mean": "mean number of requests waiting for a KV transfer or a LoRA (vLLM 0.20 on)",
+    f"{_REPEAT}.gauges.engines": "each engine's own, where the server shows several",
+    f"{_REPEAT}.gauges.engines[].name": "the labels that tell it from the others",
+    f"{_REPEAT}.gauges.engines[].running_mean": "mean number of its running requests",
+    f"{_REPEAT}.gauges.engines[].waiting_mean": "mean number of its waiting requests",
+    f"{_REPEAT}.gauges.engines[].kv_usage_mean": "mean share of its KV cache in use",
     f"{_REPEAT}.machine": "GPU and host figures from `--gpu-metrics-url`; null without it",
     f"{_REPEAT}.machine.gpus": "GPUs that the exporter shows",
     f"{_REPEAT}.machine.gpu_frac": "GPU utilization",
@@ -245,20 +251,25 @@ MEANINGS: dict[str, str] = {
     f"{_REPEAT}.machine.cpu_frac": "host CPU in use",
     f"{_REPEAT}.machine.memory_frac": "host memory in use",
     # diagnosis
-    "diagnosis.cause": "`slots`, `kv`, `prefill`, `decode`, `frontend`, `client`, `prefix`, `lengths`, `failures`, `none` or"
+    "diagnosis.cause": "`slots`, `kv`, `prefill`, `decode`, `deferred` (requests wait for a KV transfer or a LoRA), `uneven` (one"
+    " of several engines is full while others have room), `frontend`, `client`, `prefix`, `lengths`, `failures`, `none` or"
     " `unknown`",
     "diagnosis.sentence": "the cause in one sentence",
+    "diagnosis.sentence_fact": "the same as a fact, as that of a step; its `of` is what speaks against the cause",
     "diagnosis.at_rps": "the failing rate that was examined",
     "diagnosis.also": "a second cause that fits as well",
-    "diagnosis.sure": "true if one cause fits and no figure that could contradict it is missing",
+    "diagnosis.sure": "true if one cause fits, no figure speaks against it, and none that could is missing",
     "diagnosis.setting": "the server option that changes this limit",
     "diagnosis.advice": "how to change it",
+    "diagnosis.advice_fact": "the same as a fact",
     "diagnosis.ruled_out": "what it is not, one sentence each",
+    "diagnosis.ruled_out_fact": "the same as facts, in the same order",
     "diagnosis.steps": "the five places that were examined, in order",
     "diagnosis.steps[].place": "`client`, `workload`, `queue`, `stages` or `resources`",
     "diagnosis.steps[].verdict": "`clear` (not this), `bound` (this was the limit), `open` (it may be) or `unknown` (a figure is"
     " missing)",
     "diagnosis.steps[].text": "the finding in one sentence",
+    "diagnosis.steps[].text_fact": "the same as a fact; its `of` is each thing that was seen there",
     "diagnosis.steps[].figures": "the figures behind it",
     # fleet
     "fleet.peak_rps": "`--peak-rps`; null if no fleet was sized",

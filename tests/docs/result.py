@@ -52,6 +52,10 @@ OPEN = frozenset(
         "steps[].repeats[].warnings_fact[]",
         "steps[].repeats[].endings",
         "steps[].repeats[].lengths.finish_reasons",
+        "diagnosis.sentence_fact",
+        "diagnosis.advice_fact",
+        "diagnosis.ruled_out_fact[]",
+        "diagnosis.steps[].text_fact",
         "diagnosis.steps[].figures",
     }
 )
@@ -78,7 +82,8 @@ def sample() -> dict[str, Any]:
         target=Target(url="http://127.0.0.1:8000"), method=Method(require_rps=5.0), slo=Slo(), fleet=FleetAsk(peak_rps=50.0)
     )
     steps = knee_samples.diagnosed().steps
-    return report.result(view(answer=ANSWER, steps=steps, config=config), None)
+    answer = msgspec.structs.replace(ANSWER, diagnosis=knee_samples.DIAGNOSIS)
+    return report.result(view(answer=answer, steps=steps, config=config), None)
 
 
 def keys_in(value: Any, path: str = "") -> Iterator[str]:

@@ -19,7 +19,7 @@ LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.S | re.M)
 FOREIGN = {
     *("--max-num-seqs", "--gpu-memory-utilization", "--num-gpu-blocks-override", "--max-num-batched-tokens"),
-    *("--tensor-parallel-size", "--api-server-count"),  # vLLM's
+    *("--tensor-parallel-size", "--api-server-count", "--max-loras"),  # vLLM's
     *("--replicas", "--chaos", "--snapshot-update", "--write"),  # of benchmarks and tests
 }
 

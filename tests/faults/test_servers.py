@@ -192,7 +192,7 @@ def test_a_server_that_only_answers_errors_after_a_rate_that_held_is_said_to(pat
     assert ran.answer.message.endswith(f"; at 4.00 requests/s requests end in errors ({words})")
     assert ran.answer.diagnosis is not None
     assert ran.answer.diagnosis.cause == "failures"
-    assert words in ran.answer.diagnosis.sentence
+    assert words in prose.text(ran.answer.diagnosis.sentence)
 
 
 def test_errors_of_a_ramp_are_the_reason_why_it_ended(path: Path) -> None:

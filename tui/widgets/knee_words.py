@@ -7,7 +7,7 @@ from textual.content import Content
 
 from core import prose, units
 from core.facts import parts
-from core.judge import Head, diagnosis_parts
+from core.report import Head, diagnosis_parts
 from core.results import Answer, Diagnosis, StepResult
 from core.view import RunView
 from tui.draw.style import VERDICTS, Role, clean, rate

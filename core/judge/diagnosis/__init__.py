@@ -1,10 +1,5 @@
 """Why a rate fails: the last failing step beside the one that passes, what differs, and the cause that explains it."""
 
-from core.judge.diagnosis.diagnosis import Head, diagnosis_lines, diagnosis_parts, explained
+from core.judge.diagnosis.diagnosis import explained
 
-__all__ = [
-    "Head",
-    "diagnosis_lines",
-    "diagnosis_parts",
-    "explained",
-]
+__all__ = ["explained"]

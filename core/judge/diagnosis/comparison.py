@@ -7,7 +7,7 @@ from typing import Literal
 from core.config import Slo
 from core.judge.evidence import mostly_failed
 from core.records import Phase, ServerInfo
-from core.results import Idle, RepeatResult, StepResult
+from core.results import EngineUse, Idle, RepeatResult, StepResult
 
 Limit = Literal["ttft", "tpot", "e2e"]
 
@@ -27,6 +27,19 @@ TPOT_ROOM = 0.8
 LATE_SHARE = 0.25
 PREEMPTED_SHARE = 0.01
 """Preemptions per request. One in a hundred recomputed moves no attainment of 95 %."""
+IDLE_SHARE = 0.6
+"""Of the busiest engine's running sequences (or of its KV usage): an engine that is evenly loaded at random stays above it over a
+window. At 20 sequences a second of half a second each, 40 s have a standard deviation of 5 % of the mean."""
+WAITS_TOO = 0.1
+FEWEST_RUNNING = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Uneven:
+    """The engine with the longest queue, else with the most sequences, and those that have room meanwhile."""
+
+    busiest: EngineUse
+    idle: tuple[EngineUse, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,15 +89,48 @@ class Case:
         return self.failing.curtailed and stages.ttft_s < LATE_SHARE * limit_s
 
     @property
+    def engines(self) -> int:
+        """How many engines the figures of the server are summed over."""
+        seen = len(self.failing.gauges.engines) if self.failing.gauges else 0
+        return max(1, seen, self.server.engines if self.server else 1)
+
+    @property
     def prefill_load(self) -> float | None:
-        """The share of the engine's time that prompts of the failing rate take by themselves, at the idle server's speed.
-        At most so much: the network and the API process are in the idle times to first token."""
+        """The share of the engine's time that prompts of the failing rate take by themselves: at most so much, by the lower of two
+        bounds. At the idle server's speed, in which the network, the API process and a wait for anything else are too; and by the
+        server's own prefill times, in which prompts of the same step and the tokens beside them are too."""
+        bounds = [each for each in (self._idle_prefill_load, self._own_prefill_load) if each is not None]
+        return min(bounds, default=None)
+
+    @property
+    def _idle_prefill_load(self) -> float | None:
         lengths, token_s = self.failing.lengths, self.idle.prefill_token_s
         if lengths is None or token_s is None:
             return None
         cold = 1 - (self.failing.prefix_hit_frac or 0.0)
         prompt_tokens = lengths.input_asked if lengths.input is None else lengths.input
-        return self.rate_rps * prompt_tokens * cold * token_s / (self.server.engines if self.server else 1)
+        return self.rate_rps * prompt_tokens * cold * token_s / self.engines
+
+    @property
+    def _own_prefill_load(self) -> float | None:
+        prefill_s = self.failing.stages.prefill_s if self.failing.stages else None
+        return None if prefill_s is None else self.rate_rps * prefill_s / self.engines
+
+    @property
+    def prefill_frac(self) -> float | None:
+        """The share of prefill in TTFT by the server's own times; None where these know nothing of what was late."""
+        parts = self.ttft_parts
+        if parts is None or self.late_unfinished or sum(parts) <= 0:
+            return None
+        return parts[1] / sum(parts)
+
+    @property
+    def engine_tpot_frac(self) -> float | None:
+        """The share of our TPOT that the engine's own decode time of the same requests makes up."""
+        stages, lengths = self.failing.stages, self.failing.lengths
+        if stages is None or stages.decode_s is None or not stages.tpot_s or lengths is None or lengths.output <= 1:
+            return None
+        return stages.decode_s / (lengths.output - 1) / stages.tpot_s
 
     @property
     def tpot_growth(self) -> float | None:
@@ -125,7 +171,7 @@ class Case:
         lengths, tokens = self.failing.lengths, self.server.kv_cache_tokens if self.server else None
         if lengths is None or not tokens:
             return high
-        return min(high, max(low, 1 - _KV_KEPT_FREE - lengths.input_asked / tokens))
+        return min(high, max(low, 1 - _KV_KEPT_FREE - lengths.input_asked * self.engines / tokens))
 
     @property
     def kv_full(self) -> bool | None:
@@ -149,6 +195,27 @@ class Case:
     def preempting(self) -> bool:
         return (self.preempted_share or 0.0) >= PREEMPTED_SHARE
 
+    @property
+    def deferred_frac(self) -> float | None:
+        """Of the waiting requests those that wait for a transfer of their KV cache or a LoRA; None where none waits, or the server
+        does not tell."""
+        gauges = self.failing.gauges
+        if gauges is None or gauges.waiting_deferred_mean is None or not gauges.waiting_mean:
+            return None
+        return min(1.0, gauges.waiting_deferred_mean / gauges.waiting_mean)
+
+    @property
+    def uneven(self) -> Uneven | None:
+        """Whether one of several engines had a queue, a full cache or slow tokens while others had room; else None."""
+        engines = self.failing.gauges.engines if self.failing.gauges else ()
+        if len(engines) < 2:
+            return None
+        busiest = max(engines, key=lambda each: (each.waiting_mean, each.running_mean))
+        kv_full = (busiest.kv_usage_mean or 0.0) >= self.kv_full_frac
+        idle = tuple(each for each in engines if each is not busiest and _has_room(each, busiest, kv_full))
+        pressed = self.queued or kv_full or self.preempting or self.limits_missed[:1] == ("tpot",)
+        return Uneven(busiest, idle) if idle and pressed and busiest.running_mean >= FEWEST_RUNNING else None
+
     # --- what was missed ---
 
     @property
@@ -170,6 +237,13 @@ class Case:
         counted by limit alone, those of the limit that was missed most stand for all that were late."""
         missed = self.failing.missed
         return missed is not None and mostly_failed(missed, self.failing.misses)
+
+
+def _has_room(engine: EngineUse, busiest: EngineUse, kv_full: bool) -> bool:
+    if engine.waiting_mean > WAITS_TOO * busiest.waiting_mean:
+        return False
+    kv_free = engine.kv_usage_mean is not None and engine.kv_usage_mean <= IDLE_SHARE * (busiest.kv_usage_mean or 0.0)
+    return engine.running_mean <= IDLE_SHARE * busiest.running_mean or (kv_full and kv_free)
 
 
 def pick(

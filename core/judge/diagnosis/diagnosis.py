@@ -4,53 +4,32 @@ A pure function of the judged steps, the answer and what the server told; it nev
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 import msgspec
 
 from core.config import Slo
-from core.facts import Said
+from core.facts import Fact, Said, fact
 from core.judge.diagnosis.causes import Verdict, verdict_of
 from core.judge.diagnosis.comparison import Case, pick
 from core.judge.diagnosis.findings import client_bound, lengths_off, look, prefix_warm
 from core.records import ServerInfo
 from core.results import Answer, Cause, Diagnosis, DiagnosisStep, Idle, StepResult
-from core.units import duration, rate_text
-
-NAMES: dict[Cause, str] = {
-    "slots": "the number of sequences",
-    "kv": "the KV cache",
-    "prefill": "the time that prompts take (prefill)",
-    "decode": "the speed of decode steps",
-    "frontend": "something outside the engine (network, tokenising, the API process)",
-    "client": "the client",
-    "prefix": "prompts that the prefix cache knew",
-    "lengths": "lengths other than asked for",
-    "failures": "requests that failed",
-    "none": "nothing",
-    "unknown": "something that these figures do not show",
-}
 
 
-def diagnose(
-    slo: Slo, answer: Answer, steps: Sequence[StepResult], server: ServerInfo | None, idle: Idle, say: Callable[[Said], str]
-) -> Diagnosis | None:
-    """What bound the replica at the lowest failing rate, or kept the run from its answer; None where no load was judged.
-
-    `say` makes a sentence of the fact why a repeat did not count.
-    """
+def diagnose(slo: Slo, answer: Answer, steps: Sequence[StepResult], server: ServerInfo | None, idle: Idle) -> Diagnosis | None:
+    """What bound the replica at the lowest failing rate, or kept the run from its answer; None where no load was judged."""
     picked = pick(slo, steps, server, idle, void=answer.outcome == "void")
     if picked is None:
         return None
     case, failed = picked
     looked = look(case)
-    verdict = _spoilt(case, say) if case.failing.verdict == "void" else verdict_of(case) if failed else Verdict("none")
+    verdict = _spoilt(case) if case.failing.verdict == "void" else verdict_of(case) if failed else Verdict("none")
     setting, advice = _remedy(case, verdict)
     return Diagnosis(
         cause=verdict.cause,
         also=verdict.also,
         sure=verdict.cause not in ("unknown", "none") and not verdict.doubts and verdict.also is None,
-        sentence=_sentence(case, verdict, setting),
+        sentence=_conclusion(case, verdict, setting),
         at_rps=case.rate_rps,
         setting=setting,
         advice=advice,
@@ -59,54 +38,12 @@ def diagnose(
     )
 
 
-def explained(
-    answer: Answer,
-    slo: Slo,
-    steps: Sequence[StepResult],
-    server: ServerInfo | None,
-    idle: Idle | None,
-    say: Callable[[Said], str],
-) -> Answer:
+def explained(answer: Answer, slo: Slo, steps: Sequence[StepResult], server: ServerInfo | None, idle: Idle | None) -> Answer:
     """The answer with its diagnosis; `idle` None: the run ended before its single requests."""
-    return msgspec.structs.replace(answer, diagnosis=diagnose(slo, answer, steps, server, idle or Idle(), say))
+    return msgspec.structs.replace(answer, diagnosis=diagnose(slo, answer, steps, server, idle or Idle()))
 
 
-Head = Literal["seen", "therefore", "advice", "open", "not"]
-
-
-def diagnosis_parts(diagnosis: Diagnosis | None) -> list[tuple[Head, str]]:
-    """What was seen, what follows, what to do, what is open and what it is not; a part that has nothing to say is left out."""
-    if diagnosis is None:
-        return []
-    why = [step.text for step in diagnosis.steps if step.verdict == "bound"]
-    missing = [
-        step.text for step in diagnosis.steps if step.verdict == "open" or (step.verdict == "unknown" and not diagnosis.sure)
-    ]
-    parts: tuple[tuple[Head, str], ...] = (
-        ("seen", "; ".join(why)),
-        ("therefore", diagnosis.sentence),
-        ("advice", diagnosis.advice or ""),
-        ("open", " · ".join(missing)),
-        ("not", " · ".join(diagnosis.ruled_out)),
-    )
-    return [(head, text) for head, text in parts if text or head == "therefore"]
-
-
-def diagnosis_lines(diagnosis: Diagnosis | None) -> list[str]:
-    """The same as unwrapped lines for a terminal: WHY, what follows (`->`), OPEN and NOT."""
-    parts = diagnosis_parts(diagnosis)
-    alone = bool(parts) and parts[0][0] == "therefore"
-    heads: dict[Head, str] = {
-        "seen": "WHY   ",
-        "therefore": f"{'WHY   ' if alone else '      '}-> ",
-        "advice": "         ",
-        "open": "OPEN  ",
-        "not": "NOT   ",
-    }
-    return [heads[head] + text for head, text in parts]
-
-
-def _spoilt(case: Case, say: Callable[[Said], str]) -> Verdict:
+def _spoilt(case: Case) -> Verdict:
     """Why a repeat did not count: client, then workload."""
     if client_bound(case):
         return Verdict("client")
@@ -114,7 +51,7 @@ def _spoilt(case: Case, say: Callable[[Said], str]) -> Verdict:
         return Verdict("prefix")
     if lengths_off(case):
         return Verdict("lengths")
-    return Verdict("unknown", doubts=(say(case.failing.reason),))
+    return Verdict("unknown", doubts=(case.failing.reason,))
 
 
 def _marked(looked: Sequence[DiagnosisStep], verdict: Verdict) -> tuple[DiagnosisStep, ...]:
@@ -128,101 +65,108 @@ def _marked(looked: Sequence[DiagnosisStep], verdict: Verdict) -> tuple[Diagnosi
     )
 
 
-def _ruled_out(case: Case, looked: Sequence[DiagnosisStep], verdict: Verdict) -> tuple[str, ...]:
+def _ruled_out(case: Case, looked: Sequence[DiagnosisStep], verdict: Verdict) -> tuple[Said, ...]:
     """What was looked at and is not it; nothing of the server's, where its part was not measured rightly."""
     client, workload = looked[0], looked[1]
     out = [step.text for step in (client, workload) if step.verdict == "clear"]
     if verdict.cause in ("client", "prefix", "lengths", "unknown", "none"):
         return tuple(out)
     named = (verdict.cause, verdict.also)
-    highest = case.failing.kv_usage_max
-    if "kv" not in named and case.kv_full is False and highest is not None and highest < case.kv_full_frac:
-        out.append(f"memory: KV peak {100 * highest:.0f} %")
+    if "kv" not in named and _memory_free(case):
+        out.append(fact("memory_free", max_frac=case.failing.kv_usage_max))
     if "slots" not in named and case.queued is False:
-        out.append("the number of sequences: requests hardly wait for a place")
+        out.append(fact("places_free"))
     load = case.prefill_load
     if not {"prefill", "slots", "kv"} & {*named} and load is not None:
-        out.append(f"the prompts' prefill: up to {100 * min(load, 1.0):.0f} % of the engine's time")
+        out.append(fact("prefill_light", at_most_frac=load))
     return tuple(out)
 
 
-def _sentence(case: Case, verdict: Verdict, setting: str | None) -> str:
-    """One sentence: what, at which rate, how sure, and the setting."""
-    at = rate_text(case.rate_rps)
-    if verdict.cause == "none":
-        return f"No rate that was tried failed (up to {at}), so what binds this replica first was not seen"
+def _memory_free(case: Case) -> bool:
+    """Whether the KV cache was surely never full: no reading shows it so, and no sequence had to give way."""
+    highest = case.failing.kv_usage_max
+    return case.kv_full is False and not case.failing.preemptions and highest is not None and highest < case.kv_full_frac
+
+
+def _conclusion(case: Case, verdict: Verdict, setting: str | None) -> Fact:
+    """What bound, at which rate, how sure that is, and the setting."""
+    at, cause, also, doubts = case.rate_rps, verdict.cause, verdict.also, verdict.doubts
+    if cause == "none":
+        return fact("none_failed", rate_rps=at)
     if case.failing.verdict == "void":
-        why = NAMES[verdict.cause] if verdict.cause != "unknown" else verdict.doubts[0]
-        return f"The run has no answer because of {why}, at {at}; what binds the replica was not seen"
-    name = NAMES[verdict.cause]
-    doubts = "; ".join(verdict.doubts)
-    if verdict.cause == "unknown":
-        maybe = f"{NAMES[verdict.also]} perhaps, " if verdict.also else ""
-        return f"What binds at {at} is not certain ({maybe}{doubts})"
-    change = f": the setting to change is {setting}" if setting else ""
-    if verdict.cause == "failures":
-        said = case.failing.errors_said
-        return f"At {at} most of what missed ended in errors{f' ({said})' if said else ''}, which is no limit of latency"
-    if verdict.also is not None:
-        but = f" ({doubts})" if doubts else ""
-        return f"At {at} two causes fit, {name} first and {NAMES[verdict.also]}{but}{change}"
-    likely = f", most likely ({doubts})" if doubts else ""
-    return f"At {at} {name} {_bind(verdict.cause)}{likely}{change}"
-
-
-def _bind(cause: Cause) -> str:
-    return "binds, not memory" if cause == "slots" else "binds"
+        return fact("not_measured", *doubts, rate_rps=at, cause=cause)
+    if cause == "unknown":
+        return fact("not_certain", *doubts, rate_rps=at, also=also)
+    if cause == "failures":
+        return fact("errors_bind", rate_rps=at, said=case.failing.errors_said)
+    if also is not None:
+        return fact("two_causes", *doubts, rate_rps=at, cause=cause, also=also, setting=setting)
+    if cause == "deferred":
+        return fact("deferred_binds", *doubts, rate_rps=at, deferred_frac=case.deferred_frac)
+    if cause == "uneven" and (split := case.uneven) is not None:
+        return fact(
+            "uneven_binds",
+            *doubts,
+            rate_rps=at,
+            engines=case.engines,
+            busiest=split.busiest.name,
+            running_mean=split.busiest.running_mean,
+            waiting_mean=split.busiest.waiting_mean,
+            idle=len(split.idle),
+            idle_running_mean=sum(each.running_mean for each in split.idle) / len(split.idle),
+        )
+    memory_free = cause == "slots" and _memory_free(case)
+    return fact("binds", *doubts, rate_rps=at, cause=cause, setting=setting, memory_free=memory_free)
 
 
 # --- the setting to change ---------------------------------------------------------------------------------------
 
+Remedy = tuple[str | None, Fact | None]
+"""The server's option, and how to change it or what else to do."""
 
-def _remedy(case: Case, verdict: Verdict) -> tuple[str | None, str | None]:
-    """The server's option, and a sentence of advice."""
-    remedies: dict[Cause, Callable[[Case], tuple[str | None, str | None]]] = {
+
+def _remedy(case: Case, verdict: Verdict) -> Remedy:
+    remedies: dict[Cause, Callable[[Case], Remedy]] = {
         "slots": _slots,
         "kv": _kv,
         "prefill": _prefill,
         "decode": _decode,
-        "frontend": lambda _: ("--api-server-count", "More API processes, or a client nearer to the server; then run again."),
-        "client": lambda _: (None, "Give the client more CPU, or a machine of its own, and run again."),
-        "prefix": lambda _: (None, "Find out what makes prompts known to the server (its own system prompt?) and run again."),
-        "lengths": lambda _: (None, "Ask for lengths that the server gives, and run again."),
-        "failures": lambda _: (None, "See to the errors first: no setting of the scheduler helps against those."),
+        "deferred": lambda _: (None, fact("kv_transfer")),
+        "uneven": lambda _: (None, fact("even_split")),
+        "frontend": lambda _: ("--api-server-count", fact("nearer_client")),
+        "client": lambda _: (None, fact("stronger_client")),
+        "prefix": lambda _: (None, fact("find_prefix")),
+        "lengths": lambda _: (None, fact("lengths_given")),
+        "failures": lambda _: (None, fact("errors_first")),
     }
     return remedies[verdict.cause](case) if verdict.cause in remedies else (None, None)
 
 
-def _slots(case: Case) -> tuple[str, str]:
-    tpot_s, limit_s = case.failing.tpot_s.p95, case.slo.tpot_s
-    text = f"Try --max-num-seqs above {case.plateau}"
-    if tpot_s is None or limit_s is None:
-        return "--max-num-seqs", f"{text}; each token gets slower with more sequences."
-    room = "has room" if case.tpot_room else "has hardly any room"
-    return "--max-num-seqs", f"{text}: TPOT {room} for more (p95 {duration(tpot_s)} of {duration(limit_s)})."
-
-
-def _kv(case: Case) -> tuple[str, str]:
-    override = case.server.config.get("num_gpu_blocks_override") if case.server else None
-    if override:
-        return "--num-gpu-blocks-override", f"The server was started with only {override} KV blocks: raise that or leave it out."
-    share = case.server.config.get("gpu_memory_utilization") if case.server else None
-    now = f" above {share}" if share else ""
-    return "--gpu-memory-utilization", f"Raise it{now}, try --kv-cache-dtype fp8, or spread the model over more GPUs."
-
-
-def _prefill(case: Case) -> tuple[str, str]:
-    if case.limits_missed[:1] == ("tpot",):
-        text = "Smaller chunks of prompt between the tokens help TPOT, and TTFT pays for it; shorter or shared prompts help both."
-    else:
-        text = "A larger budget a step lets prompts in sooner, and TPOT pays for it; shorter or shared prompts help both."
-    return "--max-num-batched-tokens", text
-
-
-def _decode(case: Case) -> tuple[str, str]:
-    gauges = case.failing.gauges
-    now = f" below the {gauges.running_mean:.0f} that run on average here" if gauges and gauges.running_mean >= 2 else ""
-    return "--max-num-seqs", (
-        f"Set it{now} to keep each token fast, and requests queue instead; --tensor-parallel-size and quantised weights make "
-        "steps faster."
+def _slots(case: Case) -> Remedy:
+    """The option counts the sequences of one engine."""
+    each = None if case.plateau is None else case.plateau / case.engines
+    return "--max-num-seqs", fact(
+        "more_sequences",
+        sequences=each,
+        engines=case.engines,
+        tpot_p95_s=case.failing.tpot_s.p95,
+        tpot_limit_s=case.slo.tpot_s,
+        room=case.tpot_room,
     )
+
+
+def _kv(case: Case) -> Remedy:
+    config = case.server.config if case.server else {}
+    if blocks := config.get("num_gpu_blocks_override"):
+        return "--num-gpu-blocks-override", fact("more_kv_blocks", blocks=blocks)
+    return "--gpu-memory-utilization", fact("more_kv_memory", utilization=config.get("gpu_memory_utilization"))
+
+
+def _prefill(case: Case) -> Remedy:
+    return "--max-num-batched-tokens", fact("prompt_budget", smaller=case.limits_missed[:1] == ("tpot",))
+
+
+def _decode(case: Case) -> Remedy:
+    gauges, engines = case.failing.gauges, case.engines
+    running = gauges.running_mean / engines if gauges else None
+    return "--max-num-seqs", fact("fewer_sequences", running_mean=running, engines=engines)

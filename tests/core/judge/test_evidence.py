@@ -6,8 +6,8 @@ from core.config import Slo
 from core.facts import fact
 from core.judge import evidence
 from core.judge.server_readings import Readings
-from core.records import LoadDone, LoadTick, MachineSample, RequestEnded, ServerSample
-from core.results import Gauges, MeanLengths, Missed, Stages
+from core.records import EngineSample, LoadDone, LoadTick, MachineSample, RequestEnded, ServerSample
+from core.results import EngineUse, Gauges, MeanLengths, Missed, Stages
 
 SLO = Slo(ttft_s=1.0, tpot_s=0.1, e2e_s=3.0)
 
@@ -108,6 +108,42 @@ def test_gauges_say_what_was_full_while_requests_waited() -> None:
         plateau=1,
     )
     assert evidence.gauges(samples, 20.0, 30.0, 32.0) is None
+
+
+def row(name: str, running: float, waiting: float, kv: float | None = None, model: str | None = None) -> EngineSample:
+    return EngineSample(name=name, model=model, running=running, waiting=waiting, kv_usage_frac=kv)
+
+
+def test_each_engine_has_its_own_means_and_a_missing_row_is_no_idle_engine() -> None:
+    samples = [
+        sample(1.0, running=9, waiting=4, by_engine=(row("0", 8, 4, 0.75), row("1", 1, 0, 0.25))),
+        sample(1.5, running=6, waiting=2, by_engine=(row("0", 6, 2, 0.25),)),
+        sample(2.0, running=9, waiting=3, by_engine=(row("0", 7, 3, 0.5), row("1", 2, 0, 0.75))),
+    ]
+    found = evidence.gauges(samples, 0.0, 9.0, None)
+    assert found is not None
+    assert found.engines == (
+        EngineUse(name="0", running_mean=7.0, waiting_mean=3.0, kv_usage_mean=0.5),
+        EngineUse(name="1", running_mean=1.5, waiting_mean=0.0, kv_usage_mean=0.5),
+    )
+
+
+def test_an_engine_of_another_model_is_none_of_ours() -> None:
+    rows = (row("a/m", 8, 4, model="m"), row("b/n", 0, 0, model="n"), row("c/m", 7, 3, model="m"))
+    samples = [sample(1.0, running=15, waiting=7, by_engine=rows)]
+    assert [each.name for each in evidence.engines(samples, "m")] == ["a/m", "c/m"]
+    assert evidence.engines(samples, "n") == ()
+    assert len(evidence.engines(samples, "an alias")) == 3
+
+
+def test_those_that_wait_for_a_transfer_are_counted_apart() -> None:
+    samples = [sample(1.0, running=1, waiting=4, waiting_deferred=3.0), sample(1.5, running=1, waiting=2, waiting_deferred=2.0)]
+    found = evidence.gauges(samples, 0.0, 9.0, None)
+    assert found is not None
+    assert (found.waiting_mean, found.waiting_deferred_mean) == (3.0, 2.5)
+    untold = evidence.gauges([sample(1.0, running=1, waiting=4)], 0.0, 9.0, None)
+    assert untold is not None
+    assert untold.waiting_deferred_mean is None
 
 
 def test_short_answers_leave_more_gaps_in_a_plateau() -> None:

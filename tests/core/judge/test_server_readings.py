@@ -1,10 +1,11 @@
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.judge.server_readings import Readings
-from core.records import ServerSample
+from core.records import EngineSample, ServerSample
 
 START = 1000.0
 
@@ -96,6 +97,74 @@ def test_two_processes_in_turn_are_no_restart() -> None:
     turns = Readings([sample(i, success=(289_957, 304_457)[i % 2] + i) for i in range(6)])
     assert turns.breaks == 2
     assert turns.delta("requests_success_total") is None
+
+
+def engines(t: float, epoch: float | None = None, started: tuple[float, ...] = (), **success: float) -> ServerSample:
+    """A reading with a row for each engine; the sums are what it shows as a whole."""
+    starts = started or (None,) * len(success)
+    rows = tuple(
+        EngineSample(name=name, requests_success_total=n, prompt_tokens_total=10 * n, generation_tokens_total=10 * n, started=start)
+        for (name, n), start in zip(success.items(), starts, strict=True)
+    )
+    total = sum(success.values())
+    return ServerSample(
+        t=START + t,
+        took_s=0.0,
+        engines=len(rows),
+        requests_success_total=total,
+        queue_time_s=(2 * total, total),
+        epoch=max(started) if started else epoch,
+        by_engine=rows if len(rows) > 1 else None,
+    )
+
+
+@pytest.mark.parametrize("epoch", [None, 100.0])
+@pytest.mark.parametrize(
+    "middle",
+    [
+        engines(1, None, a=55.0, c=15.0),  # one of three is missing
+        engines(1, None, b=33.0),  # only one is there
+    ],
+)
+def test_a_row_that_is_missing_from_one_reading_has_not_restarted(middle: ServerSample, epoch: float | None) -> None:
+    middle = msgspec.structs.replace(middle, epoch=epoch)
+    readings = Readings([engines(0, epoch, a=50, b=30, c=10), middle, engines(2, epoch, a=60, b=36, c=20)])
+    assert readings.breaks == 0
+    assert readings.delta("requests_success_total") == 26
+    assert readings.mean("queue_time_s") == 2.0
+
+
+def test_differences_leave_out_a_last_reading_without_one_of_the_rows() -> None:
+    readings = Readings([engines(0, a=50, b=30), engines(1, a=56, b=34), engines(2, a=60)])
+    assert readings.breaks == 0
+    assert readings.delta("requests_success_total") == 10
+    assert readings.others(sent(0.1, 0.2, 0.3), sent(), None) == 7  # by the last reading that shows both: 10 without 3 of ours
+    assert Readings([engines(0, a=50), engines(1, a=56, b=34)]).others(sent(), sent(), None) is None
+
+
+def test_a_row_that_comes_back_from_the_start_has_restarted() -> None:
+    """One engine of two went away and came back with its counters at 2; the sum rose all the same."""
+    readings = Readings([engines(0, a=50, b=30), engines(1, a=55), engines(2, a=90, b=2)])
+    assert readings.breaks == 1
+
+
+def test_a_start_that_is_not_shown_for_a_while_is_no_other_process() -> None:
+    """The newest start of the page is that of the engine whose row is missing."""
+    seen = [
+        engines(0, started=(100.0, 101.0), a=5, b=3),
+        engines(1, started=(100.0,), a=6),
+        engines(2, started=(100.0, 101.0), a=7, b=5),
+    ]
+    assert Readings(seen).breaks == 0
+    assert Readings([*seen, engines(3, started=(100.0, 300.0), a=8, b=6)]).breaks == 1
+
+
+def test_one_counter_that_fell_in_a_process_that_goes_on_was_not_shown_whole() -> None:
+    def whole(t: float, success: float, preemptions: float) -> ServerSample:
+        return sample(t, success=success, preemptions=preemptions, epoch=100.0)
+
+    assert Readings([whole(0, 50, 3), whole(1, 20, 4), whole(2, 60, 5)]).breaks == 0
+    assert Readings([whole(0, 50, 3), whole(1, 2, 0), whole(2, 6, 0)]).breaks == 1  # behind a page of somebody else
 
 
 def test_a_counter_that_is_missing_for_a_while_did_not_fall() -> None:

@@ -21,6 +21,7 @@ from core.judge.rate_verdicts import floor_of, held_verdict, rechecked, set_asid
 from core.judge.search.bracket import Bracket
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
 from core.records import LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerInfo, ServerSample
+from core.report.why import diagnosis_data
 from core.results import Answer, JudgeRules, Knee, RepeatResult, StepResult
 from core.run import log as runs
 from core.run.conductor import CHECK_S, OrderRun
@@ -135,10 +136,10 @@ class Rejudge:
         assert self._config is not None, "a run begins with its configuration"
         knee = Bracket.of(self._config.method, self._steps).knee()
         answer = Answer(outcome="bracket", message="", knee=knee)
-        diagnosis = diagnose(self._config.slo, answer, self._steps, self._server, idle_speed(self._singles), prose.text)
+        diagnosis = diagnose(self._config.slo, answer, self._steps, self._server, idle_speed(self._singles))
         return {
             "knee": _rounded(_knee(knee)),
-            "diagnosis": _rounded(msgspec.to_builtins(diagnosis)),
+            "diagnosis": _rounded(diagnosis_data(diagnosis)),
             "steps": [_step(step) for step in self._steps],
         }
 

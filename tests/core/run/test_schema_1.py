@@ -40,6 +40,19 @@ def test_its_result_has_sentences_without_a_code() -> None:
     assert (last["repeats"][0]["reason"], last["repeats"][0]["reason_fact"]) == (REASON, None)
 
 
+def test_its_diagnosis_is_shown_as_stored() -> None:
+    view = Recorded(str(RUN)).view()
+    assert view.answer is not None
+    assert view.answer.diagnosis is not None
+    assert isinstance(view.answer.diagnosis.sentence, str)
+
+    data = json.loads(to_json(view, None))["diagnosis"]
+    assert (data["sentence"], data["sentence_fact"]) == (view.answer.diagnosis.sentence, None)
+    assert {step["text_fact"] for step in data["steps"]} == {None}
+    assert data["ruled_out_fact"] == [None] * len(data["ruled_out"])
+    assert view.answer.diagnosis.sentence in " ".join(to_text(view, None).split())
+
+
 def test_its_steps_can_still_be_reasoned_from() -> None:
     view = Recorded(str(RUN)).view()
     assert view.config is not None

@@ -1,11 +1,12 @@
 import math
 import re
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.records import ServerSample
+from core.records import EngineSample, ServerSample
 from core.server.exposition import ScrapeError, cache_config, kv_capacity_tokens, parse
 from tests.core.server.fakes import capture
 
@@ -27,6 +28,8 @@ def test_capture_of_0_32_under_preemption() -> None:
         waiting=50.0,
         kv_usage_frac=1.0,
         kv_usage_max_frac=1.0,
+        waiting_deferred=0.0,
+        waiting_capacity=50.0,
         preemptions_total=370.0,
         prompt_tokens_total=36746.0,
         generation_tokens_total=59726.0,
@@ -151,6 +154,68 @@ def test_engines_are_added_up_but_never_their_kv_usage() -> None:
     assert sample.kv_usage_frac == pytest.approx(0.6)
     assert sample.kv_usage_max_frac == 0.8
     assert sample.ttft_s == (2.0, 4.0)
+
+
+def test_each_engine_keeps_its_own_rows() -> None:
+    assert read(ENGINES).by_engine == (
+        EngineSample(name="0", model="m", running=3, waiting=1, kv_usage_frac=0.4, prompt_tokens_total=100),
+        EngineSample(name="1", model="m", running=5, waiting=2, kv_usage_frac=0.8, prompt_tokens_total=20),
+    )
+    assert read(capture("0.32.0-preempting")).by_engine is None
+
+
+def test_a_row_that_is_missing_leaves_the_names_of_the_others() -> None:
+    three = "".join(f'vllm:num_requests_running{{engine="{n}",model_name="m"}} {n}\n' for n in range(3))
+    without = "\n".join(line for line in three.split("\n") if 'engine="1"' not in line)
+    names = [row.name for row in read(three).by_engine or ()]
+    assert (names, [row.name for row in read(without).by_engine or ()]) == (["0", "1", "2"], ["0", "2"])
+    assert read(three[: three.index("\n") + 1]).by_engine is None
+
+
+BACKENDS = """\
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",instance="a:8000",model_name="m"} 8.0
+vllm:num_requests_running{engine="0",instance="b:8000",model_name="m"} 1.0
+# TYPE vllm:request_success counter
+vllm:request_success_total{engine="0",finished_reason="stop",instance="a:8000",model_name="m"} 3.0
+vllm:request_success_total{engine="0",finished_reason="length",instance="a:8000",model_name="m"} 40.0
+vllm:request_success_total{engine="0",finished_reason="length",instance="b:8000",model_name="m"} 7.0
+# TYPE process_start_time_seconds gauge
+process_start_time_seconds{instance="a:8000"} 100.0
+process_start_time_seconds{instance="b:8000"} 250.0
+"""
+
+
+def test_backends_on_one_page_are_told_apart_by_whatever_label_they_have() -> None:
+    sample = read(BACKENDS)
+    assert (sample.engines, sample.running, sample.epoch) == (2, 9, 250.0)
+    assert sample.by_engine == (
+        EngineSample(name="a:8000", model="m", running=8, requests_success_total=43, started=100.0),
+        EngineSample(name="b:8000", model="m", running=1, requests_success_total=7, started=250.0),
+    )
+
+
+def test_another_model_on_the_page_is_a_row_but_no_engine_more() -> None:
+    sample = read(
+        'vllm:num_requests_running{engine="0",model_name="m"} 3\nvllm:num_requests_running{engine="0",model_name="n"} 5\n'
+    )
+    assert (sample.engines, sample.running) == (1, 8)
+    assert [(row.name, row.model) for row in sample.by_engine or ()] == [("m", "m"), ("n", "n")]
+
+
+def test_waiting_requests_are_told_apart_by_what_they_wait_for() -> None:
+    rows = "".join(
+        f'vllm:num_requests_waiting_by_reason{{engine="{n}",model_name="m",reason="{reason}"}} {value}\n'
+        for n, reason, value in ((0, "capacity", 1), (0, "deferred", 5), (1, "capacity", 0), (1, "deferred", 2))
+    )
+    sample = read(ENGINES + rows)
+    assert (sample.waiting_capacity, sample.waiting_deferred) == (1, 7)
+    assert (read(ENGINES).waiting_capacity, read(ENGINES).waiting_deferred) == (None, None)
+
+
+def test_a_reading_of_several_engines_comes_back_from_a_file_as_it_was() -> None:
+    sample = read(BACKENDS)
+    assert msgspec.json.decode(msgspec.json.encode(sample), type=ServerSample) == sample
 
 
 def test_a_busy_second_engine_is_seen_while_the_first_is_idle() -> None:
