@@ -1,4 +1,4 @@
-"""What people paste as a server's address -> its base and the prefix of its API: `http://h:8000/v1/chat/completions` is a server."""
+"""What people paste as an address -> a base and the prefix of its API: `http://h:8000/v1/chat/completions` is a server, too."""
 
 import re
 from typing import NamedTuple
@@ -36,7 +36,7 @@ class Address(NamedTuple):
 def split_address(url: str) -> Address:
     """The base and the prefix of what was pasted: one route at its end is cut off, and a version before it is the prefix.
 
-    `url` has a scheme and a host, and no query. A fragment is dropped where it belongs to a page of documentation (`/docs#/default`).
+    `url` has a scheme and a host, and no query. A fragment, as of a page of documentation (`/docs#/default`), is dropped.
     """
     parts = urlsplit(url)
     path = parts.path.rstrip("/")
