@@ -10,7 +10,7 @@ import pytest
 
 from core import prose
 from core.config import Lengths, Slo
-from core.facts import says
+from core.facts import Fact, says
 from core.records import RequestSent
 from core.report import to_json, to_text
 from core.results import RepeatResult
@@ -211,9 +211,9 @@ def test_single_requests_that_all_end_in_errors_miss_no_limit(path: Path) -> Non
     assert ran.answer.message.startswith("the server answers errors to all 3 single requests (HTTP 500 Reason: CUDA out of memory)")
     (check,) = (check for check in ran.view.checks if check.check == "slo")
     assert check.status == "refuse"
-    assert "TTFT" not in check.message
-    assert "answers none of 3 single requests well" in check.message
-    assert "HTTP 500 Reason: CUDA out of memory" in check.message
+    assert isinstance(check.message, Fact)
+    assert (check.message.code, check.message.figures["endings"]) == ("all_singles_fail", {"http": 3})
+    assert "HTTP 500 Reason: CUDA out of memory" in prose.text(check.message)
 
 
 def test_answers_that_break_in_every_way_are_each_counted_by_its_class(path: Path) -> None:
@@ -372,7 +372,8 @@ def test_what_becomes_of_metrics_before_the_run(
         return server
 
     checks, server = preflight(path, make)
-    assert (checks["metrics"].status, said in checks["metrics"].message) == (status, True), checks["metrics"].message
+    words = prose.sentence(checks["metrics"].message)
+    assert (checks["metrics"].status, said in words) == (status, True), words
     assert checks["slo"].status == "pass", "the run goes on"
     assert server.counts["/metrics"] >= 1
 
@@ -478,4 +479,6 @@ def test_a_slow_first_request_is_said_and_not_judged(path: Path) -> None:
         path, lambda: FaultServer(lambda server, request: cold if server.counts["/v1/completions"] <= 2 else None)
     )
     assert checks["slo"].status == "pass"
-    assert "first" in checks["slo"].message
+    found = checks["slo"].message
+    assert isinstance(found, Fact)
+    assert (found.code, found.figures["slow_first_s"] is None) == ("singles_meet", False)
