@@ -1,9 +1,9 @@
-"""What was found of a repeat, a step or a knee, as codes with figures: what a program reads, and every sentence is made of.
+"""What was found of a server, a repeat, a step or a knee, as codes with figures: what a program reads and sentences are made of.
 
 The sentences stand in `core.prose`, and nothing reads one back. The result file holds these beside them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import msgspec
@@ -117,6 +117,92 @@ Code = Literal[
     "restarted_between_steps",
     "was_away",
     # what a check before the load found
+    "server_answers",
+    "server_unreachable",
+    "server_not_up",
+    "call_failed",
+    "call_refused",
+    "certificate_unchecked",
+    "through_proxy",
+    "proxy_not_used",
+    "proxies_not_obeyed",
+    "server_far",
+    "server_place_unknown",
+    "version_unknown",
+    "version_known",
+    "simulated_replica",
+    "fields_rejected",
+    "salt_ignored",
+    "models_unread",
+    "no_model_list",
+    "key_missing",
+    "key_not_accepted",
+    "no_model_listed",
+    "model_not_chosen",
+    "model_not_listed",
+    "model_found",
+    "context_unknown",
+    "context_fits",
+    "context_too_short",
+    "files_unlimited",
+    "files_few",
+    "files_enough",
+    "metrics_found",
+    "metrics_missing",
+    "metrics_unreachable",
+    "metrics_unreadable",
+    "kv_capacity",
+    "kv_capacity_unknown",
+    "layout_seen",
+    "layout_differs",
+    "traffic_unknown",
+    "no_traffic",
+    "server_busy",
+    "server_shared",
+    "no_request_sent",
+    "request_answered",
+    "request_failed",
+    "request_given_up",
+    "request_broken_off",
+    "takes_no_salt",
+    "takes_max_tokens",
+    "usage_seen",
+    "ended_without_reason",
+    "counted_by_ids",
+    "length_counts",
+    "usage_missing",
+    "usage_implausible",
+    "prompt_length_unknown",
+    "prompt_as_asked",
+    "prompt_miscounted",
+    "no_prefix_cache",
+    "prompts_cold",
+    "prompts_cold_by_usage",
+    "prompts_not_cold",
+    "prompts_not_cold_by_usage",
+    "cold_unproven_still",
+    "cold_unproven_others",
+    "cold_unproven_uncounted",
+    "answers_unmeasured",
+    "answers_end_by_length",
+    "answers_uncounted",
+    "answers_as_asked",
+    "answers_short",
+    "answers_long",
+    "stream_held_back",
+    "singles_missing",
+    "singles_spoilt",
+    "singles_meet",
+    "some_singles_miss",
+    "all_singles_miss",
+    "all_singles_fail",
+    "lengths_near",
+    "lengths_miss",
+    "tpot_floor",
+    "limit_under_floor",
+    "floor_contradicted",
+    "bandwidth_reached",
+    "limit_helps",
     # the answer of a run, and what ended it
     # what happens meanwhile
     "done_again",
@@ -238,6 +324,20 @@ def parts(said: Said) -> Iterator[Said]:
 def says(said: Said, *codes: Code) -> bool:
     """Whether one of these facts is among what was said; never of a mere sentence."""
     return any(isinstance(each, Fact) and each.code in codes for each in parts(said))
+
+
+def reworded(said: Said, change: Callable[[str], str]) -> Said:
+    """The same with all its words changed: sentences, texts among the figures, and names that something is counted by."""
+    if not isinstance(said, Fact):
+        return change(said)
+    figures = {name: _changed(figure, change) for name, figure in said.figures.items()}
+    return Fact(code=said.code, figures=figures, of=tuple(reworded(each, change) for each in said.of))
+
+
+def _changed(figure: Figure, change: Callable[[str], str]) -> Figure:
+    if isinstance(figure, str):
+        return change(figure)
+    return {change(name): n for name, n in figure.items()} if isinstance(figure, dict) else figure
 
 
 def as_data(said: Said) -> dict[str, object] | None:

@@ -1,4 +1,7 @@
-"""How connections to a server are made, for load, checks and metrics alike: TLS, proxies, and what counts as a near address."""
+"""How connections to a server are made, for load, checks and metrics alike: TLS, proxies, and what counts as a near address.
+
+Where an address leads, and what a server says when it answers with an error.
+"""
 
 import asyncio
 import ipaddress
@@ -6,13 +9,19 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import httpx
+import msgspec
 
 from core.access import Access, public_address
 from core.errors import UserError
 
+UNREADABLE = (msgspec.DecodeError, RecursionError)
+"""What decoding a server's JSON can raise; RecursionError when it is nested too deep."""
+
+PORTS = {"http": 80, "https": 443}
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -93,6 +102,58 @@ def refusal_words(status: int, reason: str) -> str:
             return f"{said}; it does not reach the server"
         case _:
             return said
+
+
+class Origin(NamedTuple):
+    """What may see the same secrets; `port` None: of a scheme that has none of its own."""
+
+    scheme: str
+    host: str
+    port: int | None
+
+
+def origin_of(url: str | httpx.URL) -> Origin:
+    """Scheme, host and port of an address, with the scheme's own port filled in. Raises httpx.InvalidURL."""
+    parsed = httpx.URL(url)
+    return Origin(parsed.scheme, parsed.host, parsed.port or PORTS.get(parsed.scheme))
+
+
+def error_text(data: bytes, *, refusal: bool = False) -> str | None:
+    """The message of an error object in any form that vLLM has used, or None when the JSON holds no error.
+
+    Forms: `{"error": {"message": ...}}` (0.10.1 and later), `{"object": "error", "message": ...}` (before),
+    `{"error": "text"}` (401 and scaling), `{"detail": ...}` (unknown paths of older releases); gateways put it into a list.
+    `refusal`: the body came with a bad status, so that a `message` alone is one as well.
+    """
+    try:
+        value = msgspec.json.decode(data)
+    except UNREADABLE:
+        return None
+    value = value[0] if isinstance(value, list) and value else value
+    return _error_in(value, refusal) if isinstance(value, dict) else None
+
+
+def _error_in(value: dict[str, Any], refusal: bool) -> str | None:
+    error = value.get("error")
+    if isinstance(error, dict):
+        return _words(error.get("message") or error)
+    if error:
+        return _words(error)
+    if value.get("object") == "error":
+        return _words(value.get("message") or value)
+    said = value.get("detail") or (value.get("message") if refusal else None)
+    return _words(said) if said else None
+
+
+def _words(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def status_words(status: int, said: str | None) -> str:
+    """How a bad status reads in a sentence: "answers 401 (unauthorised: ...)", with the server's own words."""
+    kind = {401: "unauthorised", 403: "forbidden", 404: "not found", 407: f"a proxy's: {LOGIN_ADVICE}"}.get(status)
+    inside = ": ".join(part for part in (kind, said) if part)
+    return f"answers {status}" + (f" ({inside})" if inside else "")
 
 
 class PlainTransport(httpx.AsyncBaseTransport):

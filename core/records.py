@@ -10,6 +10,7 @@ import msgspec
 
 from core.access import Access
 from core.config import Target, Workload
+from core.facts import Said
 
 Phase = Literal["preflight", "single", "ramp", "search", "confirm", "tighten", "list", "hold"]
 Role = Literal["warmup", "measured", "tail"]
@@ -305,8 +306,8 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of preflight: what was looked at, how it stands, one sentence."""
+    """One line of preflight: what was looked at, how it stands, what was found (`core.prose.sentence` says it)."""
 
     check: str
     status: CheckStatus
-    message: str
+    message: Said

@@ -1,4 +1,7 @@
-"""What one request's latencies are, whether it met every limit at once, and when it surely no longer can."""
+"""What one request's latencies are, whether it met every limit at once, and when it surely no longer can.
+
+How far requests may be from what was asked: the checks before the load and the judge of a repeat have the same bounds.
+"""
 
 import math
 from collections.abc import Iterable
@@ -7,6 +10,16 @@ from core.config import Slo
 from core.records import RequestRecord
 
 _DUST = 1e-9
+
+MIN_OUTPUT_FRAC, MAX_OUTPUT_FRAC = 0.95, 1.05
+"""An answer is as long as asked within these: a server that counts an end token too (129 for 128) is, one that leaves the length
+unread is not."""
+
+MAX_PROMPT_OFF_FRAC = 0.02
+"""Prompts that the server counts further off than this, longer or shorter, are not what was asked."""
+
+MAX_HIT_FRAC = 0.01
+"""From this share of prompt tokens out of the prefix cache on, prompts are not cold."""
 
 ENOUGH_COUNTED = 0.95
 """By how much answers may be shorter than asked at all: a count by events that is no further off moves no TPOT by more."""
@@ -62,6 +75,11 @@ def good(record: RequestRecord, slo: Slo) -> bool:
 
 def _within(value_s: float | None, limit_s: float | None) -> bool:
     return limit_s is None or (value_s is not None and value_s <= limit_s)
+
+
+def too_long(record: RequestRecord) -> bool:
+    """Whether the answer, finished or not, has more tokens than may be by the way that a server counts: one more may be its end."""
+    return record.output_tokens > max(MAX_OUTPUT_FRAC * record.asked_output, record.asked_output + 1)
 
 
 def sure_miss_at(slo: Slo, t_sched: float, asked_output: int, t_first: float | None = None, first_tokens: int = 0) -> float:

@@ -1,6 +1,6 @@
 """From the bracket to a fleet: replicas and GPUs for a peak, what limits one replica, and how much headroom is for what."""
 
-from core.fleet.check import SPEED, speed_check
+from core.fleet.check import FLOOR, speed_check
 from core.fleet.cost import Cost
 from core.fleet.evidence import End, Evidence, Held, evidence_of
 from core.fleet.lengths import Tokens, answers_of, attention_dots, tokens_of
@@ -23,7 +23,7 @@ from core.fleet.words import (
 )
 
 __all__ = [
-    "SPEED",
+    "FLOOR",
     "Cost",
     "End",
     "Evidence",

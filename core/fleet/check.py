@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from core.config import ProbeConfig
+from core.facts import Code, Said, fact, several
 from core.fleet.evidence import Evidence
 from core.fleet.lengths import tokens_of
 from core.fleet.sizing import unit_of
@@ -12,6 +13,8 @@ from core.records import Check, CheckStatus, RequestRecord, ServerInfo
 from core.slo import tpot_s
 
 SPEED = "speed"
+FLOOR: tuple[Code, ...] = ("tpot_floor", "limit_under_floor")
+"""What the check says of the limit."""
 
 
 def speed_check(config: ProbeConfig, server: ServerInfo, singles: Sequence[RequestRecord]) -> Check | None:
@@ -28,7 +31,7 @@ def speed_check(config: ProbeConfig, server: ServerInfo, singles: Sequence[Reque
         single_tpot_s=median(tpots_s) if tpots_s else None,
     )
     gate = speed_gate(config.fleet, unit_of(config.fleet, server), evidence)
-    return None if gate is None else Check(check=SPEED, status=_status(gate), message=_sentences(gate))
+    return None if gate is None else Check(check=SPEED, status=_status(gate), message=_found(gate))
 
 
 def _status(gate: SpeedGate) -> CheckStatus:
@@ -37,16 +40,14 @@ def _status(gate: SpeedGate) -> CheckStatus:
     return "pass" if gate.contradiction is None else "warn"
 
 
-def _sentences(gate: SpeedGate) -> str:
-    parts = [_capital(gate.message)]
+def _found(gate: SpeedGate) -> Said:
+    code: Code = "limit_under_floor" if gate.refuses else "tpot_floor"
+    floor = fact(code, gate.message, floor_s=gate.floor_s, limit_s=gate.limit_s, eta_frac=gate.eta)
+    found = [floor]
     if gate.contradiction is not None:
-        parts.append(f"{_capital(gate.contradiction)}.")
+        found.append(fact("floor_contradicted", gate.contradiction, measured_s=gate.measured_s, eta_reached_frac=gate.eta_reached))
     elif gate.eta_reached is not None:
-        parts.append(f"A single stream shows that {100 * gate.eta_reached:.0f} % of the bandwidth is reached.")
-    if gate.refuses:
-        parts.append(f"What would help, each by itself: {'; '.join(gate.helps)}.")
-    return " ".join(parts)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+        found.append(fact("bandwidth_reached", measured_s=gate.measured_s, eta_reached_frac=gate.eta_reached))
+    if gate.helps:
+        found.append(fact("limit_helps", *gate.helps))
+    return several(*found)

@@ -5,7 +5,7 @@ Others import these names, and nothing else of the room.
 
 from core.judge.diagnosis import explained
 from core.judge.evidence import errors_said
-from core.judge.idle import idle_e2e_s, idle_speed, lengths_check, servers_word, why_infeasible
+from core.judge.idle import idle_e2e_s, idle_speed, lengths_check, why_infeasible
 from core.judge.rate_verdicts import (
     Interval,
     cut_off,
@@ -62,7 +62,6 @@ __all__ = [
     "rechecked",
     "runaway",
     "segment_at",
-    "servers_word",
     "set_aside",
     "spread_note",
     "stalls_too_often",

@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.config import Lengths, ProbeConfig, Slo, Workload
+from core.facts import Figure, fact
 from core.judge.evidence import errors_said
 from core.records import Check, RequestRecord
 from core.results import Idle
+from core.singles import judged
 from core.slo import e2e_s, good, tpot_s, ttft_s
-from core.units import plain
 
 _SHORTEST_S = 1e-3
 """An idle latency counts as at least a millisecond, so that the first rate (2/s0) stays one that a client can send."""
@@ -43,11 +44,6 @@ def idle_speed(records: Sequence[RequestRecord]) -> Idle:
     return Idle(tpot_s=tpot, prefill_token_s=max(0.0, prefill_s) / tokens if tpot is not None and tokens else None)
 
 
-def servers_word(records: Sequence[RequestRecord]) -> bool:
-    """Whether the server ended every one of these requests, and there are any: one that we gave up or spoilt tells of no limit."""
-    return bool(records) and all(r.ending not in ("aborted", "client") for r in records)
-
-
 class Infeasible(NamedTuple):
     """Why no rate can be right, in one sentence; `alone`: the same to be read below a headline that says so."""
 
@@ -56,8 +52,8 @@ class Infeasible(NamedTuple):
 
 
 def why_infeasible(records: Sequence[RequestRecord], slo: Slo) -> Infeasible | None:
-    """Why no rate can be right, or None: with nothing else to do, the server missed with every one of them."""
-    if any(good(r, slo) for r in records):
+    """Why no rate can be right, or None where one of them met the limits (`core.singles`)."""
+    if judged(records, slo).code in ("singles_meet", "some_singles_miss"):
         return None
     succeeded = [r for r in records if r.ending == "ok"]
     if not succeeded:
@@ -176,14 +172,8 @@ def lengths_check(config: ProbeConfig, singles: Sequence[RequestRecord]) -> Chec
     allowed, missed = 1 - config.slo.target, server.misses(config.slo)
     if missed <= NEAR_SHARE * allowed:
         return None
-    share = plain(round(missed, 2 if missed >= 0.1 else 3))
-    said = f"On the idle server about {share} of requests miss a limit, by their drawn lengths alone"
-    may = f"the target of {plain(config.slo.target)} lets {plain(round(allowed, 6))} miss"
+    found: dict[str, Figure] = {"missed_frac": missed, "allowed_frac": allowed, "target": config.slo.target}
+    if server.misses(config.slo, SURELY) <= allowed:
+        return Check(check=LENGTHS, status="warn", message=fact("lengths_near", **found))
     searches = not config.method.rates_rps and config.method.hold_rps is None
-    if server.misses(config.slo, SURELY) > allowed and not searches:
-        return Check(check=LENGTHS, status="warn", message=f"{said}, and {may}: no rate can pass.")
-    if server.misses(config.slo, SURELY) > allowed:
-        fix = "no rate can pass; ask for shorter requests, a longer limit or a lower target"
-        return Check(check=LENGTHS, status="refuse", message=f"{said}, and {may}: {fix}.")
-    why = "load can add little before it fails, and where that is shows only in long windows"
-    return Check(check=LENGTHS, status="warn", message=f"{said}, and {may}: {why}.")
+    return Check(check=LENGTHS, status="refuse" if searches else "warn", message=fact("lengths_miss", **found, searches=searches))

@@ -10,7 +10,15 @@ from core.config import Slo
 from core.facts import Code, Fact, fact
 from core.records import RequestRecord
 from core.results import Percentiles
-from core.slo import too_many_errors, tpot_s
+from core.slo import (
+    MAX_HIT_FRAC,
+    MAX_OUTPUT_FRAC,
+    MAX_PROMPT_OFF_FRAC,
+    MIN_OUTPUT_FRAC,
+    too_long,
+    too_many_errors,
+    tpot_s,
+)
 
 _DUST = 1e-9
 
@@ -28,12 +36,6 @@ Without a TTFT limit there is nothing to take a share of: 100 ms."""
 STALLED_SHARE = 0.05
 """The client reports the longest stall of its loop twice a second. One in 20 reports above the limit of lateness may be a
 machine that is shared; a loop that stands still for 300 ms in every second has it in every other one."""
-
-MAX_PREFIX_HITS = 0.01
-MIN_OUTPUT_SHARE, MAX_OUTPUT_SHARE = 0.95, 1.05
-"""A server that counts an end token too (129 for 128) is within these; one that leaves the length unread is not."""
-
-MAX_PROMPT_OFF = 0.02
 
 OTHERS_FEW, OTHERS_SHARE = 2, 0.01
 """A health probe or two, or one request in a hundred, moves no attainment."""
@@ -123,15 +125,15 @@ def warm_prompts(hit_frac: float | None, records: Sequence[RequestRecord]) -> Fa
     told = [(r.cached_tokens, r.prompt_tokens) for r in records if r.cached_tokens is not None and r.prompt_tokens]
     own_frac = sum(cached for cached, _ in told) / sum(prompt for _, prompt in told) if told else 0.0
     worst = max(hit_frac or 0.0, own_frac)
-    if worst < MAX_PREFIX_HITS:
+    if worst < MAX_HIT_FRAC:
         return None
-    return fact("warm_prompts", hit_frac=worst, limit_frac=MAX_PREFIX_HITS)
+    return fact("warm_prompts", hit_frac=worst, limit_frac=MAX_HIT_FRAC)
 
 
 def short_answers(ok: Sequence[RequestRecord]) -> Fact | None:
     """Answers below 95 % of the asked length on average: the server had less to do than the workload says."""
     asked, got = sum(r.asked_output for r in ok), sum(r.output_tokens for r in ok)
-    if not ok or got >= MIN_OUTPUT_SHARE * asked:
+    if not ok or got >= MIN_OUTPUT_FRAC * asked:
         return None
     reasons: dict[str, int] = {}
     for r in ok:
@@ -147,7 +149,7 @@ def long_answers(records: Sequence[RequestRecord], slo: Slo) -> Fact | None:
     """
     ok = [r for r in records if r.ending == "ok"]
     asked, got = sum(r.asked_output for r in ok), sum(r.output_tokens for r in ok)
-    if got > MAX_OUTPUT_SHARE * asked:
+    if got > MAX_OUTPUT_FRAC * asked:
         return fact("long_answers", tokens_mean=got / len(ok), asked_mean=asked / len(ok))
     longest = max((r for r in records if r.ending == "aborted" and _outran(r, slo)), key=_excess, default=None)
     if longest is None:
@@ -162,7 +164,7 @@ def _excess(record: RequestRecord) -> int:
 def _outran(record: RequestRecord, slo: Slo) -> bool:
     """Whether a request that was cut off shows that its length was not kept: by 5 %, or by more than the one token that a server
     may count besides, with a TPOT still within its limit, which is whom the bound takes for late."""
-    if record.output_tokens > MAX_OUTPUT_SHARE * record.asked_output and _excess(record) > 1:
+    if too_long(record):
         return True
     tpot = tpot_s(record)
     return _excess(record) > 1 and slo.tpot_s is not None and tpot is not None and tpot <= slo.tpot_s
@@ -172,7 +174,7 @@ def prompt_length_off(ok: Sequence[RequestRecord]) -> Fact | None:
     """Prompts that the server counts more than 2 % longer or shorter than asked, on average."""
     known = [(r.prompt_tokens, r.asked_input) for r in ok if r.prompt_tokens is not None]
     got, asked = sum(prompt for prompt, _ in known), sum(wanted for _, wanted in known)
-    if not known or abs(got - asked) <= MAX_PROMPT_OFF * asked:
+    if not known or abs(got - asked) <= MAX_PROMPT_OFF_FRAC * asked:
         return None
     return fact("prompt_length_off", tokens_mean=got / len(known), asked_mean=asked / len(known))
 

@@ -13,8 +13,9 @@ import msgspec
 
 from core import fleet, prose
 from core.config import FleetAsk, Lengths, Method, ProbeConfig
-from core.facts import Said, as_data
+from core.facts import Said, as_data, says
 from core.judge import Bracket
+from core.records import Check
 from core.report.why import diagnosis_data, diagnosis_lines
 from core.results import Answer, FailCount, Knee, Percentiles, RepeatResult, StepResult
 from core.run import others_rps
@@ -160,7 +161,7 @@ def result(view: RunView, run_log: str | None) -> dict[str, Any]:
         "others_rps": others_rps(view.steps) if config and config.safety.with_others else None,
         "server": _server(view),
         "client": msgspec.to_builtins(view.client) if view.client else None,
-        "preflight": msgspec.to_builtins(view.checks),
+        "preflight": check_data(view.checks),
         "steps": [_step(step) for step in view.steps],
         "diagnosis": diagnosis_data(answer.diagnosis),
         "fleet": _fleet(view, answer),
@@ -168,6 +169,19 @@ def result(view: RunView, run_log: str | None) -> dict[str, Any]:
     }
     data = finite(data)
     return data
+
+
+def check_data(checks: Iterable[Check]) -> list[dict[str, Any]]:
+    """The checks before the load as plain data."""
+    return [
+        {
+            "check": check.check,
+            "status": check.status,
+            "message": prose.sentence(check.message),
+            "message_fact": as_data(check.message),
+        }
+        for check in checks
+    ]
 
 
 def to_json(view: RunView, run_log: str | None) -> str:
@@ -439,12 +453,11 @@ def _gates(view: RunView) -> list[str]:
 
 
 class Remark(NamedTuple):
-    """One thing to know beside the answer: its sentence, where it comes from, and what was said; of a check its name."""
+    """One thing to know beside the answer: its sentence, where it comes from, and what was said."""
 
     text: str
     about: Literal["knee", "check", "repeat", "run"]
     said: Said
-    check: str = ""
 
 
 def remarks(view: RunView) -> list[Remark]:
@@ -452,7 +465,7 @@ def remarks(view: RunView) -> list[Remark]:
     answer = answer_of(view)
     found = [Remark(prose.text(note), "knee", note) for note in answer.knee.notes if note not in answer.told]
     found += [
-        Remark(f"{check.check}: {check.message}", "check", check.message, check.check)
+        Remark(f"{check.check}: {prose.sentence(check.message)}", "check", check.message)
         for check in view.checks
         if check.status == "warn" or (check.status == "refuse" and answer.outcome != "refused")  # else it is the answer itself
     ]
@@ -477,7 +490,7 @@ def notes(view: RunView) -> list[str]:
 
 
 def _notes(view: RunView) -> list[str]:
-    told = [remark.text for remark in remarks(view) if remark.check != fleet.SPEED]  # that stands with what limits one replica
+    told = [each.text for each in remarks(view) if not says(each.said, *fleet.FLOOR)]  # that stands with what limits one replica
     lines = [line for text in told for line in _wrapped(text, "  - ", "    ")]
     return ["Notes:", *lines] if lines else []
 

@@ -17,9 +17,9 @@ from core import prose
 from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
-from core.facts import Fact, Said
-from core.fleet import SPEED, speed_check
-from core.judge import Done, Hold, Ramp, Search, explained, idle_e2e_s, idle_speed, lengths_check, servers_word
+from core.facts import Fact, Said, says
+from core.fleet import FLOOR, speed_check
+from core.judge import Done, Hold, Ramp, Search, explained, idle_e2e_s, idle_speed, lengths_check
 from core.load import Generator
 from core.net import health, http_client
 from core.records import Check, Hello, Phase, RequestRecord, ServerInfo, ServerSample
@@ -35,6 +35,7 @@ from core.run.scraping import MachineReadings, Readings, Source
 from core.run.state import State
 from core.run.steps import NoAnswer, Steps
 from core.server import CacheReset, Caller, Credential, Preflight, Scraper, SendSingles, reset_prefix_cache
+from core.singles import NO_RATE
 from core.units import long_duration
 from core.view import RunView
 
@@ -177,16 +178,16 @@ class Session:
     async def _probe(self, http: httpx.AsyncClient) -> Answer:
         preflight = await self._check(http)
         refused = [check for check in self.state.view(self._clock()).checks if check.status == "refuse"]
-        missed = servers_word(preflight.singles) and any(check.check == "slo" for check in refused)
-        if any(check.check not in (("slo", SPEED) if missed else ()) for check in refused):  # else infeasible: the singles' word
-            return so_far(self._search, "refused", " ".join(check.message for check in refused))
+        told = " ".join(prose.sentence(check.message) for check in refused)
+        missed = any(says(check.message, *NO_RATE) for check in refused)  # then infeasible, whatever the hardware says on paper
+        if refused and not (missed and all(says(check.message, *NO_RATE, *FLOOR) for check in refused)):
+            return so_far(self._search, "refused", told)
         self._search.observe_singles(preflight.singles, self._spent_s)
         self._idle = idle_speed(preflight.singles)
         idle_s = idle_e2e_s(preflight.singles)
         if refused or preflight.hello is None or idle_s is None:
             action = self._search.next(0.0)
-            message = " ".join(check.message for check in refused)
-            answer = action.answer if isinstance(action, Done) else so_far(self._search, "infeasible", message)
+            answer = action.answer if isinstance(action, Done) else so_far(self._search, "infeasible", told)
             return msgspec.structs.replace(answer, required_met=self._search.require_met)
         await self._load.hello(preflight.hello)
         return await self._climb(preflight.info, idle_s)

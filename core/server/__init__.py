@@ -4,28 +4,30 @@ Others import these names, and nothing else of the room.
 """
 
 from core.server.cache import CacheReset, reset_prefix_cache
-from core.server.checks import ModelCard, others_now
+from core.server.checks import others_now
 from core.server.host_metrics import MachineScraper
-from core.server.http import UNREADABLE, Caller, Credential, HttpError
+from core.server.http import Caller, Credential, HttpError
 from core.server.metrics import SCRAPE_INTERVAL_S, ScrapeError, Scraper, pace_s
+from core.server.models import ModelCard, NoModels, list_models
 from core.server.preflight import AGAIN_S, Preflight, SendSingles
 from core.server.probe import ServerGlance, look, place
 
 __all__ = [
     "AGAIN_S",
     "SCRAPE_INTERVAL_S",
-    "UNREADABLE",
     "CacheReset",
     "Caller",
     "Credential",
     "HttpError",
     "MachineScraper",
     "ModelCard",
+    "NoModels",
     "Preflight",
     "ScrapeError",
     "Scraper",
     "SendSingles",
     "ServerGlance",
+    "list_models",
     "look",
     "others_now",
     "pace_s",

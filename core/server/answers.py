@@ -3,36 +3,38 @@
 Latencies start at the scheduled time, as everywhere; TPOT leaves out the tokens of the first event.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from core import singles
 from core.config import Slo
-from core.records import Check, RequestRecord, ServerSample
+from core.facts import Code, Figure, fact, several
+from core.records import Check, CheckStatus, RequestRecord, ServerSample
 from core.server.checks import check_of
 from core.server.exposition import has_feature
-from core.server.http import seconds
-from core.slo import tpot_s
+from core.singles import failure
+from core.slo import (
+    MAX_HIT_FRAC,
+    MAX_OUTPUT_FRAC,
+    MAX_PROMPT_OFF_FRAC,
+    MIN_OUTPUT_FRAC,
+    e2e_s,
+    too_long,
+    tpot_s,
+    ttft_s,
+)
 
-PROMPT_TOLERANCE = 0.02
-"""A repeat with prompts further off is void, so a run that would begin so is refused."""
-
-MIN_OUTPUT_FRAC, MAX_OUTPUT_FRAC = 0.95, 1.05
-"""What a repeat may have too, on average: an end token that is counted (129 for 128) changes nothing, a field that the server
-leaves unread does."""
+SINGLES = 1 + singles.JUDGED
 
 _TELLING_EVENTS = 8
 """An answer of fewer tokens may have as many events by chance."""
-
-MAX_HIT_FRAC = 0.01
-SINGLES = 4
-"""One that is not judged, because a first request pays for what the server sets up late, and three that are."""
 
 BUFFERED_S, _AT_ONCE_FRAC, _BUFFERED_TOKENS = 0.100, 0.1, 4
 """An answer that took longer than 100 ms, and of which all came in the last tenth of that, with a gap of a millisecond at most a
 tenth of the times (a long one takes a network several round trips), was held back and let go: no model decodes so. Fewer than four
 tokens may share a read by chance, and what that hides is short."""
 
-_SLOW_FIRST = 2.0
-"""The unjudged request is spoken of when it took this many times as long as the slowest judged one."""
+_SINGLES_STATUS: dict[Code, CheckStatus] = {"singles_meet": "pass", "some_singles_miss": "warn"}
 
 _ALONE = 1.05
 """The server may count this much more prompt than we sent before somebody else must have sent some."""
@@ -40,14 +42,15 @@ _ALONE = 1.05
 
 def request_check(record: RequestRecord) -> Check:
     """Whether a request as the load sends it is answered to its orderly end."""
-    size = f"{record.asked_input} + {record.asked_output} tokens"
+    asked: dict[str, Figure] = {"prompt_tokens": record.asked_input, "output_tokens": record.asked_output}
     if record.ending != "ok":
-        return check_of("request", "refuse", f"A streamed request of {size} failed: {_failure(record)}.")
-    took = ", ".join(f"{name} {seconds(value)}" for name, value in _latencies(record).items() if value is not None)
+        return check_of("request", "refuse", fact("request_failed", failure(record), **asked))
+    took: dict[str, Figure] = {"ttft_s": ttft_s(record), "tpot_s": tpot_s(record), "e2e_s": e2e_s(record)}
+    answered = fact("request_answered", **asked, **took)
     if record.finish_reason is None:
-        whole = f"It ended in order but without a finish_reason; all {record.output_tokens} tokens had come"
-        return check_of("request", "warn", f"A streamed request of {size} was answered: {took}. {whole}.")
-    return check_of("request", "pass", f"A streamed request of {size} was answered: {took}.")
+        found = several(answered, fact("ended_without_reason", output_tokens=record.output_tokens))
+        return Check(check="request", status="warn", message=found)
+    return check_of("request", "pass", answered)
 
 
 def refuses_field(record: RequestRecord, field: str) -> bool:
@@ -63,25 +66,18 @@ def leaves_length_unread(record: RequestRecord) -> bool:
     return record.ending == "ok" and short and record.finish_reason == "length"
 
 
-def too_long(record: RequestRecord) -> bool:
-    """Whether the answer, finished or not, has more tokens than may be by the way that a server counts: one more may be its end."""
-    return record.output_tokens > max(MAX_OUTPUT_FRAC * record.asked_output, record.asked_output + 1)
-
-
 def unsalted(check: Check) -> Check:
     """The same check for a server that takes no salt: prompts are kept apart by their first tokens alone."""
     if check.status == "refuse":
         return check
-    message = f"{check.message} It takes no cache_salt, so that only their first tokens keep prompts apart."
-    return check_of(check.check, "warn", message)
+    return Check(check=check.check, status="warn", message=several(check.message, fact("takes_no_salt")))
 
 
 def by_max_tokens(check: Check) -> Check:
     """The same check for a server that must be asked by the older field for the length of a chat's answer."""
     if check.status == "refuse":
         return check
-    message = f"{check.message} It does not take max_completion_tokens, so the length is asked for by max_tokens."
-    return check_of(check.check, check.status, message)
+    return Check(check=check.check, status=check.status, message=several(check.message, fact("takes_max_tokens")))
 
 
 def gave_as_asked(record: RequestRecord) -> bool:
@@ -103,34 +99,29 @@ def usage_check(record: RequestRecord, *, keeps_length: bool = False) -> Check:
     the server is known to keep it, else one per event."""
     events = record.gaps.n + 1 if record.output_tokens else 0
     if record.counted_by == "token_ids":
-        message = (
-            f"No usage in the stream: tokens are counted by their ids ({record.output_tokens} of {record.asked_output} asked)."
-        )
-        return check_of("usage", "pass" if record.output_tokens == record.asked_output else "warn", message)
+        found = fact("counted_by_ids", output_tokens=record.output_tokens, asked=record.asked_output)
+        return check_of("usage", "pass" if record.output_tokens == record.asked_output else "warn", found)
     if not record.usage:
-        unsure = "The usage in the stream counts no more than a chunk, or stops on the way"
-        why = "No usage in the stream" if record.prompt_tokens is None else unsure
-        message = f"{why}: tokens are counted one per event ({events} of {record.asked_output} asked), an estimate."
         if keeps_length:
-            message = (
-                f"{why} ({events} events for {record.asked_output} tokens asked): the server keeps the length asked for, "
-                "so answers that end by it count as that long."
-            )
-        return check_of("usage", "warn", message)
-    counts = f"{record.output_tokens} output tokens of {record.asked_output} asked, in {events} events"
-    return check_of("usage", "pass" if record.output_tokens == record.asked_output else "warn", f"Usage in the stream: {counts}.")
+            in_stream = record.prompt_tokens is not None
+            found = fact("length_counts", events=events, asked=record.asked_output, usage_in_stream=in_stream)
+            return check_of("usage", "warn", found)
+        code: Code = "usage_missing" if record.prompt_tokens is None else "usage_implausible"
+        return check_of("usage", "warn", fact(code, events=events, asked=record.asked_output))
+    found = fact("usage_seen", output_tokens=record.output_tokens, asked=record.asked_output, events=events)
+    return check_of("usage", "pass" if record.output_tokens == record.asked_output else "warn", found)
 
 
 def prompt_length_check(record: RequestRecord) -> Check:
-    """Whether the server counts the prompt that was asked for."""
+    """Whether the server counts the prompt that was asked for: a repeat with prompts further off is void."""
     if record.prompt_tokens is None:
-        return check_of("prompt length", "warn", f"The server does not say how long the prompt was ({record.asked_input} asked).")
+        return check_of("prompt length", "warn", fact("prompt_length_unknown", asked=record.asked_input))
+    counted: dict[str, Figure] = {"prompt_tokens": record.prompt_tokens, "asked": record.asked_input}
     off = record.prompt_tokens / record.asked_input - 1
-    counted = f"{record.prompt_tokens} prompt tokens for {record.asked_input} asked"
-    if abs(off) > PROMPT_TOLERANCE:
-        message = f"The server counts {counted} ({off:+.1%}; {PROMPT_TOLERANCE:.0%} is allowed)."
-        return check_of("prompt length", "refuse", message)
-    return check_of("prompt length", "pass", f"The server counts {counted}.")
+    if abs(off) > MAX_PROMPT_OFF_FRAC:
+        found = fact("prompt_miscounted", **counted, off_frac=off, allowed_frac=MAX_PROMPT_OFF_FRAC)
+        return check_of("prompt length", "refuse", found)
+    return check_of("prompt length", "pass", fact("prompt_as_asked", **counted))
 
 
 def isolation_check(
@@ -146,21 +137,21 @@ def isolation_check(
     """
     ours = sum(record.prompt_tokens or record.asked_input for record in records)
     if labels.get("enable_prefix_caching") == "False":
-        return check_of("isolation", "pass", "The server caches no prefixes, so every prompt is cold.")
+        return check_of("isolation", "pass", fact("no_prefix_cache"))
     queries, hits = _delta(before, after, "prefix_queries_total"), _delta(before, after, "prefix_hits_total")
     if queries is None or hits is None:
         return _isolation_by_usage(records, ours)
     if queries == 0:
-        return check_of("isolation", "warn", "Cold prompts cannot be proven: the prefix cache counters did not move.")
+        return check_of("isolation", "warn", fact("cold_unproven_still"))
     in_blocks = has_feature("prefix_counters_in_tokens", version) is False
     share = hits / (queries if in_blocks else ours)
-    counted = f"{hits:g} of {queries:g} {'blocks' if in_blocks else 'tokens'} looked up were hits"
+    counted: dict[str, Figure] = {"hits": hits, "looked_up": queries, "unit": "blocks" if in_blocks else "tokens"}
     if share < MAX_HIT_FRAC:
-        return check_of("isolation", "pass" if hits == 0 else "warn", f"Our {len(records)} prompts were cold: {counted}.")
+        found = fact("prompts_cold", **counted, prompts=len(records))
+        return check_of("isolation", "pass" if hits == 0 else "warn", found)
     if not in_blocks and queries > ours * _ALONE:
-        message = f"Cold prompts cannot be proven: {counted}, but only {ours} were ours, so others took part."
-        return check_of("isolation", "warn", message)
-    return check_of("isolation", "refuse", f"Prompts are not cold: {counted} ({share:.0%}); every latency would look too good.")
+        return check_of("isolation", "warn", fact("cold_unproven_others", **counted, ours_tokens=ours))
+    return check_of("isolation", "refuse", fact("prompts_not_cold", **counted, hit_frac=share))
 
 
 def output_length_check(records: Sequence[RequestRecord], fields: Sequence[str] = ("max_tokens",)) -> Check:
@@ -171,27 +162,20 @@ def output_length_check(records: Sequence[RequestRecord], fields: Sequence[str] 
     ended = [record for record in records if record.ending == "ok"]
     asked = sum(record.asked_output for record in ended)
     if not asked:
-        return check_of("output length", "warn", "No single request was answered, so its length is not known.")
+        return check_of("output length", "warn", fact("answers_unmeasured"))
     frac = sum(record.output_tokens for record in ended) / asked
     if all(record.counted_by == "length" for record in ended):
-        message = f"{len(ended)} requests ended by the length asked for, which the server keeps; it does not count their tokens."
-        return check_of("output length", "pass", message)
-    by_events = ", counted one per event," if any(_by_events(record) for record in ended) else ""
-    counted = f"{frac:.0%} of the {asked} output tokens asked of {len(ended)} requests{by_events}"
+        return check_of("output length", "pass", fact("answers_end_by_length", requests=len(ended)))
+    by_usage = not any(_by_events(record) for record in ended)
+    came: dict[str, Figure] = {"came_frac": frac, "asked_tokens": asked, "requests": len(ended), "by_usage": by_usage}
     if frac < MIN_OUTPUT_FRAC and all(_by_events(record) and record.finish_reason == "length" for record in ended):
-        message = (
-            f"How long answers get is not known: {len(ended)} requests for {asked} tokens were answered in {frac:.0%} as many "
-            "events, and the server does not say how many tokens an event holds. TPOT would look too slow."
-        )
-        return check_of("output length", "refuse", message)
+        return check_of("output length", "refuse", fact("answers_uncounted", **came))
     if frac < MIN_OUTPUT_FRAC:
-        reasons = ", ".join(sorted({record.finish_reason or "none" for record in ended}))
-        message = f"Answers end early: {counted} came (finish reason: {reasons}); does the server ignore ignore_eos?"
-        return check_of("output length", "refuse", message)
+        reasons = dict(Counter(record.finish_reason or "none" for record in ended))
+        return check_of("output length", "refuse", fact("answers_short", **came, finish_reasons=reasons))
     if frac > MAX_OUTPUT_FRAC and any(too_long(record) for record in ended):
-        message = f"Answers are longer than asked: {counted} came; does the server ignore {' and '.join(fields)}?"
-        return check_of("output length", "refuse", message)
-    return check_of("output length", "pass", f"Answers are as long as asked: {counted} came.")
+        return check_of("output length", "refuse", fact("answers_long", *fields, **came))
+    return check_of("output length", "pass", fact("answers_as_asked", **came))
 
 
 def _by_events(record: RequestRecord) -> bool:
@@ -216,18 +200,10 @@ def stream_check(records: Sequence[RequestRecord], slo: Slo, server_decode_s: fl
     fast = server_decode_s is not None and server_decode_s <= BUFFERED_S
     if not ended or fast or not all(_came_at_once(record) for record in ended):
         return None
-    took = ", ".join(seconds(record.t_last - record.t_sched) for record in ended if record.t_last is not None)
-    what = (
-        "Something on the way buffers the stream, or the server does: "
-        f"{len(ended)} of {len(ended)} answers came whole and at once, after {took}"
-    )
-    if slo.ttft_s is None and slo.tpot_s is None:
-        return check_of("stream", "warn", f"{what}. E2E can be judged, TTFT and TPOT cannot be seen.")
-    message = (
-        f"{what}, so that neither TTFT nor TPOT can be seen. "
-        "Switch the buffering off, go past it to the server, or judge by E2E alone (--e2e without the other limits)."
-    )
-    return check_of("stream", "refuse", message)
+    e2e_alone = slo.ttft_s is None and slo.tpot_s is None
+    took_s: list[float] = [e2e for record in ended if (e2e := e2e_s(record)) is not None]
+    found = fact("stream_held_back", answers=len(ended), e2e_s=took_s, e2e_alone=e2e_alone)
+    return check_of("stream", "warn" if e2e_alone else "refuse", found)
 
 
 def _came_at_once(record: RequestRecord) -> bool:
@@ -243,61 +219,8 @@ def slo_check(first: RequestRecord, judged: Sequence[RequestRecord], slo: Slo) -
 
     `first` came before them and is not judged. A failed request misses.
     """
-    limits = {"TTFT": slo.ttft_s, "TPOT": slo.tpot_s, "E2E": slo.e2e_s}
-    misses = [_over(record, limits) for record in judged]
-    missed = [record for record, names in zip(judged, misses, strict=True) if names or record.ending != "ok"]
-    failed = next((record for record in judged if record.ending != "ok"), None)
-    measured = "; ".join(_measured(name, judged) for name in ("TTFT", "TPOT", "E2E"))
-    warm = _first_was_slow(first, judged)
-    if not missed:
-        return check_of("slo", "pass", f"{len(judged)} single requests meet their limits: {measured}{warm}.")
-    if failed is not None and all(record.ending != "ok" for record in judged):
-        text = f"The server answers none of {len(judged)} single requests well: {_failure(failed)}."
-        return check_of("slo", "refuse", text)
-    named = [f"{name} over {seconds(limit)}" for name, limit in limits.items() if limit and any(name in names for names in misses)]
-    over = named + ([_failure(failed)] if failed else [])
-    why = f"{' and '.join(over)} ({measured}){warm}"
-    if len(missed) < len(judged):
-        return check_of("slo", "warn", f"{len(missed)} of {len(judged)} single requests miss: {why}.")
-    return check_of("slo", "refuse", f"Infeasible at any rate: all {len(judged)} single requests miss: {why}.")
-
-
-def _over(record: RequestRecord, limits: Mapping[str, float | None]) -> list[str]:
-    """The limits that a finished answer went over; a TPOT that is not defined goes over none."""
-    values = _latencies(record) if record.ending == "ok" else {}
-    return [name for name, value in values.items() if value is not None and (limit := limits[name]) is not None and value > limit]
-
-
-def _latencies(record: RequestRecord) -> dict[str, float | None]:
-    first, last = record.t_first, record.t_last
-    return {
-        "TTFT": None if first is None else first - record.t_sched,
-        "TPOT": tpot_s(record),
-        "E2E": None if last is None else last - record.t_sched,
-    }
-
-
-def _measured(name: str, records: Sequence[RequestRecord]) -> str:
-    values = [_latencies(record)[name] for record in records]
-    return f"{name} " + ", ".join("none" if value is None else seconds(value) for value in values)
-
-
-def _first_was_slow(first: RequestRecord, judged: Sequence[RequestRecord]) -> str:
-    slowest = max((value for record in judged if (value := _latencies(record)["E2E"]) is not None), default=None)
-    took = _latencies(first)["E2E"]
-    if slowest is None or took is None or took <= _SLOW_FIRST * slowest:
-        return ""
-    return f"; the first request took {seconds(took)} and is not judged"
-
-
-def _failure(record: RequestRecord) -> str:
-    if record.ending == "aborted":
-        so_far = "without a token" if record.t_first is None else "without an end"
-        if too_long(record):
-            so_far += f", {record.output_tokens} tokens long by then"
-        return f"it was given up after {seconds(record.t_end - record.t_sched)} {so_far}"
-    status = f" with status {record.status}" if record.status is not None and record.status != 200 else ""
-    return f"{record.ending}{status}" + (f", {record.error.rstrip('.')}" if record.error else "")
+    found = singles.judged(judged, slo, first)
+    return check_of("slo", _SINGLES_STATUS.get(found.code, "refuse"), found)
 
 
 def _delta(before: ServerSample | None, after: ServerSample | None, field: str) -> float | None:
@@ -311,12 +234,9 @@ def _delta(before: ServerSample | None, after: ServerSample | None, field: str) 
 def _isolation_by_usage(records: Sequence[RequestRecord], ours: int) -> Check:
     """Without counters: what the answers themselves say, if they do (`--enable-prompt-tokens-details`)."""
     cached = [record.cached_tokens for record in records if record.cached_tokens is not None]
+    told: dict[str, Figure] = {"cached_tokens": sum(cached), "prompt_tokens": ours, "prompts": len(records)}
     if cached and sum(cached) >= MAX_HIT_FRAC * ours:
-        return check_of(
-            "isolation", "refuse", f"Prompts are not cold: {sum(cached)} of {ours} prompt tokens came from the prefix cache."
-        )
+        return check_of("isolation", "refuse", fact("prompts_not_cold_by_usage", **told))
     if cached and len(cached) == len(records):
-        return check_of(
-            "isolation", "pass", f"Our {len(records)} prompts were cold: usage says {sum(cached)} of {ours} tokens cached."
-        )
-    return check_of("isolation", "warn", "Cold prompts cannot be proven: the server shows no prefix cache counters.")
+        return check_of("isolation", "pass", fact("prompts_cold_by_usage", **told))
+    return check_of("isolation", "warn", fact("cold_unproven_uncounted"))

@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from core.net import UNREADABLE
 from core.server.http import Caller, HttpError
 
 RESET_PATH = "/reset_prefix_cache"
@@ -47,7 +48,7 @@ async def reset_prefix_cache(caller: Caller, base_url: str) -> CacheReset:
 def _told(body: bytes) -> CacheReset:
     try:
         success = msgspec.json.decode(body, type=dict[str, object]).get("success")
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         success = None
     if success is True:
         return CacheReset(status="done")

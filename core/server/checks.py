@@ -9,25 +9,19 @@ import msgspec
 
 from core.access import Access
 from core.config import Api, Target, Workload
+from core.facts import Fact, Figure, fact, several
 from core.net import is_loopback, proxy_for, unused_proxies
 from core.records import Check, CheckStatus, ServerSample
 from core.server.exposition import has_feature, kv_capacity_tokens
+from core.server.models import ModelCard, NoModels
 
 MIN_OPEN_FILES = 1024
 """Each request in flight holds one connection; below this the client ends before most servers do."""
 
 _NAMED, _NAME_CHARS = 50, 120
-"""A sentence lists no more models than this, and no more of their names."""
+"""No more models than this are named, and no more of their names."""
 
 _FINGERPRINT_SIZE = re.compile(r"\b(tp|pp|dp)([1-9][0-9]*)\b")
-
-
-class ModelCard(msgspec.Struct, frozen=True):
-    """One entry of /v1/models; LoRA adapters have a `parent` and no length of their own."""
-
-    id: str
-    parent: str | None = None
-    max_model_len: int | None = None
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,75 +32,72 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     dp: int | None = None
 
 
-def check_of(name: str, status: CheckStatus, message: str) -> Check:
-    """A Check from its three parts: stable short name, how it stands, one sentence."""
-    return Check(check=name, status=status, message=message)
+def check_of(name: str, status: CheckStatus, *found: Fact) -> Check:
+    """A Check from its parts: stable short name, how it stands, what was found."""
+    return Check(check=name, status=status, message=several(*found))
 
 
 def connection_check(target: Target, access: Access, environ: Mapping[str, str]) -> Check | None:
     """What is unusual about the way to the server; None where nothing is. Addresses of proxies stand here without a password."""
-    host, says = httpx.URL(target.url).host, []
+    host, found = httpx.URL(target.url).host, []
     if target.insecure and target.url.lower().startswith("https:"):
-        says.append("Its certificate is not checked (--insecure): whoever answers gets the requests, and the key.")
+        found.append(fact("certificate_unchecked"))
     unused = {} if access.proxy is not None or is_loopback(host) else unused_proxies(environ)
     if proxy_for(access, target.url):
-        says.append(f"Everything goes through the proxy {access.public_proxy}, whose delay is measured with the server's.")
+        found.append(fact("through_proxy", proxy=access.public_proxy))
     elif access.proxy is not None:
-        says.append(f"The proxy {access.public_proxy} is not used: the server is on this machine.")
+        found.append(fact("proxy_not_used", proxy=access.public_proxy))
     if unused:
-        named = " and ".join(f"{name} ({address})" for name, address in unused.items())
-        says.append(f"Not used: {named}; --proxy env:{next(iter(unused))} goes through it.")
-    if not says:
+        named = (f"{name} ({address})" for name, address in unused.items())
+        found.append(fact("proxies_not_obeyed", *named, variable=next(iter(unused))))
+    if not found:
         return None
-    return check_of("connection", "warn" if target.insecure or proxy_for(access, target.url) else "pass", " ".join(says))
+    return check_of("connection", "warn" if target.insecure or proxy_for(access, target.url) else "pass", *found)
 
 
 def place_check(url: str, near: bool | None) -> Check | None:
     """Whether a server may be loaded without a word: one on this machine or in a private network. None: it may."""
     if near:
         return None
-    where = "is not known from here" if near is None else "is neither on this machine nor in a private network"
-    message = f"{url} {where}: load only what you may load. --yes says that you may; nothing but a look at it was sent."
-    return check_of("place", "refuse", message)
+    return check_of("place", "refuse", fact("server_place_unknown" if near is None else "server_far", url=url))
 
 
 def version_check(version: str | None, simulated: bool, api: Api) -> Check:
     """Which server this is, and what its version means for the isolation of prompts (vLLM `protocol.py` of each release)."""
     if version is None:
-        return check_of(
-            "version", "warn", "The server does not tell its version (GET /version); what it can do is taken as it shows."
-        )
+        return check_of("version", "warn", fact("version_unknown"))
     if simulated:
-        return check_of("version", "pass", f"A simulated replica, version {version}: no real model stands behind its numbers.")
+        return check_of("version", "pass", fact("simulated_replica", version=version))
     if has_feature("unknown_fields_rejected", version):
-        return check_of("version", "warn", f"vLLM {version} rejects fields it does not know (before 0.6.5), cache_salt among them.")
-    salted = has_feature("cache_salt_chat" if api == "chat" else "cache_salt_completions", version)
-    if salted is False:
-        return check_of("version", "warn", f"vLLM {version} ignores cache_salt here; only their first tokens keep prompts apart.")
-    return check_of("version", "pass", f"Version {version}.")
+        return check_of("version", "warn", fact("fields_rejected", version=version))
+    if has_feature("cache_salt_chat" if api == "chat" else "cache_salt_completions", version) is False:
+        return check_of("version", "warn", fact("salt_ignored", version=version))
+    return check_of("version", "pass", fact("version_known", version=version))
+
+
+def no_models_check(none: NoModels, key_given: bool) -> Check:
+    """Why there is no list to take a model from."""
+    if not none.key_wanted:
+        return check_of("model", "refuse", none.found)
+    return check_of("model", "refuse", fact("key_not_accepted" if key_given else "key_missing", none.found))
 
 
 def model_check(cards: Sequence[ModelCard], asked: str | None) -> tuple[Check, ModelCard | None]:
     """The model asked for, or the only one. A LoRA adapter gets the length of its base."""
-    names = _names(cards)
+    names = [_short(card.id) for card in cards[:_NAMED]]
     if not cards:
-        return check_of("model", "refuse", "The server lists no model (GET /v1/models)."), None
+        return check_of("model", "refuse", fact("no_model_listed")), None
     if asked is None and len(cards) > 1:
-        return check_of("model", "refuse", f"The server has {len(cards)} models; choose one with --model: {names}."), None
+        return check_of("model", "refuse", fact("model_not_chosen", *names, models=len(cards))), None
     chosen = next((card for card in cards if asked in (None, card.id)), None)
     if chosen is None:
-        return check_of("model", "refuse", f"The server has no model {asked}; it has: {names}."), None
+        return check_of("model", "refuse", fact("model_not_listed", *names, models=len(cards), asked=asked)), None
     if chosen.max_model_len is None:
         base = next((card for card in cards if card.id == chosen.parent), None)
         known = base.max_model_len if base else max((card.max_model_len or 0 for card in cards), default=0) or None
         chosen = msgspec.structs.replace(chosen, max_model_len=known)
-    length = f"{chosen.max_model_len} tokens" if chosen.max_model_len else "an unknown number of tokens"
-    return check_of("model", "pass", f"{_short(chosen.id)}, context of {length}."), chosen
-
-
-def _names(cards: Sequence[ModelCard]) -> str:
-    more = f" and {len(cards) - _NAMED} more" if len(cards) > _NAMED else ""
-    return ", ".join(_short(card.id) for card in cards[:_NAMED]) + more
+    found = fact("model_found", model=_short(chosen.id), context_tokens=chosen.max_model_len or None)
+    return check_of("model", "pass", found), chosen
 
 
 def _short(name: str) -> str:
@@ -116,14 +107,13 @@ def _short(name: str) -> str:
 def context_check(max_model_len: int | None, workload: Workload, version: str | None) -> Check:
     """Whether the longest request fits; a longer one is an error up to vLLM 0.31 and silently shortened from 0.32."""
     prompt, answer = workload.input_tokens.largest, workload.output_tokens.largest
-    asked = f"{prompt} prompt + {answer} output tokens"
+    asked: dict[str, Figure] = {"prompt_tokens": prompt, "output_tokens": answer, "context_tokens": max_model_len}
     if max_model_len is None:
-        return check_of("context", "warn", f"The server does not tell its context length; {asked} may be too long.")
+        return check_of("context", "warn", fact("context_unknown", **asked))
     if prompt + answer <= max_model_len:
-        return check_of("context", "pass", f"The longest request, {asked}, fits into {max_model_len}.")
-    then = "cut its answer short without a word" if has_feature("max_tokens_clamped", version) else "answer it with an error"
-    message = f"The longest request, {asked}, does not fit into {max_model_len}: the server would {then}. Ask for fewer tokens."
-    return check_of("context", "refuse", message)
+        return check_of("context", "pass", fact("context_fits", **asked))
+    clamped = has_feature("max_tokens_clamped", version) is True
+    return check_of("context", "refuse", fact("context_too_short", **asked, shortened=clamped))
 
 
 def fd_limit_check() -> Check:
@@ -137,27 +127,25 @@ def fd_limit_check() -> Check:
         except (ValueError, OSError):  # some systems call the hard limit unlimited and still allow less
             raised = soft
     if raised == resource.RLIM_INFINITY:
-        return check_of("fd limit", "pass", "The number of open files is not limited.")
-    before = f", raised from {soft}" if raised != soft else ""
+        return check_of("fd limit", "pass", fact("files_unlimited"))
+    before = soft if raised != soft else None
     if raised < MIN_OPEN_FILES:
-        message = f"Only {raised} files may be open{before}; each request in flight needs one. Raise the hard limit (ulimit -Hn)."
-        return check_of("fd limit", "warn", message)
-    return check_of("fd limit", "pass", f"{raised} files may be open{before}.")
+        return check_of("fd limit", "warn", fact("files_few", files=raised, before=before))
+    return check_of("fd limit", "pass", fact("files_enough", files=raised, before=before))
 
 
 def capacity_check(labels: Mapping[str, str], engines: int, has_metrics: bool) -> tuple[Check, int | None]:
     """How many tokens the KV cache holds, from the labels of `vllm:cache_config_info`."""
     tokens = kv_capacity_tokens(labels, engines)
     if tokens is None:
-        why = "its metrics do not say, or the model is not of plain full attention" if has_metrics else "there are no metrics"
-        return check_of("kv capacity", "warn", f"The size of the KV cache is not known: {why}."), None
-    over = f" over {engines} engines" if engines > 1 else ""
-    blocks = (
-        f", {labels['num_gpu_blocks']} blocks of {labels['block_size']}"
-        if {"num_gpu_blocks", "block_size"} <= labels.keys()
-        else ""
-    )
-    return check_of("kv capacity", "pass", f"The KV cache holds {tokens} tokens{over}{blocks}."), tokens
+        return check_of("kv capacity", "warn", fact("kv_capacity_unknown", has_metrics=has_metrics)), None
+    blocks, size = _whole(labels.get("num_gpu_blocks")), _whole(labels.get("block_size"))
+    found = fact("kv_capacity", tokens=tokens, engines=engines, blocks=blocks, block_tokens=size)
+    return check_of("kv capacity", "pass", found), tokens
+
+
+def _whole(label: str | None) -> int | None:
+    return int(label) if label is not None and label.isascii() and label.isdecimal() else None
 
 
 def layout_check(fingerprint: str | None, engines: int | None, version: str | None) -> tuple[Check, Layout]:
@@ -171,15 +159,11 @@ def layout_check(fingerprint: str | None, engines: int | None, version: str | No
     told = Layout(tp=sizes.get("tp", default), pp=sizes.get("pp", default), dp=sizes.get("dp", default))
     seen = told.dp if engines is None or (engines == 1 and told.dp is None) else engines
     layout = msgspec.structs.replace(told, dp=seen)
-    shown = ", ".join(f"{name.upper()} {size or '1 or hidden'}" for name, size in msgspec.structs.asdict(layout).items())
+    shown: dict[str, Figure] = {"tp": layout.tp, "pp": layout.pp, "dp": layout.dp}
     if told.dp is not None and sizes and seen != told.dp:
-        message = (
-            f"The fingerprint says DP {told.dp}, but {seen} engine(s) show behind this address, which is what counts here: {shown}."
-        )
-        return check_of("layout", "warn", message), layout
-    if fingerprint is None and has_feature("system_fingerprint", version) is not True:
-        shown += " (no system_fingerprint, which vLLM has from 0.21)"
-    return check_of("layout", "pass", f"{shown}."), layout
+        return check_of("layout", "warn", fact("layout_differs", **shown, told_dp=told.dp)), layout
+    no_fingerprint = fingerprint is None and has_feature("system_fingerprint", version) is not True
+    return check_of("layout", "pass", fact("layout_seen", **shown, no_fingerprint=no_fingerprint)), layout
 
 
 def others_now(sample: ServerSample | None) -> float:
@@ -190,16 +174,14 @@ def others_now(sample: ServerSample | None) -> float:
 def traffic_check(sample: ServerSample | None, with_others: bool) -> Check:
     """What the server was doing for others before our first request, and whether that was agreed to."""
     if sample is None or sample.running is None:
-        return check_of("traffic", "warn", "Whether others use the server is not known: it does not tell how many requests it has.")
+        return check_of("traffic", "warn", fact("traffic_unknown"))
     others = others_now(sample)
-    if others > 0:
-        parts = f"{sample.running:g} running, {sample.waiting or 0:g} waiting"
-        now = f"The server serves others: {others:g} requests are there now ({parts})"
-        if with_others:
-            return check_of("traffic", "warn", f"{now}. The answer is what fits on top of them.")
-        message = f"{now}. Load would slow theirs, and theirs would spoil the answer: wait until it is idle, or give --with-others."
-        return check_of("traffic", "refuse", message)
-    return check_of("traffic", "pass", "No requests of others: 0 running, 0 waiting.")
+    if others <= 0:
+        return check_of("traffic", "pass", fact("no_traffic"))
+    now: dict[str, Figure] = {"others": others, "running": sample.running, "waiting": sample.waiting or 0.0}
+    if with_others:
+        return check_of("traffic", "warn", fact("server_shared", **now))
+    return check_of("traffic", "refuse", fact("server_busy", **now))
 
 
 def _sizes_part(fingerprint: str | None) -> str:

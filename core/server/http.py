@@ -1,16 +1,17 @@
 """One careful HTTP call: redirects only within the origin, the API key only to its own origin, a limit on the body."""
 
 import asyncio
-import math
 import socket
 import ssl
 from dataclasses import dataclass, field
+from typing import Literal
 
 import httpx
 import msgspec
 
 from core.access import Access, everything_under
-from core.net import LOGIN_ADVICE
+from core.facts import Fact, fact
+from core.net import error_text, origin_of, status_words
 
 CONNECT_TIMEOUT_S = 2.0
 READ_TIMEOUT_S = 8.0
@@ -22,14 +23,32 @@ MAX_REDIRECTS = 3
 MAX_SENTENCE = 300
 """Of a server's error text this many characters are shown."""
 
-UNREADABLE = (msgspec.DecodeError, RecursionError)
-"""What decoding a server's JSON can raise; RecursionError when it is nested too deep."""
-
 _MOVED = (301, 302, 303, 307, 308)
 
 
+Why = Literal[
+    "elsewhere",
+    "redirects",
+    "timeout",
+    "too_large",
+    "proxy",
+    "certificate",
+    "client_certificate",
+    "tls",
+    "name",
+    "refused",
+    "reset",
+    "not_http",
+    "other",
+]
+
+
 class HttpError(Exception):
-    """A call that brought no usable answer; the text is the second half of a sentence, such as "answers 404"."""
+    """A call that brought no usable answer: the text is the second half of a sentence, such as "answers 404", `found` a fact."""
+
+    def __init__(self, words: str, found: Why | Fact) -> None:
+        super().__init__(words)
+        self.found = found if isinstance(found, Fact) else fact("call_failed", why=found, said=words)
 
 
 class Caller:
@@ -57,14 +76,14 @@ class Caller:
                         return reply
                     target = _join(reply.url, reply.location)
                     if origin_of(target) != origin_of(url):
-                        raise HttpError(f"redirects to another place ({public(target)}), which is not followed")
+                        raise HttpError(f"redirects to another place ({public(target)}), which is not followed", "elsewhere")
                     reply = await self._once(method, target, accept, content)
         except TimeoutError as error:
-            raise HttpError(f"does not answer within {self._deadline_s:g} s") from error
+            raise HttpError(f"does not answer within {self._deadline_s:g} s", "timeout") from error
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-            raise HttpError(explain(error)) from error
+            raise explained(error) from error
         if method == "GET" and reply.location is not None:
-            raise HttpError(f"redirects more than {MAX_REDIRECTS} times")
+            raise HttpError(f"redirects more than {MAX_REDIRECTS} times", "redirects")
         return reply
 
     async def _once(self, method: str, url: str, accept: str, content: bytes | None) -> "Reply":
@@ -78,7 +97,7 @@ class Caller:
             async for chunk in response.aiter_bytes():
                 body += chunk
                 if len(body) > MAX_BODY_BYTES:
-                    raise HttpError(f"answers with more than {MAX_BODY_BYTES >> 20} MiB, which is not read")
+                    raise HttpError(f"answers with more than {MAX_BODY_BYTES >> 20} MiB, which is not read", "too_large")
             access, status = self._credential.access, response.status_code
             scrub = access.scrub_answer if 200 <= status < 300 else access.scrub_body
             return Reply(
@@ -124,18 +143,18 @@ class Reply:
     def text(self) -> str:
         return self.body.decode("utf-8", errors="replace")
 
+    @property
+    def refused(self) -> Fact:
+        """A bad status, with the server's own words."""
+        return fact("call_refused", status=self.status, said=self._words)
+
     def refusal(self) -> str:
-        """How a bad status reads in a sentence: "answers 401 (unauthorised: ...)", with the server's own words."""
-        words = _server_words(self.body)
-        kind = {401: "unauthorised", 403: "forbidden", 404: "not found", 407: f"a proxy's: {LOGIN_ADVICE}"}.get(self.status)
-        inside = ": ".join(part for part in (kind, words) if part)
-        return f"answers {self.status}" + (f" ({inside})" if inside else "")
+        """How a bad status reads in a sentence: "answers 401 (unauthorised: ...)"."""
+        return status_words(self.status, self._words)
 
-
-def origin_of(url: str) -> tuple[str, str, int | None]:
-    """Scheme, host and port of an address, with the scheme's own port filled in. Raises httpx.InvalidURL."""
-    parsed = httpx.URL(url)
-    return parsed.scheme, parsed.host, parsed.port or {"http": 80, "https": 443}.get(parsed.scheme)
+    @property
+    def _words(self) -> str | None:
+        return (error_text(self.body, refusal=True) or "").strip()[:MAX_SENTENCE] or None
 
 
 def public(url: str) -> str:
@@ -147,58 +166,40 @@ def public(url: str) -> str:
         return "an address that cannot be read"
 
 
-def explain(error: Exception) -> str:
+def explained(error: Exception) -> HttpError:
     """Why a call failed, for a sentence that began with the address. Looks through the layers to the system's own error."""
     if isinstance(error, httpx.ConnectTimeout):
-        return f"cannot be reached: no connection within {CONNECT_TIMEOUT_S:g} s"
+        return HttpError(f"cannot be reached: no connection within {CONNECT_TIMEOUT_S:g} s", "timeout")
     if isinstance(error, httpx.TimeoutException):
-        return f"does not answer within {READ_TIMEOUT_S:g} s"
+        return HttpError(f"does not answer within {READ_TIMEOUT_S:g} s", "timeout")
     if isinstance(error, httpx.ProxyError):
-        return f"cannot be reached through the proxy: {error}"
+        return HttpError(f"cannot be reached through the proxy: {error}", "proxy")
     for cause in everything_under(error):
         match cause:
             case ssl.SSLCertVerificationError():
-                return (
-                    f"has a certificate that is not trusted: {cause.verify_message} (--ca-file names the authority that signed "
-                    "it, --insecure goes on without a check)"
-                )
+                advice = "--ca-file names the authority that signed it, --insecure goes on without a check"
+                return HttpError(f"has a certificate that is not trusted: {cause.verify_message} ({advice})", "certificate")
             case ssl.SSLError() if "_CERTIFICATE" in (cause.reason or ""):  # its alert: required, unknown, expired
-                return f"does not let this client in by its certificate ({cause.reason}); give one with --client-cert"
+                advice = "give one with --client-cert"
+                return HttpError(f"does not let this client in by its certificate ({cause.reason}); {advice}", "client_certificate")
             case ssl.SSLWantReadError():
-                return "breaks the connection after the TLS handshake, as one that wants a client certificate does (--client-cert)"
+                words = "breaks the connection after the TLS handshake, as one that wants a client certificate does (--client-cert)"
+                return HttpError(words, "client_certificate")
             case ssl.SSLError():
-                return f"does not complete the TLS handshake ({cause.reason or 'no reason given'}); is it plain HTTP?"
+                reason = cause.reason or "no reason given"
+                return HttpError(f"does not complete the TLS handshake ({reason}); is it plain HTTP?", "tls")
             case socket.gaierror():
-                return "cannot be reached: its name is not known (DNS)"
+                return HttpError("cannot be reached: its name is not known (DNS)", "name")
             case ConnectionRefusedError():
-                return "cannot be reached: nothing listens there (connection refused)"
+                return HttpError("cannot be reached: nothing listens there (connection refused)", "refused")
             case ConnectionResetError() | BrokenPipeError():
-                return "broke the connection before its answer was whole (connection reset)"
+                return HttpError("broke the connection before its answer was whole (connection reset)", "reset")
             case _:
                 pass
     if isinstance(error, httpx.RemoteProtocolError):
-        return "does not speak HTTP, or closed the connection before its answer"
-    return f"cannot be reached: {str(error) or type(error).__name__}"
+        return HttpError("does not speak HTTP, or closed the connection before its answer", "not_http")
+    return HttpError(f"cannot be reached: {str(error) or type(error).__name__}", "other")
 
 
 def _join(url: str, location: str) -> str:
     return str(httpx.URL(url).join(location))
-
-
-def _server_words(body: bytes) -> str:
-    """The sentence of a JSON error body in any of vLLM's forms (object, string, flat, `detail`); empty for other bodies."""
-    try:
-        parsed = msgspec.json.decode(body)
-    except UNREADABLE:
-        return ""
-    found = parsed.get("error", parsed) if isinstance(parsed, dict) else None
-    if isinstance(found, dict):
-        found = found.get("message", found.get("detail"))
-    return found.strip()[:MAX_SENTENCE] if isinstance(found, str) else ""
-
-
-def seconds(value: float) -> str:
-    """A duration for a sentence: 12 ms, 800 ms, 1.25 s."""
-    if not math.isfinite(value):
-        return "an unknown time"
-    return f"{value * 1e3:.3g} ms" if value < 1 else f"{value:.3g} s"

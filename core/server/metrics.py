@@ -51,7 +51,7 @@ async def read_exposition(caller: Caller, url: str, clock: Callable[[], float] =
     reply = await caller.get(url, accept=_ACCEPT)
     arrived = clock()
     if reply.status != 200:
-        raise HttpError(reply.refusal())
+        raise HttpError(reply.refusal(), reply.refused)
     return Exposition(text=reply.text, content_type=reply.content_type, t=arrived, took_s=arrived - began)
 
 

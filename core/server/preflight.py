@@ -1,4 +1,4 @@
-"""What must be true before load starts: one list of checks, each pass, warn or refuse with one sentence."""
+"""What must be true before load starts: one list of checks, each pass, warn or refuse with what was found."""
 
 import asyncio
 import os
@@ -9,21 +9,21 @@ import msgspec
 
 from core.access import Access
 from core.config import Lengths, ProbeConfig, Workload
-from core.net import is_near
+from core.facts import fact, reworded
+from core.net import UNREADABLE, is_near
 from core.records import Check, Hello, LengthField, Phase, PromptAlphabet, RequestRecord, ServerInfo, ServerSample
 from core.server import answers, checks
-from core.server.checks import ModelCard, check_of
+from core.server.checks import check_of
 from core.server.exposition import cache_config, has_feature
-from core.server.http import UNREADABLE, Caller, Credential, HttpError, Reply, public, seconds
+from core.server.http import Caller, Credential, HttpError, Reply, public
 from core.server.metrics import Exposition, ScrapeError, read_exposition
+from core.server.models import MODELS_PATH, NoModels, list_models
 from core.server.prompt_vocabulary import CALIBRATION_WORDS, LETTERS, Tokenizer, calibrated, chat_alphabet, completion_alphabets
+from core.singles import JUDGED
 
 SendSingles = Callable[[Hello, int, Phase], Awaitable[list[RequestRecord]]]
 """Sends that many requests one after another through the generator, exactly as the load will, and returns how they ended.
 Phase "preflight" while something is being found out, "single" for the one unjudged and the three judged requests."""
-
-_NOTHING_LEFT = ("reachable", "place", "model", "context", "traffic", "request", "prompt length", "stream")
-"""Checks whose refusal makes the rest pointless: nothing could be sent, or not what was asked, or nothing can be seen."""
 
 _CONFIG_LABELS = (
     "block_size",
@@ -43,10 +43,6 @@ _CALIBRATION_OUTPUT = 4
 _MAX_VERSION = 80
 AGAIN_S = 1.0
 """What a run before this one had cut off is gone from a server by then; others' requests mostly are not."""
-
-
-class _Models(msgspec.Struct):
-    data: list[ModelCard]
 
 
 class Preflight:
@@ -80,48 +76,48 @@ class Preflight:
 
     async def checks(self) -> AsyncIterator[Check]:
         """The checks, each as soon as it is known; stops after the first refusal that makes the rest pointless."""
-        stages: tuple[Callable[[], Awaitable[Check | None]], ...] = (
-            self._reachable,
-            self._connection,
-            self._place,
-            self._version,
-            self._model,
-            self._context,
-            self._fd_limit,
-            self._metrics,
-            self._kv_capacity,
-            self._traffic,
-            self._request,
-            self._layout,
-            self._usage,
-            self._prompt_length,
-            self._isolation,
-            self._output_length,
-            self._stream,
-            self._slo,
-        )
-        for stage in stages:
-            check = await stage()
+        for stage, needed in (
+            (self._reachable, True),
+            (self._connection, False),
+            (self._place, True),
+            (self._version, False),
+            (self._model, True),
+            (self._context, True),
+            (self._fd_limit, False),
+            (self._metrics, False),
+            (self._kv_capacity, False),
+            (self._traffic, True),
+            (self._request, True),
+            (self._layout, False),
+            (self._usage, False),
+            (self._prompt_length, True),
+            (self._isolation, False),
+            (self._output_length, False),
+            (self._stream, True),
+            (self._slo, False),
+        ):  # needed: else nothing could be sent, or not what was asked, or nothing could be seen
+            check: Check | None = await stage()
             if check is None:
                 continue
-            yield msgspec.structs.replace(check, message=self._credential.scrub(check.message))
-            if check.status == "refuse" and check.check in _NOTHING_LEFT:
+            yield msgspec.structs.replace(check, message=reworded(check.message, self._credential.scrub))
+            if check.status == "refuse" and needed:
                 return
 
     async def _reachable(self) -> Check:
         """/health, and where a gateway hides that, whatever else a vLLM server always answers."""
-        seen = ""
-        for path in ("/health", "/version", "/v1/models"):
+        seen = []
+        for path in ("/health", "/version", MODELS_PATH):
             try:
                 reply = await self._get(path)
             except HttpError as error:
-                return check_of("reachable", "refuse", f"{self.info.url} {error}.")
+                return check_of("reachable", "refuse", fact("server_unreachable", error.found, url=self.info.url))
             if reply.ok or reply.status in (401, 403):
-                return check_of("reachable", "pass", f"{self.info.url} answers (GET {path}: {reply.status}).")
-            seen = f"{self.info.url} is there, but GET {path} {reply.refusal()}"
+                answered = fact("server_answers", url=self.info.url, path=path, status=reply.status)
+                return check_of("reachable", "pass", answered)
+            seen.append(fact("server_not_up", reply.refused, url=self.info.url, path=path))
             if reply.status >= 500:
                 break
-        return check_of("reachable", "refuse", f"{seen}; the server is not up, or the address is not that of its API.")
+        return check_of("reachable", "refuse", seen[-1])
 
     async def _connection(self) -> Check | None:
         return checks.connection_check(self._config.target, self._access, os.environ)
@@ -148,15 +144,9 @@ class Preflight:
 
     async def _model(self) -> Check:
         try:
-            reply = await self._get("/v1/models")
-            if not reply.ok:
-                missing = self._access.api_key is None
-                key = "give --api-key-file or KNEESCOPE_API_KEY" if missing else "the API key that was given is not accepted"
-                hint = f"; {key}" if reply.status in (401, 403) else ""
-                return check_of("model", "refuse", f"The list of models (GET /v1/models) {reply.refusal()}{hint}.")
-            cards = msgspec.json.decode(reply.body, type=_Models).data
-        except (HttpError, *UNREADABLE) as error:
-            return check_of("model", "refuse", f"The list of models (GET /v1/models) cannot be read: {error}.")
+            cards = await list_models(self._caller, self._base)
+        except NoModels as none:
+            return checks.no_models_check(none, key_given=self._access.api_key is not None)
         check, card = checks.model_check(cards, self._config.target.model)
         if card is not None:
             self._learn(model=card.id, max_model_len=card.max_model_len)
@@ -177,20 +167,20 @@ class Preflight:
             try:
                 exposition = await read_exposition(self._caller, url)
                 self._before = exposition.sample()
-            except (HttpError, ScrapeError) as error:
-                between = " " if isinstance(error, HttpError) else ": "
-                tried.append(f"{public(url)}{between}{error}".rstrip("."))
-                continue
-            return self._found(url, exposition, self._before)
-        hint = "" if given else "; --metrics-url names another place"
-        return check_of("metrics", "warn", f"Metrics are not available, the run goes on without: {'; '.join(tried)}{hint}.")
+            except HttpError as error:
+                tried.append(fact("metrics_unreachable", error.found, url=public(url)))
+            except ScrapeError as error:
+                tried.append(fact("metrics_unreadable", url=public(url), said=str(error).rstrip(".")))
+            else:
+                return self._found(url, exposition, self._before)
+        return check_of("metrics", "warn", fact("metrics_missing", *tried, address_given=given is not None))
 
     def _found(self, url: str, exposition: Exposition, sample: ServerSample) -> Check:
         self._labels = cache_config(exposition.text, exposition.content_type)
         config = {name: self._credential.scrub(self._labels[name]) for name in _CONFIG_LABELS if name in self._labels}
         self._learn(metrics_url=url, engines=sample.engines, config=config)
-        engines = f"{sample.engines} engines" if sample.engines > 1 else "1 engine"
-        return check_of("metrics", "pass", f"Metrics at {public(url)}, {engines}, read in {seconds(sample.took_s)}.")
+        found = fact("metrics_found", url=public(url), engines=sample.engines, took_s=sample.took_s)
+        return check_of("metrics", "pass", found)
 
     async def _kv_capacity(self) -> Check:
         check, tokens = checks.capacity_check(self._labels, self.info.engines, self._before is not None)
@@ -207,7 +197,7 @@ class Preflight:
 
     async def _request(self) -> Check:
         """One streamed request as the load will send them, with each alphabet in turn until one is understood."""
-        check = check_of("request", "refuse", "No request was sent.")
+        check = check_of("request", "refuse", fact("no_request_sent"))
         for alphabet in await self._alphabets():
             if self._given_up is not None:  # a server that is silent is waited for once
                 return answers.request_check(self._given_up)
@@ -266,8 +256,8 @@ class Preflight:
     async def _slo(self) -> Check:
         if self._given_up is not None:
             return msgspec.structs.replace(answers.request_check(self._given_up), check="slo")
-        if self._unjudged is None or len(self.singles) < answers.SINGLES - 1:
-            return check_of("slo", "refuse", f"Only {len(self.singles)} of {answers.SINGLES - 1} single requests were sent.")
+        if self._unjudged is None or len(self.singles) < JUDGED:
+            return check_of("slo", "refuse", fact("singles_missing", sent=len(self.singles), wanted=JUDGED))
         if all(record.ending == "connection" for record in self.singles):  # a server that is gone misses no limit
             return answers.request_check(self.singles[-1])
         return answers.slo_check(self._unjudged, self.singles, self._config.slo)

@@ -7,8 +7,9 @@ from core.access import Access
 from core.config import Target
 from core.net import is_near
 from core.records import ServerSample
-from core.server.http import UNREADABLE, Caller, Credential, HttpError, Reply
+from core.server.http import Caller, Credential, HttpError
 from core.server.metrics import ScrapeError, read_exposition
+from core.server.models import NoModels, list_models
 
 DEADLINE_S = 4.0
 
@@ -23,14 +24,6 @@ class ServerGlance(msgspec.Struct, frozen=True, kw_only=True):
     sample: ServerSample | None = None
 
 
-class _Model(msgspec.Struct):
-    id: str
-
-
-class _Models(msgspec.Struct):
-    data: list[_Model]
-
-
 async def place(target: Target) -> bool | None:
     """`Look.near` alone; nothing is sent to the server."""
     return await is_near(httpx.URL(target.url).host)
@@ -40,29 +33,21 @@ async def look(target: Target, access: Access, http: httpx.AsyncClient) -> Serve
     """Two GET requests. What does not answer is not known; the checks of a run say why."""
     base = target.url.rstrip("/")
     caller = Caller(http, Credential(base, access), DEADLINE_S)
-    reply = await _get(caller, f"{base}/v1/models")
+    models, key_wanted = await _models(caller, base)
     return ServerGlance(
         near=await place(target),
-        key_wanted=reply is not None and reply.status == 401,
-        models=_names(reply),
+        key_wanted=key_wanted,
+        models=models,
         sample=await _sample(caller, target.metrics_url or f"{base}/metrics"),
     )
 
 
-async def _get(caller: Caller, url: str) -> Reply | None:
+async def _models(caller: Caller, base: str) -> tuple[tuple[str, ...], bool]:
+    """Their names, and whether the server wants a key (401)."""
     try:
-        return await caller.get(url)
-    except HttpError:
-        return None
-
-
-def _names(reply: Reply | None) -> tuple[str, ...]:
-    if reply is None or not reply.ok:
-        return ()
-    try:
-        return tuple(model.id for model in msgspec.json.decode(reply.body, type=_Models).data)
-    except UNREADABLE:
-        return ()
+        return tuple(card.id for card in await list_models(caller, base)), False
+    except NoModels as none:
+        return (), none.status == 401
 
 
 async def _sample(caller: Caller, url: str) -> ServerSample | None:

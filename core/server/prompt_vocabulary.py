@@ -4,8 +4,9 @@ from collections import Counter
 
 import msgspec
 
+from core.net import UNREADABLE
 from core.records import PromptAlphabet, RequestRecord
-from core.server.http import UNREADABLE, Caller, HttpError
+from core.server.http import Caller, HttpError
 
 LETTERS = tuple("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _COMMON = (

@@ -16,7 +16,7 @@ from core.errors import UserError
 from core.load.sender import LoadClient
 from core.load.transport.direct import DirectTransport
 from core.load.transport.proxy import proxy_on_the_way
-from core.net import PlainTransport, is_loopback, is_near, tls_context, unused_proxies
+from core.net import PlainTransport, error_text, is_loopback, is_near, origin_of, tls_context, unused_proxies
 from core.server.http import Caller, Credential, HttpError, Reply
 from tests.core.load.asking import speaking_tls
 from tests.core.load.calling import Caller as Load
@@ -334,3 +334,37 @@ def test_loopback_is_known_without_looking_it_up() -> None:
         False,
         False,
     ]
+
+
+# --- where an address leads, and what an error says -------------------------------------------------------------------
+
+
+def test_origins() -> None:
+    assert origin_of("HTTP://GW/x") == origin_of(httpx.URL("http://gw:80"))
+    assert origin_of("https://gw") == ("https", "gw", 443)
+    assert origin_of("http://[::1]:8000/v1").port == 8000
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"error": {"message": "busy", "code": 503}}', "busy"),
+        (b'{"error": {"code": 503}}', '{"code":503}'),
+        (b'{"object": "error", "message": "flat"}', "flat"),
+        (b'{"error": "Unauthorized"}', "Unauthorized"),
+        (b'{"detail": "Not Found"}', "Not Found"),
+        (b'[{"error": {"message": "in a list"}}]', "in a list"),
+        (b'{"choices": [], "error": null}', None),
+        (b"<html>", None),
+        (b"[" * 5000, None),
+        (b"[]", None),
+    ],
+)
+def test_an_error_is_read_in_every_form(body: bytes, words: str | None) -> None:
+    assert error_text(body) == words
+    assert error_text(body, refusal=True) == words
+
+
+def test_a_message_alone_is_an_error_where_the_status_says_so() -> None:
+    assert error_text(b'{"message": "no plan"}') is None
+    assert error_text(b'{"message": "no plan"}', refusal=True) == "no plan"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from core import prose
-from core.facts import Code, Fact, Figure, Said, as_data, fact, parts, says, several
+from core.facts import Code, Fact, Figure, Said, as_data, fact, parts, reworded, says, several
 
 REACH = fact("out_of_reach", at_most_frac=0.403, target=0.95)
 ERRORS: dict[str, Figure] = {"errors": 2, "planned": 100, "ended": 60, "max_error_frac": 0.01, "endings": {"http": 2}}
@@ -19,6 +19,335 @@ SPLIT: dict[str, Figure] = {
     "idle_running_mean": 1.1,
 }
 CUT = fact("cut_off", sent=20, good=17, misses=1, open=2)
+
+CALL = fact("call_refused", status=401, said="no")
+LIMITS: dict[str, Figure] = {"ttft_limit_s": None, "tpot_limit_s": None, "e2e_limit_s": None}
+TOOK: dict[str, Figure] = {"ttft_s": [0.04, 0.05], "tpot_s": [], "e2e_s": [1.31, 12.345], "slow_first_s": None}
+ASKED: dict[str, Figure] = {"prompt_tokens": 512, "output_tokens": 128}
+CAME: dict[str, Figure] = {"came_frac": 4.0, "asked_tokens": 384, "requests": 3, "by_usage": True}
+HITS: dict[str, Figure] = {"hits": 1024.0, "looked_up": 2560.0, "unit": "tokens"}
+DRAWN: dict[str, Figure] = {"missed_frac": 0.0449, "allowed_frac": 1 - 0.95, "target": 0.95}
+BROKEN = fact("request_broken_off", ending="http", status=404, said="The model `x` does not exist")
+
+CHECKS: list[tuple[Fact, str]] = [
+    (fact("server_answers", url="http://gw", path="/health", status=200), "http://gw answers (GET /health: 200)"),
+    (
+        fact("call_failed", why="refused", said="cannot be reached: nothing listens there (connection refused)"),
+        "cannot be reached: nothing listens there (connection refused)",
+    ),
+    (CALL, "answers 401 (unauthorised: no)"),
+    (fact("call_refused", status=500, said=None), "answers 500"),
+    (
+        fact("server_unreachable", fact("call_failed", why="name", said="cannot be reached"), url="http://gw"),
+        "http://gw cannot be reached",
+    ),
+    (
+        fact("server_not_up", fact("call_refused", status=503, said=None), url="http://gw", path="/health"),
+        "http://gw is there, but GET /health answers 503; the server is not up, or the address is not that of its API",
+    ),
+    (
+        fact("certificate_unchecked"),
+        "Its certificate is not checked (--insecure): whoever answers gets the requests, and the key",
+    ),
+    (
+        fact("through_proxy", proxy="http://proxy:3128"),
+        "Everything goes through the proxy http://proxy:3128, whose delay is measured with the server's",
+    ),
+    (
+        fact("proxy_not_used", proxy="http://proxy:3128"),
+        "The proxy http://proxy:3128 is not used: the server is on this machine",
+    ),
+    (
+        fact("proxies_not_obeyed", "HTTP_PROXY (http://a:1)", "ALL_PROXY (http://b:1)", variable="HTTP_PROXY"),
+        "Not used: HTTP_PROXY (http://a:1) and ALL_PROXY (http://b:1); --proxy env:HTTP_PROXY goes through it",
+    ),
+    (
+        fact("server_far", url="http://gw"),
+        "http://gw is neither on this machine nor in a private network: load only what you may load. --yes says that you may; "
+        "nothing but a look at it was sent",
+    ),
+    (
+        fact("server_place_unknown", url="http://gw"),
+        "http://gw is not known from here: load only what you may load. --yes says that you may; nothing but a look at it was sent",
+    ),
+    (
+        fact("version_unknown"),
+        "The server does not tell its version (GET /version); what it can do is taken as it shows",
+    ),
+    (fact("version_known", version="0.32.0"), "Version 0.32.0"),
+    (
+        fact("simulated_replica", version="0.32.0+simulated"),
+        "A simulated replica, version 0.32.0+simulated: no real model stands behind its numbers",
+    ),
+    (
+        fact("fields_rejected", version="0.6.4"),
+        "vLLM 0.6.4 rejects fields it does not know (before 0.6.5), cache_salt among them",
+    ),
+    (
+        fact("salt_ignored", version="0.8.5"),
+        "vLLM 0.8.5 ignores cache_salt here; only their first tokens keep prompts apart",
+    ),
+    (fact("models_unread", CALL), "The list of models (GET /v1/models) answers 401 (unauthorised: no)"),
+    (fact("no_model_list"), "GET /v1/models is no list of models; is it the address of the API?"),
+    (
+        fact("key_missing", fact("models_unread", CALL)),
+        "The list of models (GET /v1/models) answers 401 (unauthorised: no); give --api-key-file or KNEESCOPE_API_KEY",
+    ),
+    (
+        fact("key_not_accepted", fact("models_unread", CALL)),
+        "The list of models (GET /v1/models) answers 401 (unauthorised: no); the API key that was given is not accepted",
+    ),
+    (fact("no_model_listed"), "The server lists no model (GET /v1/models)"),
+    (
+        fact("model_not_chosen", "a", "b", models=5000),
+        "The server has 5000 models; choose one with --model: a, b and 4998 more",
+    ),
+    (fact("model_not_listed", "a", models=1, asked="b"), "The server has no model b; it has: a"),
+    (fact("model_found", model="tiny", context_tokens=2048), "tiny, context of 2048 tokens"),
+    (fact("model_found", model="tiny", context_tokens=None), "tiny, context of an unknown number of tokens"),
+    (
+        fact("context_unknown", **ASKED, context_tokens=None),
+        "The server does not tell its context length; 512 prompt + 128 output tokens may be too long",
+    ),
+    (
+        fact("context_fits", **ASKED, context_tokens=2048),
+        "The longest request, 512 prompt + 128 output tokens, fits into 2048",
+    ),
+    (
+        fact("context_too_short", **ASKED, context_tokens=600, shortened=True),
+        "The longest request, 512 prompt + 128 output tokens, does not fit into 600: the server would cut its answer short "
+        "without a word. Ask for fewer tokens",
+    ),
+    (
+        fact("context_too_short", **ASKED, context_tokens=600, shortened=False),
+        "The longest request, 512 prompt + 128 output tokens, does not fit into 600: the server would answer it with an error. "
+        "Ask for fewer tokens",
+    ),
+    (fact("files_unlimited"), "The number of open files is not limited"),
+    (
+        fact("files_few", files=256, before=None),
+        "Only 256 files may be open; each request in flight needs one. Raise the hard limit (ulimit -Hn)",
+    ),
+    (fact("files_enough", files=20000, before=1024), "20000 files may be open, raised from 1024"),
+    (
+        fact("metrics_found", url="http://gw/metrics", engines=1, took_s=0.0123),
+        "Metrics at http://gw/metrics, 1 engine, read in 12.3 ms",
+    ),
+    (fact("metrics_unreachable", CALL, url="http://gw/metrics"), "http://gw/metrics answers 401 (unauthorised: no)"),
+    (fact("metrics_unreadable", url="http://gw/metrics", said="the answer is empty"), "http://gw/metrics: the answer is empty"),
+    (
+        fact("metrics_missing", "a answers 404", "b answers 404", address_given=False),
+        "Metrics are not available, the run goes on without: a answers 404; b answers 404; --metrics-url names another place",
+    ),
+    (
+        fact("metrics_missing", "a answers 404", address_given=True),
+        "Metrics are not available, the run goes on without: a answers 404",
+    ),
+    (
+        fact("kv_capacity", tokens=64000, engines=2, blocks=2000, block_tokens=16),
+        "The KV cache holds 64000 tokens over 2 engines, 2000 blocks of 16",
+    ),
+    (fact("kv_capacity", tokens=64000, engines=1, blocks=None, block_tokens=16), "The KV cache holds 64000 tokens"),
+    (
+        fact("kv_capacity_unknown", has_metrics=True),
+        "The size of the KV cache is not known: its metrics do not say, or the model is not of plain full attention",
+    ),
+    (fact("kv_capacity_unknown", has_metrics=False), "The size of the KV cache is not known: there are no metrics"),
+    (fact("layout_seen", tp=2, pp=1, dp=None, no_fingerprint=False), "TP 2, PP 1, DP 1 or hidden"),
+    (
+        fact("layout_seen", tp=None, pp=None, dp=4, no_fingerprint=True),
+        "TP 1 or hidden, PP 1 or hidden, DP 4 (no system_fingerprint, which vLLM has from 0.21)",
+    ),
+    (
+        fact("layout_differs", tp=2, pp=1, dp=1, told_dp=8),
+        "The fingerprint says DP 8, but 1 engine(s) show behind this address, which is what counts here: TP 2, PP 1, DP 1",
+    ),
+    (
+        fact("traffic_unknown"),
+        "Whether others use the server is not known: it does not tell how many requests it has",
+    ),
+    (fact("no_traffic"), "No requests of others: 0 running, 0 waiting"),
+    (
+        fact("server_busy", others=5.0, running=3.0, waiting=2.0),
+        "The server serves others: 5 requests are there now (3 running, 2 waiting). Load would slow theirs, and theirs would "
+        "spoil the answer: wait until it is idle, or give --with-others",
+    ),
+    (
+        fact("server_shared", others=5.0, running=3.0, waiting=2.0),
+        "The server serves others: 5 requests are there now (3 running, 2 waiting). The answer is what fits on top of them",
+    ),
+    (fact("no_request_sent"), "No request was sent"),
+    (
+        fact("request_answered", **ASKED, ttft_s=0.04, tpot_s=None, e2e_s=1.31),
+        "A streamed request of 512 + 128 tokens was answered: TTFT 40 ms, E2E 1.31 s",
+    ),
+    (
+        fact("request_failed", BROKEN, **ASKED),
+        "A streamed request of 512 + 128 tokens failed: http with status 404, The model `x` does not exist",
+    ),
+    (BROKEN, "http with status 404, The model `x` does not exist"),
+    (fact("request_broken_off", ending="truncated", status=None, said=None), "truncated"),
+    (
+        fact("request_given_up", after_s=120.0, first_token=False, tokens_too_many=None),
+        "it was given up after 120 s without a token",
+    ),
+    (
+        fact("request_given_up", after_s=120.0, first_token=True, tokens_too_many=4000),
+        "it was given up after 120 s without an end, 4000 tokens long by then",
+    ),
+    (fact("takes_no_salt"), "It takes no cache_salt, so that only their first tokens keep prompts apart"),
+    (
+        fact("takes_max_tokens"),
+        "It does not take max_completion_tokens, so the length is asked for by max_tokens",
+    ),
+    (
+        fact("usage_seen", output_tokens=128, asked=128, events=32),
+        "Usage in the stream: 128 output tokens of 128 asked, in 32 events",
+    ),
+    (
+        fact("ended_without_reason", output_tokens=128),
+        "It ended in order but without a finish_reason; all 128 tokens had come",
+    ),
+    (
+        fact("counted_by_ids", output_tokens=128, asked=128),
+        "No usage in the stream: tokens are counted by their ids (128 of 128 asked)",
+    ),
+    (
+        fact("length_counts", events=32, asked=128, usage_in_stream=False),
+        "No usage in the stream (32 events for 128 tokens asked): the server keeps the length asked for, "
+        "so answers that end by it count as that long",
+    ),
+    (
+        fact("answers_end_by_length", requests=3),
+        "3 requests ended by the length asked for, which the server keeps; it does not count their tokens",
+    ),
+    (
+        fact("answers_uncounted", requests=3, asked_tokens=384, came_frac=0.25, by_usage=False),
+        "How long answers get is not known: 3 requests for 384 tokens were answered in 25% as many events, and the server "
+        "does not say how many tokens an event holds. TPOT would look too slow",
+    ),
+    (
+        fact("usage_missing", events=128, asked=128),
+        "No usage in the stream: tokens are counted one per event (128 of 128 asked), an estimate",
+    ),
+    (
+        fact("usage_implausible", events=128, asked=128),
+        "The usage in the stream counts no more than a chunk, or stops on the way: "
+        "tokens are counted one per event (128 of 128 asked), an estimate",
+    ),
+    (fact("prompt_length_unknown", asked=512), "The server does not say how long the prompt was (512 asked)"),
+    (fact("prompt_as_asked", prompt_tokens=512, asked=512), "The server counts 512 prompt tokens for 512 asked"),
+    (
+        fact("prompt_miscounted", prompt_tokens=530, asked=512, off_frac=0.0352, allowed_frac=0.02),
+        "The server counts 530 prompt tokens for 512 asked (+3.5%; 2% is allowed)",
+    ),
+    (fact("no_prefix_cache"), "The server caches no prefixes, so every prompt is cold"),
+    (
+        fact("prompts_cold", hits=0.0, looked_up=160.0, unit="blocks", prompts=5),
+        "Our 5 prompts were cold: 0 of 160 blocks looked up were hits",
+    ),
+    (
+        fact("prompts_cold_by_usage", cached_tokens=0, prompt_tokens=1024, prompts=2),
+        "Our 2 prompts were cold: usage says 0 of 1024 tokens cached",
+    ),
+    (
+        fact("prompts_not_cold", **HITS, hit_frac=0.4),
+        "Prompts are not cold: 1024 of 2560 tokens looked up were hits (40%); every latency would look too good",
+    ),
+    (
+        fact("prompts_not_cold_by_usage", cached_tokens=400, prompt_tokens=1024, prompts=2),
+        "Prompts are not cold: 400 of 1024 prompt tokens came from the prefix cache",
+    ),
+    (fact("cold_unproven_still"), "Cold prompts cannot be proven: the prefix cache counters did not move"),
+    (
+        fact("cold_unproven_others", **HITS, ours_tokens=512),
+        "Cold prompts cannot be proven: 1024 of 2560 tokens looked up were hits, but only 512 were ours, so others took part",
+    ),
+    (fact("cold_unproven_uncounted"), "Cold prompts cannot be proven: the server shows no prefix cache counters"),
+    (fact("answers_unmeasured"), "No single request was answered, so its length is not known"),
+    (
+        fact("answers_as_asked", **{**CAME, "came_frac": 1.0}),
+        "Answers are as long as asked: 100% of the 384 output tokens asked of 3 requests came",
+    ),
+    (
+        fact("answers_short", **{**CAME, "came_frac": 0.3125}, finish_reasons={"stop": 2, "none": 1}),
+        "Answers end early: 31% of the 384 output tokens asked of 3 requests came (finish reason: none, stop); "
+        "does the server ignore ignore_eos?",
+    ),
+    (
+        fact("answers_long", "max_completion_tokens", "max_tokens", **{**CAME, "by_usage": False}),
+        "Answers are longer than asked: 400% of the 384 output tokens asked of 3 requests, counted one per event, came; "
+        "does the server ignore max_completion_tokens and max_tokens?",
+    ),
+    (
+        fact("stream_held_back", answers=2, e2e_s=[1.4, 0.8], e2e_alone=True),
+        "Something on the way buffers the stream, or the server does: 2 of 2 answers came whole and at once, after 1.4 s, 800 ms. "
+        "E2E can be judged, TTFT and TPOT cannot be seen",
+    ),
+    (
+        fact("stream_held_back", answers=1, e2e_s=[1.4], e2e_alone=False),
+        "Something on the way buffers the stream, or the server does: 1 of 1 answers came whole and at once, after 1.4 s, "
+        "so that neither TTFT nor TPOT can be seen. Switch the buffering off, go past it to the server, or judge by E2E alone "
+        "(--e2e without the other limits)",
+    ),
+    (fact("singles_missing", sent=1, wanted=3), "Only 1 of 3 single requests were sent"),
+    (
+        fact("singles_spoilt", fact("request_broken_off", ending="client", status=None, said=None), judged=3),
+        "The limits cannot be judged by 3 single requests: client",
+    ),
+    (
+        fact("singles_meet", judged=2, **TOOK),
+        "2 single requests meet their limits: TTFT 40 ms, 50 ms; TPOT none; E2E 1.31 s, 12.3 s",
+    ),
+    (
+        fact("singles_meet", judged=2, **{**TOOK, "slow_first_s": 60.0}),
+        "2 single requests meet their limits: TTFT 40 ms, 50 ms; TPOT none; E2E 1.31 s, 12.3 s; "
+        "the first request took 60 s and is not judged",
+    ),
+    (
+        fact("some_singles_miss", BROKEN, judged=3, missed=2, **TOOK, **{**LIMITS, "e2e_limit_s": 5.0}),
+        "2 of 3 single requests miss: E2E over 5 s and http with status 404, The model `x` does not exist "
+        "(TTFT 40 ms, 50 ms; TPOT none; E2E 1.31 s, 12.3 s)",
+    ),
+    (
+        fact("all_singles_miss", judged=2, missed=2, **TOOK, **{**LIMITS, "ttft_limit_s": 0.01, "e2e_limit_s": 1.0}),
+        "Infeasible at any rate: all 2 single requests miss: TTFT over 10 ms and E2E over 1 s "
+        "(TTFT 40 ms, 50 ms; TPOT none; E2E 1.31 s, 12.3 s)",
+    ),
+    (
+        fact("all_singles_fail", BROKEN, judged=3, endings={"http": 3}),
+        "The server answers none of 3 single requests well: http with status 404, The model `x` does not exist",
+    ),
+    (
+        fact("lengths_near", **DRAWN),
+        "On the idle server about 4.5 % of requests miss a limit, by their drawn lengths alone, and the target of 95 % lets 5 % "
+        "miss: load can add little before it fails, and where that is shows only in long windows",
+    ),
+    (
+        fact("lengths_miss", **{**DRAWN, "missed_frac": 0.134}, searches=True),
+        "On the idle server about 13 % of requests miss a limit, by their drawn lengths alone, and the target of 95 % lets 5 % "
+        "miss: no rate can pass; ask for shorter requests, a longer limit or a lower target",
+    ),
+    (
+        fact("lengths_miss", **{**DRAWN, "missed_frac": 0.134}, searches=False),
+        "On the idle server about 13 % of requests miss a limit, by their drawn lengths alone, and the target of 95 % lets 5 % "
+        "miss: no rate can pass",
+    ),
+    (fact("tpot_floor", "the floor is 21.5 ms", floor_s=0.0215, limit_s=None, eta_frac=0.7), "The floor is 21.5 ms"),
+    (
+        fact("limit_under_floor", "the floor is 21.5 ms: too much", floor_s=0.0215, limit_s=0.015, eta_frac=0.7),
+        "The floor is 21.5 ms: too much",
+    ),
+    (
+        fact("floor_contradicted", "a single stream has a TPOT of 18 ms", measured_s=0.018, eta_reached_frac=0.84),
+        "A single stream has a TPOT of 18 ms",
+    ),
+    (
+        fact("bandwidth_reached", measured_s=0.025, eta_reached_frac=0.603),
+        "A single stream shows that 60 % of the bandwidth is reached",
+    ),
+    (fact("limit_helps", "TP 2", "a smaller model"), "What would help, each by itself: TP 2; a smaller model"),
+]
 
 SENTENCES: list[tuple[Fact, str]] = [
     (fact("nothing_to_judge"), "no request was planned in the window"),
@@ -326,6 +655,7 @@ SENTENCES: list[tuple[Fact, str]] = [
         fact("done_again", fact("server_restarted"), rate_rps=12.4),
         "A repeat at 12.4 requests/s does not count and is done again: the server restarted during the repeat",
     ),
+    *CHECKS,
     (
         Fact(code="several", of=(REACH, "and more")),
         "at most 41 % can still meet the limits (target 95 %); and more",
@@ -640,3 +970,24 @@ def test_several_facts_stand_beside_each_other() -> None:
     assert list(parts(fact("stopped", several(one, two))))[2:] == [one, two]
     with pytest.raises(ValueError, match="nothing"):
         several()
+
+
+def test_what_a_check_found_is_said_in_whole_sentences() -> None:
+    assert prose.sentence(fact("no_traffic")) == "No requests of others: 0 running, 0 waiting."
+    assert prose.sentence(fact("no_model_list")).endswith("is it the address of the API?")
+    both = several(fact("version_known", version="1"), several(fact("files_unlimited"), "As somebody said."))
+    assert prose.sentence(both) == "Version 1. The number of open files is not limited. As somebody said."
+    assert prose.sentence("A sentence of an old file.") == "A sentence of an old file."
+
+
+def test_secrets_are_taken_out_of_all_that_was_said() -> None:
+    said = several(
+        fact("model_not_chosen", "of sk-1", models=2), fact("answers_short", **CAME, finish_reasons={"sk-1": 2}), "sk-1 is no key"
+    )
+    clean = reworded(
+        fact("key_missing", said, said="what is sk-1?", why=None, took_s=[0.1]), lambda text: text.replace("sk-1", "***")
+    )
+    assert "sk-1" not in str(clean)
+    assert reworded(clean, lambda text: text) == clean
+    assert isinstance(clean, Fact)
+    assert clean.figures == {"said": "what is ***?", "why": None, "took_s": [0.1]}

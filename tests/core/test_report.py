@@ -10,7 +10,7 @@ import pytest
 
 from core import report
 from core.config import FleetAsk, Method, ProbeConfig, Slo, Target
-from core.facts import fact
+from core.facts import Fact, fact, several
 from core.hardware import Hardware
 from core.judge.rate_verdicts import set_aside
 from core.records import Check, Phase, ServerInfo
@@ -309,11 +309,31 @@ def test_every_outcome_has_a_text(outcome: str) -> None:
 
 def test_a_refusal_is_told_once_and_an_address_keeps_its_spelling() -> None:
     refusal = Check(check="reachable", status="refuse", message="http://127.0.0.1:9 cannot be reached.")
+    assert isinstance(refusal.message, str)
     refused = view(checks=(refusal,), steps=(), lines=(), answer=Answer(outcome="refused", message=refusal.message))
     text = report.to_text(refused, None)
 
     assert text.startswith("http://127.0.0.1:9 cannot be reached.\n")
     assert text.count("cannot be reached") == 1
+
+
+def test_what_a_check_found_stands_beside_its_sentence() -> None:
+    found = fact("model_found", model="tiny", context_tokens=2048)
+    checks = (Check(check="model", status="pass", message=found), Check(check="model", status="pass", message="An old sentence."))
+    stored, old = report.result(view(checks=checks), None)["preflight"]
+
+    assert (stored["check"], stored["status"], stored["message"]) == ("model", "pass", "tiny, context of 2048 tokens.")
+    assert msgspec.convert(stored["message_fact"], Fact) == found
+    assert (old["message"], old["message_fact"]) == ("An old sentence.", None)
+
+
+def test_the_speed_check_is_told_with_what_limits_one_replica() -> None:
+    floor = fact("tpot_floor", "the TPOT floor is 21.5 ms", floor_s=0.0215, limit_s=None, eta_frac=0.7)
+    slow = fact("floor_contradicted", "a stream was faster", measured_s=0.018, eta_reached_frac=0.84)
+    checked = view(checks=(Check(check="speed", status="warn", message=several(floor, slow)),))
+
+    assert "a stream was faster" in " ".join(report.notes(checked)).lower()
+    assert "a stream was faster" not in report.to_text(checked, None).lower()
 
 
 def test_a_server_cannot_paint_the_terminal() -> None:

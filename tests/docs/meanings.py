@@ -115,7 +115,8 @@ MEANINGS: dict[str, str] = {
     "client.transport": "HTTP library that carried the load",
     "preflight[].check": "name of the check",
     "preflight[].status": "`pass`, `warn` or `refuse`",
-    "preflight[].message": "the finding in one sentence",
+    "preflight[].message": "what was found, in whole sentences",
+    "preflight[].message_fact": "the same as a fact, as that of a step; null for a sentence of an older run file",
     # steps
     "steps[].rate_rps": "requests/s offered",
     "steps[].phase": "`ramp`, `search`, `confirm`, `tighten`, `list` or `hold`",

@@ -47,6 +47,7 @@ OPEN = frozenset(
     {
         "server.config",
         "knee.notes_fact[]",
+        "preflight[].message_fact",
         "steps[].reason_fact",
         "steps[].repeats[].reason_fact",
         "steps[].repeats[].warnings_fact[]",

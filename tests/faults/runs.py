@@ -16,6 +16,7 @@ from unittest import mock
 import httpx
 import msgspec
 
+from core import prose
 from core.access import Access
 from core.config import Lengths, ProbeConfig, Slo, Workload
 from core.load import child, dispatch
@@ -146,11 +147,17 @@ class Ran:
     @property
     def said(self) -> list[str]:
         """Every sentence of the run: checks, notes and failed readings, in order."""
-        return [
-            event.check.message if isinstance(event, CheckDone) else event.text if isinstance(event, Note) else event.reason
-            for event in self._all
-            if isinstance(event, CheckDone | Note | SampleFailed)
-        ]
+        return [_said(event) for event in self._all if isinstance(event, CheckDone | Note | SampleFailed)]
+
+
+def _said(event: CheckDone | Note | SampleFailed) -> str:
+    match event:
+        case CheckDone():
+            return prose.sentence(event.check.message)
+        case Note():
+            return event.text
+        case _:
+            return event.reason
 
 
 config = partial(

@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
+from core.facts import fact
 from core.records import Check, RequestRecord, ServerSample
 from core.run.events import CheckDone, RunStarted
 from core.run.state import State
@@ -23,11 +24,11 @@ from tui.connect.form import Form
 
 URL = "http://127.0.0.1:8000"
 PASSED = Check(check="reachable", status="pass", message="The server answers.")
-WARNED = Check(check="traffic", status="warn", message="2 requests of others are there now.")
+WARNED = Check(check="traffic", status="warn", message=fact("server_shared", others=2, running=2, waiting=0))
 SINGLES = (single(0.5),) * 3
 """Of a server with an idle latency of half a second."""
-BUSY = Check(check="traffic", status="refuse", message="The server serves others: 3 requests are there now.")
-REFUSED = Check(check="model", status="refuse", message="The server has 2 models; choose one with --model: [red]a[/red], b.")
+BUSY = Check(check="traffic", status="refuse", message=fact("server_busy", others=3, running=3, waiting=0))
+REFUSED = Check(check="model", status="refuse", message=fact("model_not_chosen", "[red]a[/red]", "b", models=2))
 
 
 class FakeChecker:

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from core import prose
 from core.config import Lengths, ProbeConfig, Slo, Target, Workload
 from core.facts import fact
 from core.records import Check, Phase, ServerInfo, ServerSample
@@ -304,7 +305,7 @@ def refused() -> RunView:
         status="refuse",
         message="A single request misses TPOT 30 ms (it takes 41 ms): no load can meet it; raise --tpot.",
     )
-    answer = Answer(outcome="refused", message=check.message)
+    answer = Answer(outcome="refused", message=prose.sentence(check.message))
     return replace(_base(20, 4.0), checks=(*CHECKS[:-1], check), answer=answer, lines=())
 
 

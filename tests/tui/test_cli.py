@@ -220,7 +220,7 @@ def test_preflight(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str, co
     assert as_json.exit_code == code
     told = json.loads(as_json.stdout)
     assert told["ok"] is ok
-    assert told["preflight"][0].keys() == {"check", "status", "message"}
+    assert told["preflight"][0].keys() == {"check", "status", "message", "message_fact"}
 
 
 class FakeReplica:

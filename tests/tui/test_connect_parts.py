@@ -10,10 +10,10 @@ from core.config import ProbeConfig, Target
 from core.errors import UserError
 from tests.core.judge.feed import single
 from tests.tui.connect_fakes import PASSED, SINGLES, URL, Server
-from tui import discovery
 from tui.cli import argv
 from tui.cli.options import build
 from tui.connect import fields
+from tui.connect.app import listed
 from tui.connect.fields import FIELDS, Wrong, fields_of, read
 from tui.connect.forecast import outlook
 from tui.connect.preflight_run import Checkup
@@ -176,21 +176,21 @@ def client(status: int, body: bytes) -> httpx.AsyncClient:
 
 async def test_models_are_listed() -> None:
     body = b'{"data": [{"id": "[red]a[/red]"}, {"id": "b"}]}'
-    assert await discovery.models(URL, Access(), http=client(200, body)) == ("[red]a[/red]", "b")
+    assert await listed(URL, Access(), http=client(200, body)) == ("[red]a[/red]", "b")
 
 
 @pytest.mark.parametrize(
     ("status", "body", "sentence"),
     [
-        (401, b"", "answers 401 (unauthorised), which needs the API key"),
-        (500, b"{}", "GET /v1/models answers 500."),
+        (401, b"", "(GET /v1/models) answers 401 (unauthorised), which needs the API key: it is sent with the checks."),
+        (500, b"{}", "The list of models (GET /v1/models) answers 500."),
         (200, b"<html>", "is no list of models"),
         (200, b"[" * 5000, "is no list of models"),
     ],
 )
 async def test_no_list_of_models(status: int, body: bytes, sentence: str) -> None:
     with pytest.raises(UserError) as refused:
-        await discovery.models(URL, Access(), http=client(status, body))
+        await listed(URL, Access(), http=client(status, body))
     assert sentence in str(refused.value)
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from core import prose
 from core.records import Check
 from tests.tui.connect_fakes import REFUSED, SINGLES, URL, Server, connecting, form_of, settle, text_of, words_of
 from tui import keys
@@ -118,9 +119,9 @@ async def test_checks_that_have_no_room_can_be_read_whole(size: tuple[int, int])
         server.checker.end(singles=SINGLES)
         await settle(app, pilot)
         glance = words_of(app, "#checks")
-        assert REFUSED.message.split(":")[0] in glance
+        assert prose.sentence(REFUSED.message).split(":")[0] in glance
         assert "pgdn: in full" in glance
-        assert LONG[0].message not in glance
+        assert prose.sentence(LONG[0].message) not in glance
         await pilot.press("pagedown")
         seen = ""
         for _ in range(40):
@@ -133,7 +134,7 @@ async def test_checks_that_have_no_room_can_be_read_whole(size: tuple[int, int])
         assert "…" not in seen
         await pilot.press("shift+tab")
         await settle(app, pilot)
-        assert REFUSED.message.split(":")[0] in words_of(app, "#checks")
+        assert prose.sentence(REFUSED.message).split(":")[0] in words_of(app, "#checks")
 
 
 async def test_where_there_is_room_for_some_the_last_checks_are_whole() -> None:
@@ -145,5 +146,5 @@ async def test_where_there_is_room_for_some_the_last_checks_are_whole() -> None:
         server.checker.end(singles=SINGLES)
         await settle(app, pilot)
         said = words_of(app, "#checks")
-        assert LONG[9].message in said
-        assert LONG[0].message not in said
+        assert prose.sentence(LONG[9].message) in said
+        assert prose.sentence(LONG[0].message) not in said

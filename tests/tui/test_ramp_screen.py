@@ -324,7 +324,7 @@ async def test_the_answer_has_the_notes_of_the_report_the_gravest_first() -> Non
     late = caveats.lateness(Percentiles(p99=0.08, max=0.1), 0.5)
     assert late is not None
     warned = replace(step, repeats=(replace(step.repeats[0], warnings=("few requests", late)),))
-    cold = Check(check="isolation", status="warn", message="Cold prompts cannot be proven: the counters did not move.")
+    cold = Check(check="isolation", status="warn", message=fact("cold_unproven_still"))
     again = fact("done_again", fact("others_took_part", others=20.0, ours=100), rate_rps=12.4)
     void = Line(t_s=3.0, level="warn", text=prose.text(again), fact=again)
     view = replace(samples.finished(), steps=(*samples.RAMP_STEPS, warned), checks=(cold,), lines=(void,))
@@ -333,7 +333,7 @@ async def test_the_answer_has_the_notes_of_the_report_the_gravest_first() -> Non
     assert found == [
         void.text,
         f"11.3 requests/s: {prose.text(late)}",
-        f"isolation: {cold.message}",
+        f"isolation: {prose.sentence(cold.message)}",
         "11.3 requests/s: few requests",
         *map(prose.text, samples.KNEE.notes),
     ]

@@ -116,7 +116,7 @@ def _after(lines: tuple[Line, ...], last: Line | None) -> tuple[Line, ...]:
 
 def check_line(check: Check) -> str:
     """One check of preflight: its status as a word, then name and sentence."""
-    return f"{check.status:6}  {check.check}: {check.message}"
+    return f"{check.status:6}  {check.check}: {prose.sentence(check.message)}"
 
 
 def _name(step: int, phase: str, rate_rps: float) -> str:

@@ -213,7 +213,7 @@ def _checked(config: ProbeConfig, access: Access, json_file: str | None) -> int:
         with checking(config, access) as session:
             checks, interrupted = asyncio.run(_preflight(session, quiet=out.to_stdout))
         ok = not interrupted and bool(checks) and all(check.status != "refuse" for check in checks)
-        out.write(msgspec.json.encode({"ok": ok, "preflight": checks}).decode())
+        out.write(msgspec.json.encode({"ok": ok, "preflight": report.check_data(checks)}).decode())
     finally:
         out.withdraw()
     return INTERRUPTED if interrupted else 0 if ok else NO_ANSWER

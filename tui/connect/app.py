@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import ClassVar
 
+import httpx
 from msgspec.structs import replace
 from rich.segment import Segments
 from rich.traceback import Traceback
@@ -16,12 +17,14 @@ from textual.driver import Driver
 from textual.screen import Screen
 from textual.timer import Timer
 
+from core import prose
 from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
-from core.server import others_now
+from core.net import http_client
+from core.server import Caller, Credential, NoModels, list_models, others_now
 from core.units import count
-from tui import discovery, keys
+from tui import keys
 from tui.cli import profiles, prompts
 from tui.cli.argv import Texts
 from tui.cli.probe import checking
@@ -42,8 +45,24 @@ LEAVE_S = 2.0
 WIDTHS: list[tuple[int, str]] = [(0, "-cramped"), (60, "-narrow"), (100, "-broad"), (160, "-wide")]
 HEIGHTS: list[tuple[int, str]] = [(0, "-squat"), (16, "-short"), (22, "-middle"), (32, "-tall")]
 
+MOST_MODELS = 500
+"""Nobody chooses from more."""
+
 Lists = Callable[[str, Access, bool], Awaitable[tuple[str, ...]]]
 Near = Callable[[ProbeConfig], Awaitable[bool]]
+
+
+async def listed(url: str, access: Access, insecure: bool = False, http: httpx.AsyncClient | None = None) -> tuple[str, ...]:
+    """The names of the models that a server lists, for a user to choose from. Raises UserError when there is no such list."""
+    async with http or http_client(access, insecure) as client:
+        try:
+            cards = await list_models(Caller(client, Credential(url, access)), url)
+        except NoModels as none:
+            words = prose.sentence(none.found)
+            if none.key_wanted and not access.api_key:
+                words = f"{prose.text(none.found)}, which needs the API key: it is sent with the checks."
+            raise UserError(Credential(url, access).scrub(words)) from None
+    return tuple(card.id for card in cards[:MOST_MODELS])
 
 
 class ConnectApp(App[Asked]):
@@ -63,7 +82,7 @@ class ConnectApp(App[Asked]):
         *,
         note: str | None = None,
         makes: Makes = checking,
-        lists: Lists = discovery.models,
+        lists: Lists = listed,
         looks: prompts.Looks = prompts.look_at,
         near: Near = prompts.near,
         clock: Callable[[], float] = time.monotonic,

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
+from core.facts import says
 from core.records import Check, RequestRecord
 from core.run import State
 from core.view import RunView
@@ -86,8 +87,8 @@ class Checkup:
     @property
     def asks(self) -> bool:
         """Whether all that holds the run back is leave: the server has requests of others."""
-        refusals = [check.check for check in self._last.checks if check.status == "refuse"]
-        return self.stage == "refused" and refusals == ["traffic"]
+        refusals = [check for check in self._last.checks if check.status == "refuse"]
+        return self.stage == "refused" and len(refusals) == 1 and says(refusals[0].message, "server_busy")
 
     @property
     def age_s(self) -> float | None:

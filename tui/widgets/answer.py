@@ -16,9 +16,14 @@ from tui.widgets.steps_table import floor_text
 
 _SAID_BY_HEADLINE: tuple[Outcome, ...] = ("bracket", "at_least", "below")
 _SERVER: tuple[Code, ...] = ("was_away", "restarted_between_repeats", "restarted_between_steps")
-_IMPORTANT: tuple[tuple[Code, ...], ...] = (_SERVER, ("done_again",), ("sends_late", "loop_stalled", *CLIENT), ("warm_prompts",))
-_COLD = "isolation"
-"""The check whether prompts are cold."""
+_COLD: tuple[Code, ...] = ("prompts_not_cold", "prompts_not_cold_by_usage", "prompts_cold")
+_UNPROVEN: tuple[Code, ...] = ("cold_unproven_still", "cold_unproven_others", "cold_unproven_uncounted")
+_IMPORTANT: tuple[tuple[Code, ...], ...] = (
+    _SERVER,
+    ("done_again",),
+    ("sends_late", "loop_stalled", *CLIENT),
+    ("warm_prompts", *_COLD, *_UNPROVEN),
+)
 
 
 def content(view: RunView, answer: Answer, width: int, height: int, elsewhere: str = "press 1") -> Content:
@@ -56,8 +61,7 @@ def notes(view: RunView, answer: Answer) -> list[str]:
 
 def _rank(remark: report.Remark) -> int:
     found = (at for at, codes in enumerate(_IMPORTANT) if says(remark.said, *codes))
-    otherwise = len(_IMPORTANT) - 1 if remark.check == _COLD else len(_IMPORTANT) + (remark.about == "knee")
-    return next(found, otherwise)
+    return next(found, len(_IMPORTANT) + (remark.about == "knee"))
 
 
 def _sentence(view: RunView, answer: Answer) -> str | None:

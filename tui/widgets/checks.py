@@ -4,6 +4,7 @@ import textwrap
 
 from textual.content import Content
 
+from core import prose
 from core.records import Check
 from core.view import RunView
 from tui.draw.style import CHECKS, Role, clean, clock, shorten
@@ -71,7 +72,7 @@ def _rows(checks: tuple[Check, ...], width: int, brief: frozenset[int] = frozens
     for at, check in enumerate(checks):
         mark = CHECKS[check.status]
         role: Role = "muted" if check.status == "pass" else "plain"
-        message, room = clean(check.message), max(20, width - indent)
+        message, room = clean(prose.sentence(check.message)), max(20, width - indent)
         lines = [shorten(message, room)] if at in brief else textwrap.wrap(message, room) or [""]
         head: list[Part] = [
             styled(f"{mark.glyph} {mark.word:<8}", mark.role),

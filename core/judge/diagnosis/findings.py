@@ -7,6 +7,7 @@ from core.facts import Fact, fact, says
 from core.judge import validity
 from core.judge.diagnosis.comparison import Case
 from core.results import DiagnosisStep, Figures, Finding, Place, RepeatResult
+from core.slo import MAX_OUTPUT_FRAC, MAX_PROMPT_OFF_FRAC, MIN_OUTPUT_FRAC
 from core.units import classes
 
 
@@ -61,8 +62,8 @@ def lengths_off(case: Case) -> bool:
     if case.failing.verdict != "void" or seen is None:
         return False
     share = seen.output / seen.output_asked
-    off = not validity.MIN_OUTPUT_SHARE <= share <= validity.MAX_OUTPUT_SHARE
-    return off or (seen.input is not None and abs(seen.input - seen.input_asked) > validity.MAX_PROMPT_OFF * seen.input_asked)
+    off = not MIN_OUTPUT_FRAC <= share <= MAX_OUTPUT_FRAC
+    return off or (seen.input is not None and abs(seen.input - seen.input_asked) > MAX_PROMPT_OFF_FRAC * seen.input_asked)
 
 
 def workload(case: Case) -> DiagnosisStep:

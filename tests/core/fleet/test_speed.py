@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.config import FleetAsk, Lengths, ProbeConfig, Slo, Target, Workload
+from core.facts import Code, Fact, parts
 from core.fleet import Evidence, SpeedGate, Unit, speed_check, speed_gate, tokens_of, tpot_floor_s
 from core.hardware import Hardware
 from core.records import RequestRecord, ServerInfo
@@ -132,17 +133,20 @@ def single(tpot_s: float) -> RequestRecord:
 
 
 @pytest.mark.parametrize(
-    ("weights_gb", "limit_ms", "measured_ms", "status", "words"),
+    ("weights_gb", "limit_ms", "measured_ms", "status", "codes"),
     [
-        (15.2, 50, 25, "pass", "60 % of the bandwidth is reached"),
-        (15.2, 15, 25, "refuse", "What would help"),
-        (15.2, 15, None, "refuse", "no number of replicas changes that"),
-        (15.2, 20, 18, "warn", "guessed too low"),  # under the floor at a guess that the stream shows to be wrong
-        (15.2, 15, 10, "refuse", "correct them or leave them out"),  # no share of the bandwidth allows that
-        (15.2, 50, 10, "warn", "correct them or leave them out"),
+        (15.2, 50, None, "pass", ["tpot_floor"]),
+        (15.2, 50, 25, "pass", ["tpot_floor", "bandwidth_reached"]),
+        (15.2, 15, 25, "refuse", ["limit_under_floor", "bandwidth_reached", "limit_helps"]),
+        (15.2, 15, None, "refuse", ["limit_under_floor", "limit_helps"]),
+        (15.2, 20, 18, "warn", ["tpot_floor", "floor_contradicted"]),  # at a guess that the stream shows to be wrong
+        (15.2, 15, 10, "refuse", ["limit_under_floor", "floor_contradicted"]),  # no share of the bandwidth allows that
+        (15.2, 50, 10, "warn", ["tpot_floor", "floor_contradicted"]),
     ],
 )
-def test_the_check_before_load(weights_gb: float, limit_ms: float, measured_ms: float | None, status: str, words: str) -> None:
+def test_the_check_before_load(
+    weights_gb: float, limit_ms: float, measured_ms: float | None, status: str, codes: list[Code]
+) -> None:
     config = ProbeConfig(
         target=Target(url="http://x"),
         slo=Slo(tpot_s=limit_ms / 1000),
@@ -152,7 +156,12 @@ def test_the_check_before_load(weights_gb: float, limit_ms: float, measured_ms: 
     check = speed_check(config, ServerInfo(url="http://x"), singles)
     assert check is not None
     assert (check.check, check.status) == ("speed", status)
-    assert words in check.message
+    found = [each for each in parts(check.message) if isinstance(each, Fact) and each.code != "several"]
+    assert [each.code for each in found] == codes
+    assert found[0].figures["limit_s"] == limit_ms / 1000
+    assert found[0].figures["floor_s"] == pytest.approx(0.02154, abs=1e-5)
+    if measured_ms is not None:
+        assert found[1].figures["eta_reached_frac"] == pytest.approx(15.2 / 1.008 / measured_ms)
 
 
 def test_the_check_takes_tp_from_the_server() -> None:

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
+from core.facts import Code, Fact
 from core.judge.idle import IdleServer, idle_e2es_s, lengths_check
 from core.modes import warmup_needed_s
-from core.records import CheckStatus, RequestRecord
+from core.records import Check, CheckStatus, RequestRecord
 
 TPOT_S, PREFILL_S = 0.01, 1e-4
 DRAWN = Workload(input_tokens=Lengths(median=500), output_tokens=Lengths(median=180, sigma=0.7, maximum=1024))
@@ -29,6 +30,11 @@ def answered(prompt: int, output: int, slower: float = 1.0) -> RequestRecord:
         asked_output=output,
         ending="ok",
     )
+
+
+def one_of(check: Check) -> Fact:
+    assert isinstance(check.message, Fact)
+    return check.message
 
 
 SINGLES = [answered(500, 60), answered(500, 180), answered(500, 400)]
@@ -71,21 +77,23 @@ def test_where_lengths_tell_nothing_the_single_requests_speak() -> None:
 
 
 @pytest.mark.parametrize(
-    ("e2e_s", "target", "status"),
+    ("e2e_s", "target", "found"),
     [
         (9.0, 0.95, None),
         (8.0, 0.95, None),  # 1.7 %
-        (5.9, 0.95, "warn"),  # 4.5 %, and 5 % may
-        (5.2, 0.95, "warn"),  # 6.5 %, but 5 % on a server a tenth faster
-        (4.0, 0.95, "refuse"),  # 13 %
-        (5.9, 0.99, "refuse"),
+        (5.9, 0.95, ("warn", "lengths_near")),  # 4.5 %, and 5 % may
+        (5.2, 0.95, ("warn", "lengths_near")),  # 6.5 %, but 5 % on a server a tenth faster
+        (4.0, 0.95, ("refuse", "lengths_miss")),  # 13 %
+        (5.9, 0.99, ("refuse", "lengths_miss")),
         (5.9, 0.9, None),
     ],
 )
-def test_requests_that_miss_idle_are_said_before_the_load(e2e_s: float, target: float, status: CheckStatus | None) -> None:
+def test_requests_that_miss_idle_are_said_before_the_load(
+    e2e_s: float, target: float, found: tuple[CheckStatus, Code] | None
+) -> None:
     slo = Slo(ttft_s=None, tpot_s=None, e2e_s=e2e_s, target=target)
     check = lengths_check(ProbeConfig(target=Target(url="http://127.0.0.1:8000"), slo=slo, workload=DRAWN), SINGLES)
-    assert (check and check.status) == status
+    assert (None if check is None else (check.status, one_of(check).code)) == found
 
 
 @pytest.mark.parametrize("method", [Method(rates_rps=(2.0,)), Method(hold_rps=2.0)])
@@ -94,8 +102,7 @@ def test_rates_that_were_named_are_judged_all_the_same(method: Method) -> None:
     probe = ProbeConfig(target=Target(url="http://127.0.0.1:8000"), slo=slo, workload=DRAWN, method=method)
     check = lengths_check(probe, SINGLES)
     assert check is not None
-    assert check.status == "warn"
-    assert "no rate can pass" in check.message
+    assert (check.status, one_of(check).code, one_of(check).figures["searches"]) == ("warn", "lengths_miss", False)
 
 
 def test_the_check_says_how_many_and_what_the_target_allows() -> None:
@@ -103,6 +110,8 @@ def test_the_check_says_how_many_and_what_the_target_allows() -> None:
     config = ProbeConfig(target=Target(url="http://127.0.0.1:8000"), slo=slo, workload=DRAWN)
     check = lengths_check(config, SINGLES)
     assert check is not None
-    assert "about 4.5 % of requests miss" in check.message
-    assert "lets 5 % miss" in check.message
+    found = one_of(check)
+    assert (found.code, found.figures["target"]) == ("lengths_near", 0.95)
+    assert found.figures["missed_frac"] == pytest.approx(0.045, abs=0.001)
+    assert found.figures["allowed_frac"] == pytest.approx(0.05)
     assert lengths_check(config, [answered(500, 900)]) is None, "the single requests missed themselves, which is said by another"

@@ -34,6 +34,7 @@ from core.records import (
 from core.schedule import draw
 from core.server.metrics import ScrapeError
 from core.server.preflight import SendSingles
+from core.singles import judged
 from tests import builders
 from tests.core.run.virtual import now
 
@@ -270,7 +271,8 @@ def _aborted(sent: RequestSent) -> RequestEnded:
 
 
 class FakePreflight:
-    """Four single requests through the generator, as the real one sends them; then one check of each name in `refuse`."""
+    """Four single requests through the generator, as the real one sends them; then one check of each name in `refuse`, of which
+    "slo" says what they show of the limits."""
 
     def __init__(self, config: ProbeConfig, access: Access, nonce: str, http: httpx.AsyncClient, send: SendSingles) -> None:
         self.info = ServerInfo(url=config.target.url, version="0.32.0", model="fake", metrics_url="http://127.0.0.1:8000/metrics")
@@ -280,6 +282,7 @@ class FakePreflight:
         )
         self.refuse: tuple[str, ...] = ()
         self._send = send
+        self._slo = config.slo
 
     async def checks(self) -> AsyncIterator[Check]:
         yield Check(check="reachable", status="pass", message="The server answers.")
@@ -287,7 +290,8 @@ class FakePreflight:
         self.singles = (await self._send(self.hello, 4, "single"))[1:]
         yield Check(check="request", status="pass", message="Four requests were answered.")
         for name in self.refuse:
-            yield Check(check=name, status="refuse", message=f"{name} is not right; mend it.")
+            found = judged(self.singles, self._slo) if name == "slo" else f"{name} is not right; mend it."
+            yield Check(check=name, status="refuse", message=found)
 
 
 class FakeScraper:

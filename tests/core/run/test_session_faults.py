@@ -11,7 +11,7 @@ import pytest
 from core import prose
 from core.access import Access
 from core.config import FleetAsk, Slo
-from core.facts import says
+from core.facts import fact, says
 from core.hardware import Hardware
 from core.judge.idle import LENGTHS
 from core.records import Check, CheckStatus
@@ -220,7 +220,8 @@ def test_a_single_request_that_was_given_up_is_refused_and_no_limit_missed(path:
 
     bench, answer = on_bench(path, to_the_end, refuse=("slo",), set_up=freezes)
 
-    assert (answer.outcome, answer.message) == ("refused", "slo is not right; mend it.")
+    assert answer.outcome == "refused"
+    assert says(final_view(path).checks[-1].message, "singles_spoilt", "singles_missing")
     assert len(bench.generator.orders) == (1 if frozen_at == 1000.0 else 2)
 
 
@@ -231,6 +232,7 @@ def test_a_limit_under_the_floor_of_the_hardware_is_refused_before_load(path: Pa
     bench, answer = on_bench(path, to_the_end, probe=asked)
 
     assert answer.outcome == "refused"
+    assert says(final_view(path).checks[-1].message, "limit_under_floor")
     assert "no number of replicas changes that. " in answer.message
     assert "What would help" in answer.message
     assert {order.phase for order in bench.generator.orders} == {"single"}
@@ -290,7 +292,8 @@ def test_an_error_that_nobody_foresaw_is_kept_and_shown_without_the_key(path: Pa
 def test_lengths_that_miss_on_the_idle_server_are_a_check_before_the_load(
     path: Path, monkeypatch: pytest.MonkeyPatch, status: CheckStatus, outcome: str
 ) -> None:
-    said = Check(check=LENGTHS, status=status, message="About 7 % of requests miss on the idle server.")
+    found = fact("lengths_miss", missed_frac=0.07, allowed_frac=0.05, target=0.95, searches=True)
+    said = Check(check=LENGTHS, status=status, message=found)
     monkeypatch.setattr("core.run.session.lengths_check", lambda config, singles: said if len(singles) == 3 else None)
     _, answer = on_bench(path, to_the_end)
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import httpx
 import msgspec
 
+from core import prose
 from core.access import Access
 from core.config import ProbeConfig, Safety, Slo, Target
+from core.facts import Code, Fact, Figure, parts
 from core.records import Check, GapSummary, Hello, Phase, RequestRecord
 from core.server.preflight import Preflight
 from tests import builders
@@ -197,8 +199,25 @@ async def run(
         return Ran(preflight, [check async for check in preflight.checks()])
 
 
+def found(check: Check | None) -> Fact:
+    """What a check found; of several things the first."""
+    assert check is not None
+    assert isinstance(check.message, Fact)
+    return next(each for each in parts(check.message) if isinstance(each, Fact) and each.code != "several")
+
+
+def codes(check: Check) -> list[Code]:
+    """All that a check found, and what that rests on."""
+    return [each.code for each in parts(check.message) if isinstance(each, Fact)]
+
+
+def figures(check: Check | None, *names: str) -> tuple[Figure, ...]:
+    return tuple(found(check).figures[name] for name in names)
+
+
 def texts(checks: Sequence[Check]) -> str:
-    return "\n".join(check.message for check in checks)
+    """All that is said and stored of them."""
+    return "\n".join(f"{prose.sentence(check.message)} {check.message}" for check in checks)
 
 
 config = partial(builders.config, target=BASE, slo=Slo(), public_ok=True)

@@ -3,9 +3,12 @@ import resource
 import pytest
 
 from core.config import Api, Lengths, Workload
+from core.facts import Code, fact
 from core.records import CheckStatus, ServerSample
 from core.server import checks
-from core.server.checks import Layout, ModelCard
+from core.server.checks import Layout
+from core.server.models import ModelCard
+from tests.core.server.fakes import figures, found
 
 ONE = ModelCard("tiny", None, 2048)
 LORA = ModelCard("tiny-lora", "tiny", None)
@@ -16,37 +19,37 @@ def sample(running: float | None, waiting: float | None) -> ServerSample:
 
 
 @pytest.mark.parametrize(
-    ("version", "api", "status", "words"),
+    ("version", "api", "status", "code"),
     [
-        ("0.32.0", "completions", "pass", "0.32.0"),
-        ("0.9.2", "completions", "warn", "ignores cache_salt"),
-        ("0.9.2", "chat", "pass", "0.9.2"),
-        ("0.8.5", "chat", "warn", "ignores cache_salt"),
-        ("0.6.4.post1", "completions", "warn", "rejects fields"),
-        (None, "completions", "warn", "does not tell"),
-        ("nightly", "completions", "pass", "nightly"),
+        ("0.32.0", "completions", "pass", "version_known"),
+        ("0.9.2", "completions", "warn", "salt_ignored"),
+        ("0.9.2", "chat", "pass", "version_known"),
+        ("0.8.5", "chat", "warn", "salt_ignored"),
+        ("0.6.4.post1", "completions", "warn", "fields_rejected"),
+        (None, "completions", "warn", "version_unknown"),
+        ("nightly", "completions", "pass", "version_known"),
     ],
 )
-def test_version(version: str | None, api: Api, status: CheckStatus, words: str) -> None:
+def test_version(version: str | None, api: Api, status: CheckStatus, code: Code) -> None:
     check = checks.version_check(version, False, api)
-    assert check.status == status
-    assert words in check.message
+    assert (check.status, found(check).code) == (status, code)
+    assert version is None or figures(check, "version") == (version,)
 
 
 def test_a_simulated_replica_is_called_so() -> None:
-    assert "simulated" in checks.version_check("0.32.0", True, "completions").message
+    assert checks.version_check("0.32.0", True, "completions").message == fact("simulated_replica", version="0.32.0")
 
 
 def test_the_only_model_is_taken() -> None:
     check, card = checks.model_check([ONE], None)
     assert (check.status, card) == ("pass", ONE)
-    assert "2048" in check.message
+    assert check.message == fact("model_found", model="tiny", context_tokens=2048)
 
 
 def test_of_several_models_one_must_be_asked_for() -> None:
     check, card = checks.model_check([ONE, LORA], None)
     assert (check.status, card) == ("refuse", None)
-    assert "tiny, tiny-lora" in check.message
+    assert check.message == fact("model_not_chosen", "tiny", "tiny-lora", models=2)
     assert checks.model_check([ONE, LORA], "tiny")[1] == ONE
 
 
@@ -60,38 +63,38 @@ def test_a_lora_adapter_has_the_length_of_its_base() -> None:
 def test_a_model_that_is_not_there_is_refused_with_the_list() -> None:
     check, card = checks.model_check([ONE], "huge")
     assert (check.status, card) == ("refuse", None)
-    assert "huge" in check.message
-    assert "tiny" in check.message
-    assert checks.model_check([], None)[0].status == "refuse"
+    assert check.message == fact("model_not_listed", "tiny", models=1, asked="huge")
+    assert checks.model_check([], None)[0].message == fact("no_model_listed")
 
 
 def test_names_of_models_are_listed_as_far_as_anybody_reads() -> None:
     many = [ModelCard(f"model-{i}" + "x" * 1000) for i in range(5000)]
     check, _ = checks.model_check(many, None)
-    assert check.message.startswith("The server has 5000 models; choose one with --model: model-0xxx")
-    assert check.message.endswith(" and 4950 more.")
-    assert len(check.message) < 8000
-    assert len(checks.model_check(many[:1], None)[0].message) < 200
+    assert figures(check, "models") == (5000,)
+    names = found(check).of
+    assert len(names) == 50
+    assert {len(str(name)) for name in names} == {120}
+    assert len(str(figures(checks.model_check(many[:1], None)[0], "model")[0])) == 120
 
 
 @pytest.mark.parametrize(("input_tokens", "status"), [(1920, "pass"), (1921, "refuse")])
 def test_context_is_met_to_the_token(input_tokens: int, status: CheckStatus) -> None:
     check = checks.context_check(2048, Workload(input_tokens=Lengths(median=input_tokens)), "0.32.0")
-    assert check.status == status
-    assert f"{input_tokens} prompt + 128 output" in check.message
-    assert "2048" in check.message
+    assert (check.status, found(check).code) == (status, "context_fits" if status == "pass" else "context_too_short")
+    assert figures(check, "prompt_tokens", "output_tokens", "context_tokens") == (input_tokens, 128, 2048)
 
 
 def test_context_looks_at_the_longest_that_can_be_drawn() -> None:
     workload = Workload(input_tokens=Lengths(median=100, sigma=0.5, maximum=2000))
-    assert checks.context_check(2048, workload, None).status == "refuse"
-    assert checks.context_check(None, workload, None).status == "warn"
+    assert found(checks.context_check(2048, workload, None)).code == "context_too_short"
+    unknown = checks.context_check(None, workload, None)
+    assert (unknown.status, found(unknown).code) == ("warn", "context_unknown")
 
 
 def test_context_says_what_the_server_would_do() -> None:
     long = Workload(input_tokens=Lengths(median=4000))
-    assert "without a word" in checks.context_check(2048, long, "0.32.0").message
-    assert "error" in checks.context_check(2048, long, "0.31.0").message
+    assert figures(checks.context_check(2048, long, "0.32.0"), "shortened") == (True,)
+    assert figures(checks.context_check(2048, long, "0.31.0"), "shortened") == (False,)
 
 
 @pytest.fixture
@@ -112,74 +115,74 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[int, int]]:
 def test_fd_limit_is_raised(limits: dict[str, tuple[int, int]]) -> None:
     check = checks.fd_limit_check()
     assert limits["now"] == (20000, 20000)
-    assert (check.status, check.message) == ("pass", "20000 files may be open, raised from 1024.")
-    assert "raised" not in checks.fd_limit_check().message
+    assert (check.status, check.message) == ("pass", fact("files_enough", files=20000, before=1024))
+    assert checks.fd_limit_check().message == fact("files_enough", files=20000, before=None)
 
 
 def test_fd_limit_that_stays_low_is_warned_of(limits: dict[str, tuple[int, int]]) -> None:
     limits["now"] = (64, 256)
     check = checks.fd_limit_check()
-    assert check.status == "warn"
-    assert "256" in check.message
+    assert (check.status, check.message) == ("warn", fact("files_few", files=256, before=64))
 
 
 def test_fd_limit_that_cannot_be_raised(limits: dict[str, tuple[int, int]]) -> None:
     limits["now"] = (256, 1 << 40)
     check = checks.fd_limit_check()
     assert (check.status, limits["now"]) == ("warn", (256, 1 << 40))
-    assert "256" in check.message
+    assert check.message == fact("files_few", files=256, before=None)
 
 
 def test_no_fd_limit(limits: dict[str, tuple[int, int]]) -> None:
     limits["now"] = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-    assert checks.fd_limit_check().status == "pass"
+    assert checks.fd_limit_check().message == fact("files_unlimited")
 
 
 def test_capacity() -> None:
     labels = {"num_gpu_blocks": "2000", "block_size": "16", "kv_cache_size_tokens": "15000"}
     check, tokens = checks.capacity_check(labels, 2, has_metrics=True)
     assert (check.status, tokens) == ("pass", 30000)
-    for number in ("30000", "2 engines", "2000 blocks of 16"):
-        assert number in check.message
+    assert check.message == fact("kv_capacity", tokens=30000, engines=2, blocks=2000, block_tokens=16)
 
 
 @pytest.mark.parametrize("has_metrics", [True, False])
 def test_capacity_that_is_not_told(has_metrics: bool) -> None:
     check, tokens = checks.capacity_check({}, 1, has_metrics)
     assert (check.status, tokens) == ("warn", None)
-    assert ("no metrics" in check.message) is not has_metrics
+    assert check.message == fact("kv_capacity_unknown", has_metrics=has_metrics)
 
 
 @pytest.mark.parametrize(
-    ("fingerprint", "engines", "layout", "status", "words"),
+    ("fingerprint", "engines", "layout", "code"),
     [
-        ("vllm-0.32.0-tp2-pp4-dp8-ep-9666ce4b", 8, Layout(tp=2, pp=4, dp=8), "pass", "TP 2, PP 4, DP 8"),
-        ("vllm-0.32.0-tp2-9666ce4b", 1, Layout(tp=2, pp=1, dp=1), "pass", "TP 2, PP 1, DP 1"),
-        ("vllm-0.32.0-tp2-9666ce4b", None, Layout(tp=2, pp=1, dp=1), "pass", "TP 2"),
-        ("vllm-0.32.0-9666ce4b", 1, Layout(), "pass", "TP 1 or hidden, PP 1 or hidden, DP 1 or hidden"),
-        ("vllm-0.32.0-9666ce4b", 8, Layout(dp=8), "pass", "DP 8"),
-        ("vllm-0.32.0-tp2-dp8-9666ce4b", 1, Layout(tp=2, pp=1, dp=1), "warn", "DP 8, but 1 engine"),
-        ("vllm-0.32.0-tp2-dp8-9666ce4b", None, Layout(tp=2, pp=1, dp=8), "pass", "DP 8"),
-        ("my-own-tp4-name", 1, Layout(), "pass", "1 or hidden"),
-        (None, 1, Layout(), "pass", "no system_fingerprint"),
-        (None, 4, Layout(dp=4), "pass", "DP 4"),
+        ("vllm-0.32.0-tp2-pp4-dp8-ep-9666ce4b", 8, Layout(tp=2, pp=4, dp=8), "layout_seen"),
+        ("vllm-0.32.0-tp2-9666ce4b", 1, Layout(tp=2, pp=1, dp=1), "layout_seen"),
+        ("vllm-0.32.0-tp2-9666ce4b", None, Layout(tp=2, pp=1, dp=1), "layout_seen"),
+        ("vllm-0.32.0-9666ce4b", 1, Layout(), "layout_seen"),
+        ("vllm-0.32.0-9666ce4b", 8, Layout(dp=8), "layout_seen"),
+        ("vllm-0.32.0-tp2-dp8-9666ce4b", 1, Layout(tp=2, pp=1, dp=1), "layout_differs"),
+        ("vllm-0.32.0-tp2-dp8-9666ce4b", None, Layout(tp=2, pp=1, dp=8), "layout_seen"),
+        ("my-own-tp4-name", 1, Layout(), "layout_seen"),
+        (None, 1, Layout(), "layout_seen"),
+        (None, 4, Layout(dp=4), "layout_seen"),
     ],
 )
-def test_layout(fingerprint: str | None, engines: int | None, layout: Layout, status: CheckStatus, words: str) -> None:
-    check, found = checks.layout_check(fingerprint, engines, "0.20.0" if fingerprint is None else "0.32.0")
-    assert (found, check.status) == (layout, status)
-    assert words in check.message
+def test_layout(fingerprint: str | None, engines: int | None, layout: Layout, code: Code) -> None:
+    check, seen = checks.layout_check(fingerprint, engines, "0.20.0" if fingerprint is None else "0.32.0")
+    assert (seen, check.status, found(check).code) == (layout, "warn" if code == "layout_differs" else "pass", code)
+    assert figures(check, "tp", "pp", "dp") == (layout.tp, layout.pp, layout.dp)
+    assert figures(check, *(["told_dp"] if code == "layout_differs" else ["no_fingerprint"])) == (
+        (8,) if code == "layout_differs" else (fingerprint is None,)
+    )
 
 
 def test_traffic() -> None:
-    assert checks.traffic_check(sample(0, 0), False).status == "pass"
+    idle = checks.traffic_check(sample(0, 0), False)
+    assert (idle.status, idle.message) == ("pass", fact("no_traffic"))
     busy = checks.traffic_check(sample(3, 2), False)
-    assert busy.status == "refuse"
-    assert "5 requests are there now (3 running, 2 waiting)" in busy.message
-    assert "--with-others" in busy.message
+    assert (busy.status, busy.message) == ("refuse", fact("server_busy", others=5, running=3, waiting=2))
     agreed = checks.traffic_check(sample(3, 2), True)
-    assert agreed.status == "warn"
-    assert "what fits on top of them" in agreed.message
-    assert checks.traffic_check(sample(1, None), False).status == "refuse"
-    assert checks.traffic_check(sample(None, None), False).status == "warn"
-    assert checks.traffic_check(None, False).status == "warn"
+    assert (agreed.status, agreed.message) == ("warn", fact("server_shared", others=5, running=3, waiting=2))
+    assert checks.traffic_check(sample(1, None), False).message == fact("server_busy", others=1, running=1, waiting=0)
+    for unknown in (sample(None, None), None):
+        check = checks.traffic_check(unknown, False)
+        assert (check.status, check.message) == ("warn", fact("traffic_unknown"))

@@ -9,7 +9,8 @@ import pytest
 
 from core.access import Access
 from core.errors import UserError
-from core.server.http import MAX_BODY_BYTES, Caller, Credential, HttpError, origin_of, public, seconds
+from core.facts import Fact, fact
+from core.server.http import MAX_BODY_BYTES, Caller, Credential, HttpError, Why, public
 from tests.core.server.fakes import KEY, Handler, client
 
 
@@ -17,14 +18,14 @@ def caller(handler: Handler, key: str | None = KEY, origin: str = "http://gw:800
     return Caller(client(handler), Credential(origin, Access(api_key=key)))
 
 
-async def failure(error: Exception) -> str:
+async def failure(error: Exception) -> tuple[str, Fact]:
     def handler(request: httpx.Request) -> httpx.Response:
         raise error
 
     with pytest.raises(HttpError) as caught:
         await caller(handler).get("http://gw:8000/x")
     assert KEY not in str(caught.value)
-    return str(caught.value)
+    return str(caught.value), caught.value.found
 
 
 def caused(error: Exception, *causes: BaseException) -> Exception:
@@ -137,20 +138,21 @@ async def test_failures_name_the_systems_own_reason() -> None:
     certificate.verify_message = "self-signed certificate"
     handshake = ssl.SSLError(1, "x")
     handshake.reason = "WRONG_VERSION_NUMBER"
-    expected = {
-        "connection refused": caused(httpx.ConnectError("All connection attempts failed"), OSError("x"), group),
-        "DNS": caused(httpx.ConnectError("x"), socket.gaierror(-2, "Name or service not known")),
-        "not trusted: self-signed certificate": caused(httpx.ConnectError("x"), certificate),
-        "WRONG_VERSION_NUMBER": caused(httpx.ConnectError("x"), handshake),
-        "no connection within 2 s": httpx.ConnectTimeout("x"),
-        "does not answer within 8 s": httpx.ReadTimeout("x"),
-        "does not speak HTTP": httpx.RemoteProtocolError("x"),
-        "something new": httpx.ConnectError("something new"),
-        "PoolTimeout|within": httpx.PoolTimeout(""),
-    }
-    for words, error in expected.items():
-        said = await failure(error)
-        assert any(word in said for word in words.split("|")), said
+    expected: list[tuple[Why, str, Exception]] = [
+        ("refused", "connection refused", caused(httpx.ConnectError("All connection attempts failed"), OSError("x"), group)),
+        ("name", "DNS", caused(httpx.ConnectError("x"), socket.gaierror(-2, "Name or service not known"))),
+        ("certificate", "not trusted: self-signed certificate", caused(httpx.ConnectError("x"), certificate)),
+        ("tls", "WRONG_VERSION_NUMBER", caused(httpx.ConnectError("x"), handshake)),
+        ("timeout", "no connection within 2 s", httpx.ConnectTimeout("x")),
+        ("timeout", "does not answer within 8 s", httpx.ReadTimeout("x")),
+        ("timeout", "within", httpx.PoolTimeout("")),
+        ("not_http", "does not speak HTTP", httpx.RemoteProtocolError("x")),
+        ("other", "something new", httpx.ConnectError("something new")),
+    ]
+    for why, words, error in expected:
+        said, found = await failure(error)
+        assert words in said
+        assert found == fact("call_failed", why=why, said=said)
 
 
 async def test_an_address_that_is_none_is_a_failure_not_a_crash() -> None:
@@ -160,19 +162,21 @@ async def test_an_address_that_is_none_is_a_failure_not_a_crash() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "words"),
+    ("status", "body", "said", "words"),
     [
-        (401, b'{"error": "Unauthorized"}', "answers 401 (unauthorised: Unauthorized)"),
-        (404, b'{"detail": "Not Found"}', "answers 404 (not found: Not Found)"),
-        (400, b'{"object": "error", "message": "flat"}', "answers 400 (flat)"),
-        (503, b'{"error": {"message": "busy", "code": 503}}', "answers 503 (busy)"),
-        (500, b"<html>", "answers 500"),
-        (502, b'[1, {"error": 3}]', "answers 502"),
-        (503, b'{"error": null}', "answers 503"),
+        (401, b'{"error": "Unauthorized"}', "Unauthorized", "answers 401 (unauthorised: Unauthorized)"),
+        (404, b'{"detail": "Not Found"}', "Not Found", "answers 404 (not found: Not Found)"),
+        (400, b'{"object": "error", "message": "flat"}', "flat", "answers 400 (flat)"),
+        (403, b'{"message": "no plan"}', "no plan", "answers 403 (forbidden: no plan)"),
+        (503, b'{"error": {"message": "busy", "code": 503}}', "busy", "answers 503 (busy)"),
+        (500, b"<html>", None, "answers 500"),
+        (502, b'[1, {"error": 3}]', None, "answers 502"),
+        (503, b'{"error": null}', None, "answers 503"),
     ],
 )
-async def test_refusals_in_the_servers_words(status: int, body: bytes, words: str) -> None:
+async def test_refusals_in_the_servers_words(status: int, body: bytes, said: str | None, words: str) -> None:
     reply = await caller(lambda request: httpx.Response(status, content=body)).get("http://gw:8000/x")
+    assert reply.refused == fact("call_refused", status=status, said=said)
     assert reply.refusal() == words
 
 
@@ -193,18 +197,3 @@ def test_scrub_takes_out_the_key_and_control_characters() -> None:
 def test_addresses_are_shown_without_their_secrets() -> None:
     assert public("https://user:pass@gw:8443/llm?token=x#y") == "https://gw:8443/llm"
     assert "pass" not in public("http://user:pass@[::1/x")
-
-
-def test_origins() -> None:
-    assert origin_of("HTTP://GW/x") == origin_of("http://gw:80")
-    assert origin_of("https://gw") == ("https", "gw", 443)
-
-
-def test_seconds() -> None:
-    assert [seconds(value) for value in (0.0123, 0.8, 1.0, 12.345, float("nan"))] == [
-        "12.3 ms",
-        "800 ms",
-        "1 s",
-        "12.3 s",
-        "an unknown time",
-    ]

@@ -5,11 +5,28 @@ import pytest
 
 from core.access import Access
 from core.config import Lengths, Workload
+from core.facts import Code, Fact, fact
 from core.records import Ending, GapSummary, Hello, Phase, RequestRecord
 from core.server.answers import SINGLES
 from core.server.preflight import Preflight
 from core.server.prompt_vocabulary import BLIND_RANGES, LETTERS
-from tests.core.server.fakes import ALL, BASE, KEY, FakeSend, FakeVllm, capture, client, config, counting, record, run, texts
+from tests.core.server.fakes import (
+    ALL,
+    BASE,
+    KEY,
+    FakeSend,
+    FakeVllm,
+    capture,
+    client,
+    codes,
+    config,
+    counting,
+    figures,
+    found,
+    record,
+    run,
+    texts,
+)
 
 
 async def test_all_checks_of_a_good_server() -> None:
@@ -32,7 +49,7 @@ async def test_all_checks_of_a_good_server() -> None:
         "cache_dtype": "auto",
         "gpu_memory_utilization": "0.92",
     }
-    assert "0 of 2560 tokens" in ran["isolation"].message
+    assert ran["isolation"].message == fact("prompts_cold", hits=0, looked_up=2560, unit="tokens", prompts=5)
 
 
 async def test_requests_go_through_the_generator_as_the_load_will() -> None:
@@ -65,7 +82,7 @@ async def test_the_traffic_of_others_is_read_before_the_first_request() -> None:
     assert (await run(server, send))["traffic"].status == "pass"
     busy = await run(FakeVllm(metrics=lambda: capture("0.32.0-preempting")))
     assert busy["traffic"].status == "refuse"
-    assert "59 requests" in busy["traffic"].message
+    assert (found(busy["traffic"]).code, *figures(busy["traffic"], "others")) == ("server_busy", 59)
 
 
 # --- reachable ------------------------------------------------------------------------------------------------------
@@ -77,13 +94,17 @@ async def test_nothing_listens() -> None:
     ran = await run(FakeVllm(overrides={"/health": error}))
     assert ran.names == ["reachable"]
     assert ran["reachable"].status == "refuse"
-    assert f"{BASE} cannot be reached: nothing listens there" in ran["reachable"].message
+    assert codes(ran["reachable"]) == ["server_unreachable", "call_failed"]
+    (call,) = found(ran["reachable"]).of
+    assert isinstance(call, Fact)
+    assert (found(ran["reachable"]).figures["url"], call.figures["why"]) == (BASE, "refused")
 
 
 async def test_a_dead_engine() -> None:
     ran = await run(FakeVllm(overrides={"/health": httpx.Response(503)}))
     assert ran.names == ["reachable"]
-    assert "503" in ran["reachable"].message
+    refused = fact("call_refused", status=503, said=None)
+    assert ran["reachable"].message == fact("server_not_up", refused, url=BASE, path="/health")
 
 
 async def test_a_gateway_that_passes_on_only_the_api() -> None:
@@ -98,6 +119,7 @@ async def test_another_kind_of_server() -> None:
     ran = await run(lambda request: httpx.Response(404))
     assert ran.names == ["reachable"]
     assert ran["reachable"].status == "refuse"
+    assert figures(ran["reachable"], "path") == ("/v1/models",), "the last that was tried"
 
 
 # --- version and model ----------------------------------------------------------------------------------------------
@@ -106,7 +128,7 @@ async def test_another_kind_of_server() -> None:
 async def test_a_simulated_replica_is_known_by_its_version() -> None:
     ran = await run(FakeVllm(version={"version": "0.32.0+simulated"}))
     assert ran.preflight.info.simulated
-    assert "simulated" in ran["version"].message
+    assert found(ran["version"]).code == "simulated_replica"
 
 
 @pytest.mark.parametrize("version", [{"release": "1"}, {"version": None}, ["0.32.0"], {"version": 3}])
@@ -120,17 +142,20 @@ async def test_several_models_need_a_choice() -> None:
     models = {"data": [{"id": "a", "max_model_len": 2048}, {"id": "b", "parent": "a", "max_model_len": None}]}
     ran = await run(FakeVllm(models=models))
     assert ran.names == ALL[:3]
-    assert "a, b" in ran["model"].message
+    assert ran["model"].message == fact("model_not_chosen", "a", "b", models=2)
     chosen = await run(FakeVllm(models=models), config=config(model="b"))
     assert (chosen.preflight.info.model, chosen.preflight.info.max_model_len) == ("b", 2048)
     assert chosen.names == ALL
 
 
-@pytest.mark.parametrize("models", [{"error": "no"}, {"data": [{"name": "x"}]}, {"data": []}])
-async def test_a_list_of_models_that_is_none(models: object) -> None:
+@pytest.mark.parametrize(
+    ("models", "code"),
+    [({"error": "no"}, "no_model_list"), ({"data": [{"name": "x"}]}, "no_model_list"), ({"data": []}, "no_model_listed")],
+)
+async def test_a_list_of_models_that_is_none(models: object, code: Code) -> None:
     ran = await run(FakeVllm(models=models))
     assert ran.names == ALL[:3]
-    assert ran["model"].status == "refuse"
+    assert (ran["model"].status, ran["model"].message) == ("refuse", fact(code))
 
 
 async def test_json_nested_too_deep_is_no_answer_and_no_crash() -> None:
@@ -143,7 +168,7 @@ async def test_json_nested_too_deep_is_no_answer_and_no_crash() -> None:
 async def test_a_version_of_any_length_is_kept_short() -> None:
     ran = await run(FakeVllm(version={"version": "9" * 10_000 + ".1\x1b[31m"}))
     assert len(ran.preflight.info.version or "") < 100
-    assert len(ran["version"].message) < 200
+    assert len(str(ran["version"].message)) < 200
     short = await run(FakeVllm(version={"version": "1\x1b[31m"}))
     assert short.preflight.info.version == "1 [31m"
 
@@ -178,7 +203,8 @@ async def test_a_request_that_no_prompt_makes_work_is_refused_in_the_servers_wor
         ran = await run(FakeVllm(tokenize=tokenize), send)
         assert ran.names[-1] == "request"
         assert ran["request"].status == "refuse"
-        assert "cache_salt is not supported" in ran["request"].message
+        how = fact("request_broken_off", ending="http", status=400, said="cache_salt is not supported")
+        assert found(ran["request"]).of == (how,)
         assert ran.preflight.hello is None
 
 
@@ -189,7 +215,7 @@ async def test_a_generator_that_sends_nothing() -> None:
 
     ran = await run(FakeVllm(), Mute())
     assert ran.names[-1] == "request"
-    assert ran["request"].status == "refuse"
+    assert (ran["request"].status, ran["request"].message) == ("refuse", fact("no_request_sent"))
 
 
 async def test_singles_that_were_cut_off_are_refused() -> None:
@@ -198,8 +224,7 @@ async def test_singles_that_were_cut_off_are_refused() -> None:
             return (await super().__call__(hello, n, phase))[:2]
 
     ran = await run(FakeVllm(), Cut())
-    assert ran["slo"].status == "refuse"
-    assert "1 of 3" in ran["slo"].message
+    assert (ran["slo"].status, ran["slo"].message) == ("refuse", fact("singles_missing", sent=1, wanted=3))
 
 
 async def test_chat_prompts_by_tokenize() -> None:
@@ -232,15 +257,15 @@ async def test_a_wrong_prompt_length_ends_it() -> None:
     send = FakeSend(lambda hello, i, phase: record(prompt_tokens=530))
     ran = await run(FakeVllm(), send)
     assert ran.names[-1] == "prompt length"
-    assert "530 prompt tokens for 512" in ran["prompt length"].message
+    assert figures(ran["prompt length"], "prompt_tokens", "asked", "allowed_frac") == (530, 512, 0.02)
     assert len(send.calls) == 1
 
 
 async def test_prompts_that_hit_the_prefix_cache_are_refused_and_the_rest_still_said() -> None:
     server = FakeVllm()
     ran = await run(server, counting(server, hits_per_request=496))
-    assert ran["isolation"].status == "refuse"
-    assert "2480 of 2560" in ran["isolation"].message
+    assert (ran["isolation"].status, found(ran["isolation"]).code) == ("refuse", "prompts_not_cold")
+    assert figures(ran["isolation"], "hits", "looked_up") == (2480, 2560)
     assert ran.names == ALL
 
 
@@ -255,21 +280,19 @@ async def test_metrics_that_vanish_on_the_way_leave_isolation_open() -> None:
 async def test_answers_that_end_early_are_refused() -> None:
     ran = await run(FakeVllm(), FakeSend(lambda hello, i, phase: record(output_tokens=40, finish_reason="stop")))
     assert ran["usage"].status == "warn"
-    assert ran["output length"].status == "refuse"
+    assert (ran["output length"].status, found(ran["output length"]).code) == ("refuse", "answers_short")
 
 
 async def test_a_server_that_is_gone_before_the_single_requests_is_no_answer() -> None:
     gone = FakeSend(lambda hello, i, phase: record() if phase != "single" or i == 0 else record(ending="connection", t_first=None))
     ran = await run(FakeVllm(), gone)
     assert "slo" not in ran.names
-    assert ran.checks[-1].status == "refuse"
-    assert "failed: connection" in ran.checks[-1].message
+    assert (ran.checks[-1].status, codes(ran.checks[-1])) == ("refuse", ["request_failed", "request_broken_off"])
 
 
 async def test_limits_below_a_single_request_are_infeasible() -> None:
     ran = await run(FakeVllm(), config=config(ttft_s=0.01, tpot_s=None))
-    assert ran["slo"].status == "refuse"
-    assert "Infeasible at any rate" in ran["slo"].message
+    assert (ran["slo"].status, found(ran["slo"]).code) == ("refuse", "all_singles_miss")
     assert len(ran.preflight.singles) == 3
 
 
@@ -306,10 +329,10 @@ async def test_a_chat_server_that_leaves_the_newer_field_unread_is_asked_by_the_
         assert [hello.length_by for hello, _, _ in send.calls] == ["max_completion_tokens", "max_tokens", "max_tokens"]
         assert ran.names == ALL
         assert {check.status for check in ran.checks} <= {"pass", "warn"}
-        assert "does not take max_completion_tokens, so the length is asked for by max_tokens" in ran["request"].message
+        assert codes(ran["request"]) == ["several", "request_answered", "takes_max_tokens"]
         assert ran.preflight.hello is not None
         assert ran.preflight.hello.length_by == "max_tokens"
-        assert "128 output tokens of 128 asked" in ran["usage"].message
+        assert figures(ran["usage"], "output_tokens", "asked") == (128, 128)
 
 
 @pytest.mark.parametrize("first", ["max_completion_tokens", "cache_salt"])
@@ -349,26 +372,25 @@ async def test_a_chat_server_that_refuses_the_newer_field_is_asked_by_the_older_
         (False, "max_tokens"),
     ]
     assert ran["request"].status == "warn"
-    assert "max_tokens" in ran["request"].message
-    assert "no cache_salt" in ran["request"].message
+    assert codes(ran["request"]) == ["several", "request_answered", "takes_max_tokens", "takes_no_salt"]
     assert ran.names == ALL
 
 
 async def test_answers_that_are_too_long_by_either_field_are_refused() -> None:
     send = by_length_field(max_completion_tokens=record(output_tokens=256), max_tokens=record(output_tokens=300))
     ran = await run(FakeVllm(), send, CHAT)
-    assert "256 output tokens of 128" in ran["usage"].message, "of the request as the load would send it"
+    assert figures(ran["usage"], "output_tokens") == (256,), "of the request as the load would send it"
     assert [hello.length_by for hello, _, _ in send.calls] == ["max_completion_tokens", "max_tokens", "max_completion_tokens"]
-    assert ran["output length"].status == "refuse"
-    assert "longer than asked: 200%" in ran["output length"].message
-    assert "does the server ignore max_completion_tokens and max_tokens?" in ran["output length"].message
+    assert (ran["output length"].status, found(ran["output length"]).code) == ("refuse", "answers_long")
+    assert figures(ran["output length"], "came_frac") == (2.0,)
+    assert found(ran["output length"]).of == ("max_completion_tokens", "max_tokens")
 
 
 async def test_a_server_that_refuses_the_newer_field_and_leaves_the_older_one_unread() -> None:
     refused = record(ending="http", status=400, error="max_completion_tokens: not permitted")
     ran = await run(FakeVllm(), by_length_field(max_completion_tokens=refused, max_tokens=record(output_tokens=256)), CHAT)
     assert ran["output length"].status == "refuse"
-    assert ran["output length"].message.endswith("does the server ignore max_tokens?")
+    assert (found(ran["output length"]).code, found(ran["output length"]).of) == ("answers_long", ("max_tokens",))
 
 
 async def test_a_server_that_refuses_the_older_field_keeps_the_newer_one() -> None:
@@ -376,14 +398,14 @@ async def test_a_server_that_refuses_the_older_field_keeps_the_newer_one() -> No
     send = by_length_field(max_completion_tokens=record(output_tokens=256), max_tokens=refused)
     ran = await run(FakeVllm(), send, CHAT)
     assert ran["output length"].status == "refuse"
-    assert "256 output tokens of 128" in ran["usage"].message
+    assert figures(ran["usage"], "output_tokens") == (256,)
 
 
 async def test_completions_have_one_field_only() -> None:
     send = FakeSend(lambda hello, i, phase: record(output_tokens=256))
     ran = await run(FakeVllm(), send)
     assert [phase for _, _, phase in send.calls] == ["preflight", "single"]
-    assert ran["output length"].message.endswith("does the server ignore max_tokens?")
+    assert (found(ran["output length"]).code, found(ran["output length"]).of) == ("answers_long", ("max_tokens",))
 
 
 async def test_the_field_that_is_heeded_is_found_once_for_calibration_and_request() -> None:
@@ -397,7 +419,7 @@ async def test_the_field_that_is_heeded_is_found_once_for_calibration_and_reques
     ran = await run(FakeVllm(tokenize=None), send, CHAT)
     assert [hello.length_by for hello, _, _ in send.calls] == ["max_completion_tokens"] + ["max_tokens"] * 4
     assert ran.names == ALL
-    assert "max_tokens" in ran["request"].message
+    assert codes(ran["request"]) == ["several", "request_answered", "takes_max_tokens"]
 
 
 # --- a stream that is held back -------------------------------------------------------------------------------------
@@ -407,7 +429,7 @@ async def test_a_buffered_stream_is_refused_and_no_limit_is_called_infeasible() 
     whole = record(t_first=101.31, t_last=101.31, gaps=GapSummary(n=127, under_1ms=127))
     ran = await run(FakeVllm(), FakeSend(lambda hello, i, phase: whole))
     assert ran.names == [*ALL[:-1], "stream"]
-    assert ran["stream"].status == "refuse"
+    assert (ran["stream"].status, *figures(ran["stream"], "e2e_alone")) == ("refuse", False)
     e2e = await run(FakeVllm(), FakeSend(lambda hello, i, phase: whole), config(ttft_s=None, tpot_s=None, e2e_s=3.0))
     assert e2e.names == [*ALL[:-1], "stream", "slo"]
     assert (e2e["stream"].status, e2e["slo"].status) == ("warn", "pass")

@@ -1,7 +1,8 @@
 import httpx
 import pytest
 
-from tests.core.server.fakes import ALL, BASE, KEY, FakeVllm, Handler, capture, config, run
+from core.facts import fact
+from tests.core.server.fakes import ALL, BASE, KEY, FakeVllm, Handler, capture, codes, config, figures, run, texts
 
 
 def gateway(metrics_at: str | None) -> Handler:
@@ -36,10 +37,9 @@ async def test_metrics_are_looked_for_where_they_may_be(metrics_at: str, given: 
 
 async def test_metrics_that_are_nowhere_are_said_with_what_was_tried() -> None:
     ran = await run(gateway(None), config=config(target=f"{BASE}/llm/"))
-    message = ran["metrics"].message
-    assert ran["metrics"].status == "warn"
-    for tried in (f"{BASE}/llm/metrics answers 404", f"{BASE}/metrics answers 404", "--metrics-url"):
-        assert tried in message
+    refused = fact("call_refused", status=404, said=None)
+    tried = [fact("metrics_unreachable", refused, url=url) for url in (f"{BASE}/llm/metrics", f"{BASE}/metrics")]
+    assert (ran["metrics"].status, ran["metrics"].message) == ("warn", fact("metrics_missing", *tried, address_given=False))
     assert ran.preflight.info.metrics_url is None
     assert [ran[name].status for name in ("kv capacity", "traffic", "isolation")] == ["warn"] * 3
     assert ran.names == ALL
@@ -49,6 +49,7 @@ async def test_a_metrics_address_that_was_given_is_the_only_one_tried() -> None:
     server = FakeVllm(overrides={"http://pod:9090/m": httpx.ConnectError("x")})
     ran = await run(server, config=config(metrics_url="http://pod:9090/m"))
     assert ran["metrics"].status == "warn"
+    assert figures(ran["metrics"], "address_given") == (True,)
     assert "/metrics" not in server.paths()
 
 
@@ -59,7 +60,7 @@ async def test_metrics_behind_redirects() -> None:
     outside = FakeVllm(overrides={"/metrics": httpx.Response(307, headers={"location": "http://evil/metrics"})})
     ran = await run(outside, key=KEY)
     assert ran["metrics"].status == "warn"
-    assert "evil" in ran["metrics"].message
+    assert "evil" in texts([ran["metrics"]])
     assert {request.url.host for request in outside.seen} == {"gw"}
 
 
@@ -67,7 +68,7 @@ async def test_metrics_behind_redirects() -> None:
 async def test_a_page_without_vllm_metrics_is_no_metrics(body: str) -> None:
     ran = await run(FakeVllm(metrics=lambda: body))
     assert ran["metrics"].status == "warn"
-    assert "no vLLM metrics" in ran["metrics"].message
+    assert codes(ran["metrics"])[:2] == ["metrics_missing", "metrics_unreadable"]
     assert ran.names == ALL
 
 
@@ -77,5 +78,5 @@ async def test_data_parallel_engines_are_counted() -> None:
     ran = await run(FakeVllm(metrics=lambda: both))
     assert (ran.preflight.info.engines, ran.preflight.info.dp) == (2, 2)
     assert ran.preflight.info.kv_cache_tokens == 2 * 2097152
-    assert "2 engines" in ran["metrics"].message
-    assert "DP 2" in ran["layout"].message
+    assert figures(ran["metrics"], "engines") == (2,)
+    assert figures(ran["layout"], "dp") == (2,)

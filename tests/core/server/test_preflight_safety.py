@@ -6,11 +6,13 @@ import pytest
 
 from core.access import Access
 from core.config import ProbeConfig, Safety, Target
+from core.facts import Said, fact, says, several
 from core.records import Hello, Phase, RequestRecord
 from core.server import checks
 from core.server.preflight import Preflight
-from tests.core.server.fakes import ALL, BASE, KEY, FakeSend, FakeVllm, Ran, capture, client, config, record, run
+from tests.core.server.fakes import ALL, BASE, KEY, FakeSend, FakeVllm, Ran, capture, client, config, found, record, run
 
+GIVEN_UP = fact("request_given_up", after_s=60.0, first_token=False, tokens_too_many=None)
 REFUSED = "Extra inputs are not permitted: ('body', 'cache_salt')"
 
 
@@ -28,8 +30,7 @@ async def test_a_server_that_is_far_is_not_loaded_without_leave(url: str) -> Non
     server = FakeVllm()
     ran = await run(server, config=ProbeConfig(target=Target(url=url)))
     assert ran.names == ["reachable", "place"]
-    assert ran["place"].status == "refuse"
-    assert "--yes" in ran["place"].message
+    assert (ran["place"].status, found(ran["place"]).code) == ("refuse", "server_far")
     assert server.paths() == ["/health"]
     agreed = await run(FakeVllm(), config=ProbeConfig(target=Target(url=url), safety=Safety(public_ok=True)))
     assert agreed.names == ALL
@@ -64,7 +65,7 @@ async def test_with_others_the_checks_go_on() -> None:
 # --- the way to it ----------------------------------------------------------------------------------------------------
 
 
-def connection(target: Target, access: Access, **environ: str) -> tuple[str, str] | None:
+def connection(target: Target, access: Access, **environ: str) -> tuple[str, Said] | None:
     check = checks.connection_check(target, access, environ)
     return None if check is None else (check.status, check.message)
 
@@ -77,19 +78,20 @@ def test_nothing_unusual_is_not_spoken_of() -> None:
 
 def test_an_unchecked_certificate_is_a_warning() -> None:
     said = connection(Target(url="https://gw", insecure=True), Access())
-    assert said is not None
-    assert said[0] == "warn"
-    assert "--insecure" in said[1]
+    assert said == ("warn", fact("certificate_unchecked"))
 
 
 def test_proxies_are_told_without_their_passwords() -> None:
     proxy = Access(proxy="http://user:p-SECRET@proxy:3128")
     used = connection(Target(url=BASE), proxy, HTTP_PROXY="http://other:1")
-    assert used == ("warn", "Everything goes through the proxy http://proxy:3128, whose delay is measured with the server's.")
+    assert used == ("warn", fact("through_proxy", proxy="http://proxy:3128"))
     near = connection(Target(url="http://localhost:8000"), proxy)
-    assert near == ("pass", "The proxy http://proxy:3128 is not used: the server is on this machine.")
+    assert near == ("pass", fact("proxy_not_used", proxy="http://proxy:3128"))
     unused = connection(Target(url=BASE), Access(), HTTPS_PROXY="http://u:p-SECRET@proxy:3128")
-    assert unused == ("pass", "Not used: HTTPS_PROXY (http://proxy:3128); --proxy env:HTTPS_PROXY goes through it.")
+    named = "HTTPS_PROXY (http://proxy:3128)"
+    assert unused == ("pass", fact("proxies_not_obeyed", named, variable="HTTPS_PROXY"))
+    both = connection(Target(url="https://gw", insecure=True), Access(), HTTPS_PROXY="http://proxy:3128")
+    assert both == ("warn", several(fact("certificate_unchecked"), fact("proxies_not_obeyed", named, variable="HTTPS_PROXY")))
 
 
 async def test_the_headers_of_a_gateway_go_where_the_key_goes() -> None:
@@ -99,7 +101,7 @@ async def test_the_headers_of_a_gateway_go_where_the_key_goes() -> None:
     echo = httpx.Response(400, json={"error": {"message": "what is h-SECRET?"}})
     server.overrides["/v1/models"] = echo
     ran = await of(server, config(target=target), access)
-    assert "what is ***?" in ran["model"].message
+    assert found(ran["model"]).of == (fact("call_refused", status=400, said="what is ***?"),)
     server.overrides.clear()
     ran = await of(server, config(target=target), access)
     assert {(request.url.host, request.headers.get("x-gateway")) for request in server.seen} == {("gw", "h-SECRET"), ("pod", None)}
@@ -121,7 +123,7 @@ async def test_a_server_that_refuses_the_salt_gets_none() -> None:
     ran = await run(FakeVllm(), send)
     assert ran.names == ALL
     assert ran["request"].status == "warn"
-    assert "takes no cache_salt" in ran["request"].message
+    assert says(ran["request"].message, "takes_no_salt")
     assert [(hello.salted, n) for hello, n, _ in send.calls] == [(True, 1), (False, 1), (False, 4)]
     assert ran.preflight.hello is not None
     assert not ran.preflight.hello.salted
@@ -160,11 +162,11 @@ async def test_a_silent_server_is_waited_for_once() -> None:
     ran = await run(FakeVllm(tokenize=None), send, config(api="chat"))
     assert [phase for _, _, phase in send.calls] == ["preflight"]
     assert ran.names[-1] == "request"
-    assert "given up after 60 s without a token" in ran["request"].message
+    assert found(ran["request"]).of == (GIVEN_UP,)
 
 
 async def test_a_single_request_that_is_given_up_is_said_as_it_was() -> None:
     silent = record(ending="aborted", t_first=None, t_last=None, t_end=160.0, output_tokens=0)
     ran = await run(FakeVllm(), FakeSend(lambda hello, i, phase: silent if phase == "single" else record()))
     assert ran["slo"].status == "refuse"
-    assert "given up after 60 s without a token" in ran["slo"].message
+    assert (found(ran["slo"]).code, found(ran["slo"]).of) == ("request_failed", (GIVEN_UP,))
