@@ -20,7 +20,7 @@ from core.percentiles import percentiles
 from core.records import RepeatOrder, RequestEnded, RequestFirst, RequestRecord, RequestSent, Role, Segment
 from core.results import Bounds, Percentiles
 from core.schedule import Plan
-from core.slo import good, sure_miss_at
+from core.slo import margin, sure_miss_at, within
 
 CLOSING_S = 0.25
 """How long the end of an answer's body may lag behind its last token, at least. Only the end of the body tells when the
@@ -204,6 +204,7 @@ class Tally:
         self._measured_endings: Counter[str] = Counter()
         self._keeps_records = keeps_records
         self._itl = Sketch()
+        self._margins = array("d")
         self._records: list[RequestRecord] = []
         self._measured_records: list[RequestRecord] = []
 
@@ -236,7 +237,8 @@ class Tally:
         if self._has_ended[i]:
             raise ValueError(f"request {i} of order {self.order.order} ended twice")
         self._has_ended[i] = True
-        self._keep(event)
+        share = margin(event, self.slo)
+        self._keep(event, share)
         self._traffic.ended(event)
         self._closing_s = max(self._closing_s, closing_s(event))
         decided = event.ending != "aborted" or self._sure_misses(i, i + 1, event.t_end) > 0
@@ -244,9 +246,9 @@ class Tally:
         if decided:
             segment = self._segment[i]
             self._open[segment] -= self._traffic.has_left(i)
-            (self._good if good(event, self.slo) else self._bad)[segment] += 1
+            (self._good if event.ending == "ok" and within(share) else self._bad)[segment] += 1
 
-    def _keep(self, event: RequestEnded) -> None:
+    def _keep(self, event: RequestEnded, share: float | None) -> None:
         record = _lean(event)
         if self._keeps_records:
             self._records.append(record)
@@ -260,6 +262,8 @@ class Tally:
                 self._measured_records.append(record)
                 if event.ending == "ok":
                     self._itl.add(event.gaps)
+                if share is not None:
+                    self._margins.append(share)
 
     # --- attainment -----------------------------------------------------------------------------------------------
 
@@ -307,6 +311,11 @@ class Tally:
     def itl_s(self) -> Percentiles:
         """Gaps between events that carried tokens, over the measured requests that ended ok."""
         return self._itl.percentiles()
+
+    @property
+    def margin(self) -> Percentiles:
+        """The margins (`core.slo.margin`) of the measured requests that ended ok."""
+        return percentiles(self._margins)
 
     @property
     def traffic(self) -> Traffic:

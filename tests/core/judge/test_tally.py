@@ -189,6 +189,12 @@ def test_the_histograms_of_answers_are_summed_up_and_not_kept() -> None:
     assert tally.records[0].fingerprint is tally.records[1].fingerprint
 
 
+def test_the_margins_of_the_window_are_kept_of_what_ended_ok() -> None:
+    tally = step(GOOD, SLOW, REFUSED, HANGS, warm=(Request(first=0.6),)).played()
+    assert (tally.margin.n, tally.margin.max) == (2, pytest.approx(0.9 / 0.8))
+    assert tally.margin.p50 == pytest.approx(0.045 / 0.05)
+
+
 def test_an_order_without_end_keeps_counts_and_no_records() -> None:
     play = step(GOOD, SLOW, measure_s=2.0, warm_s=0.0)
     full = play.tally()
@@ -196,4 +202,4 @@ def test_an_order_without_end_keeps_counts_and_no_records() -> None:
     apply(lean, play.events())
     assert lean.bounds(START + 9) == play.played(until=9).bounds(START + 9)
     assert dict(lean.measured_endings) == {"ok": 2}
-    assert (lean.records, lean.measured_records) == ([], [])
+    assert (lean.records, lean.measured_records, lean.margin.n) == ([], [], 0)

@@ -44,7 +44,19 @@ RUNS = sorted([*(ROOT / "tests/data/runs").glob("*.jsonl"), ROOT / "screenshots/
 GOLDEN = ROOT / "tests/data/runs"
 
 _KEPT = ("index", "verdict", "reason", "attainment_interval", "planned", "sent", "succeeded", "good", "misses", "errors", "queue")
-_ALSO = ("offered_rps", "served_rps", "goodput_rps", "output_tps", "ttft_s", "tpot_s", "e2e_s", "itl_s", "worst_block", "warnings")
+_ALSO = (
+    "offered_rps",
+    "served_rps",
+    "goodput_rps",
+    "output_tps",
+    "ttft_s",
+    "tpot_s",
+    "e2e_s",
+    "itl_s",
+    "margin",
+    "worst_block",
+    "warnings",
+)
 
 
 @dataclass
