@@ -24,7 +24,8 @@ from core.load.child import make_room_for_files
 from core.load.sender import Job, LoadClient
 from core.load.timer import Alarm
 from core.load.transport.direct import DirectTransport
-from core.load.transport.request import SPARE_CONNECTIONS, Ready, ready
+from core.load.transport.pool import SPARE_CONNECTIONS
+from core.load.transport.request import Ready, ready
 from core.load.transport.response import Stamped
 from core.records import RequestEnded, RequestFirst, RequestSent
 
@@ -108,10 +109,10 @@ def stamps_only(url: str, notes: Notes) -> Ask:
 
     def ask(number: int, headers: dict[str, str]) -> Callable[[], Awaitable[None]]:
         def later(stamped: Stamped) -> None:
-            inlet, data, t = stamped
+            intake, data, t = stamped
             notes.chunk(number, data, t)
             if data.endswith(b"0\r\n\r\n"):
-                inlet.take_in(data, t)
+                intake.take_in(data, t)
 
         async def send() -> None:
             reply = await transport.ask(ready(httpx.Request("POST", url + PATH, content=BODY, headers=headers)))

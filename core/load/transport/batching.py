@@ -53,8 +53,8 @@ class Digest:
             await reply.end()
         except asyncio.CancelledError:
             while self._queue:  # what has come belongs to the record
-                inlet, data, t = self._queue.popleft()
-                inlet.take_in(data, t)
+                intake, data, t = self._queue.popleft()
+                intake.take_in(data, t)
             reply.stop()
             raise
         finally:
@@ -76,8 +76,8 @@ class Digest:
         until = clock() + SLICE_S
         try:
             while queue:
-                inlet, data, t = queue.popleft()
-                if inlet.take_in(data, t):
+                intake, data, t = queue.popleft()
+                if intake.take_in(data, t):
                     until -= _END_S
                 if clock() >= until and len(queue) <= MAX_BEHIND:
                     break

@@ -26,13 +26,13 @@ class Reader(Protocol):
     def read(self, data: bytes, t: float) -> bool: ...
 
 
-class Inlet(Protocol):
+class Intake(Protocol):
     """What takes in, in order, what a connection has read (`core.load.transport.parsing`); true where that ended an answer."""
 
     def take_in(self, data: bytes, t: float) -> bool: ...
 
 
-Stamped = tuple[Inlet, bytes, float]
+Stamped = tuple[Intake, bytes, float]
 """What one read brought, its time, and what is to take it in."""
 
 Later = Callable[[Stamped], object]

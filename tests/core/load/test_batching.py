@@ -29,7 +29,7 @@ class Notes:
 
 
 class Wire:
-    """A connection without a socket, and its inlet: what is received is the body, as it is."""
+    """A connection without a socket, and its intake: what is received is the body, as it is."""
 
     held = False
     later: Later | None = None

@@ -38,8 +38,8 @@ class Queue:
         self.waiting: list[Stamped] = []
 
     def take_in(self) -> bool:
-        inlet, data, t = self.waiting.pop(0)
-        return inlet.take_in(data, t)
+        intake, data, t = self.waiting.pop(0)
+        return intake.take_in(data, t)
 
 
 class Notes:

@@ -8,7 +8,7 @@ import pytest
 
 from core.config import Slo, Target
 from core.judge.tally import Tally
-from core.load.transport.request import STUCK_S
+from core.load.transport.direct import STUCK_S
 from core.records import RequestSent
 from tests.core.judge.play import plan_of
 from tests.core.load.calling import Caller, client_of
