@@ -54,6 +54,9 @@ HIGHEST_TARGET = 0.9999
 """A step measures 5/(1 - target) requests, 50,000 here. Only 100 % itself asks for no number."""
 
 WIDEST_SIGMA = 5.0
+MOST_TOKENS = 10_000_000
+"""No model has a longer context. A server that does not tell its own would get what the generator cannot even hold."""
+
 SMALLEST_HEADROOM, HIGHEST_PEAK_RPS = 0.01, 1e9
 MOST_PARALLEL, MOST_OUT, BURSTINESS = 65_536, 1_000_000, (0.01, 100.0)
 
@@ -81,6 +84,8 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         require_positive(self.median, "length")
+        if max(self.median, self.maximum, self.minimum) > MOST_TOKENS:
+            raise UserError(f"length: no model takes so many tokens; give at most {MOST_TOKENS}.")
         if not 0 <= self.sigma <= WIDEST_SIGMA:
             raise UserError(f"length: sigma {self.sigma:g} must be from 0 to {WIDEST_SIGMA:g}.")
         if self.sigma == 0 and self.median != int(self.median):
@@ -111,7 +116,7 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
             raise UserError(f"{name}: {text!r} is not a length; give tokens such as 512, or lognormal:MEDIAN,SIGMA,MAX.") from None
 
     def __str__(self) -> str:
-        return f"{self.median:g}" if self.fixed else f"lognormal:{self.median:g},{self.sigma:g},{self.maximum}"
+        return f"{self.largest}" if self.fixed else f"lognormal:{self.median:g},{self.sigma:g},{self.maximum}"
 
 
 def _refuse(text: str) -> "Lengths":

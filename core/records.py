@@ -110,7 +110,7 @@ class RequestSent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """A request left the client. `t_sched` is when it was due; every latency starts there.
 
     `connect_s`: how long the server kept it from leaving, by a connection that it did not take (0 where that was no more
-    than a client's own doing can be, `core.load.transport.STUCK_S`). That is the server's time, and no lateness of ours.
+    than a client's own doing can be, `core.load.transport.direct.STUCK_S`). That is the server's time, and no lateness of ours.
     """
 
     order: int

@@ -184,7 +184,8 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
 
     `attainment_interval` is (good/planned, 1 - misses/planned): one number when every ending was decided. `others_rps`: requests
     of others a second, as far as the server's counters tell. `errors_said`: the most frequent sentence of the errors, in the
-    server's words. `warmup_needed_s`: the warm-up that requests as long as the window's need; None where none ended well.
+    server's words. `margin`: of each ok request the worst of its latencies as a share of that latency's limit (1.0 is at the
+    limit). `warmup_needed_s`: the warm-up that requests as long as the window's need; None where none ended well.
     """
 
     index: int
@@ -213,6 +214,7 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
     tpot_s: Percentiles
     e2e_s: Percentiles
     itl_s: Percentiles
+    margin: Percentiles = Percentiles()
     kv_usage_max: float | None = None
     preemptions: float | None = None
     waiting_max: float | None = None

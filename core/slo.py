@@ -60,21 +60,35 @@ def _per_token_s(record: RequestRecord, tokens: int) -> float | None:
     return (record.t_last - record.t_first) / later_tokens
 
 
-def good(record: RequestRecord, slo: Slo) -> bool:
-    """The joint indicator: ended ok and inside every limit that is set. Without a TPOT, the other limits decide, and where it is
-    not known, the least that it can be."""
+def margin(record: RequestRecord, slo: Slo) -> float | None:
+    """The worst of its latencies as a share of that latency's limit: 1.0 is at the limit, above it the request is a miss.
+
+    None where there is nothing to compare: it did not end ok, or its only limit is on TPOT and it has none. An answer without a
+    first or a last token is infinitely late. A TPOT that is not known counts as the least that it can be.
+    """
     if record.ending != "ok":
-        return False
-    tpot = least_tpot_s(record)
-    return (
-        _within(ttft_s(record), slo.ttft_s)
-        and _within(e2e_s(record), slo.e2e_s)
-        and (tpot is None or slo.tpot_s is None or tpot <= slo.tpot_s)
-    )
+        return None
+    shares = [
+        math.inf if value_s is None else value_s / limit_s
+        for value_s, limit_s in ((ttft_s(record), slo.ttft_s), (e2e_s(record), slo.e2e_s))
+        if limit_s is not None
+    ]
+    if slo.tpot_s is not None and (tpot := least_tpot_s(record)) is not None:
+        shares.append(tpot / slo.tpot_s)
+    return max(shares, default=None)
 
 
-def _within(value_s: float | None, limit_s: float | None) -> bool:
-    return limit_s is None or (value_s is not None and value_s <= limit_s)
+def good(record: RequestRecord, slo: Slo) -> bool:
+    """The joint indicator: ended ok and inside every limit that is set. Without a TPOT, the other limits decide.
+
+    A margin above 1 is a latency above its limit, exactly: of two floats a > b, a / b is never rounded down to 1.
+    """
+    return record.ending == "ok" and within(margin(record, slo))
+
+
+def within(share: float | None) -> bool:
+    """Whether a request that ended ok is good, by its margin."""
+    return share is None or share <= 1.0
 
 
 def too_long(record: RequestRecord) -> bool:
@@ -89,9 +103,9 @@ def sure_miss_at(slo: Slo, t_sched: float, asked_output: int, t_first: float | N
     `asked_output` tokens, so (now - t_first)/(asked_output - k) is a lower bound of its final TPOT. When the first event
     brought all tokens that were asked for, nothing can become late any more.
     """
-    first_by = t_sched + min(slo.ttft_s or math.inf, slo.e2e_s or math.inf)
-    if t_first is None or not _within(t_first - t_sched, slo.ttft_s) or not _within(t_first - t_sched, slo.e2e_s):
-        return first_by
+    limit_s = min(slo.ttft_s or math.inf, slo.e2e_s or math.inf)
+    if t_first is None or t_first - t_sched > limit_s:
+        return t_sched + limit_s
     later_tokens = asked_output - first_tokens
     if later_tokens <= 0:
         return math.inf

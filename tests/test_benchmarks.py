@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ASKED = ("burstiness", "demo_knee", "diagnosis", "knee_search", "long_run", "screen_refresh", "soak", "stream_parsing")
+ASKED = (
+    *("burstiness", "demo_knee", "diagnosis", "knee_search", "long_run", "parent_cpu", "screen_refresh", "soak", "stream_parsing"),
+)
 
 
 @pytest.mark.parametrize("name", ASKED)

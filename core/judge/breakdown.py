@@ -30,14 +30,11 @@ def buckets(tally: Tally, *, closed: bool) -> tuple[Bucket, ...]:
 
     Classes are cut at the quartiles of the lengths that the plan asked for in the window; equal lengths are never parted, so
     fixed lengths are one class. `closed`: all that was planned counts as decided, what has not ended well is a miss.
-    Empty when the tally was not told the input lengths.
     """
-    if tally.input_tokens is None:
-        return ()
     at = tally.measured_indices
     if not at.size:
         return ()
-    inputs, outputs = _groups(tally.input_tokens[at]), _groups(tally.output_tokens[at])
+    inputs, outputs = _groups(tally.plan.input_tokens[at]), _groups(tally.plan.output_tokens[at])
     class_of = inputs.of * len(outputs.spans) + outputs.of
     planned = np.bincount(class_of, minlength=len(inputs.spans) * len(outputs.spans)).tolist()
     records: list[list[RequestRecord]] = [[] for _ in planned]

@@ -1,8 +1,5 @@
-"""The running account of one repeat: which requests are good, bad, open or not yet sent, at any moment.
-
-Which request of a plan belongs to which stretch of a repeat, and when the measured window is.
-
-How the requests of a repeat left and came back, all of them: the series behind the queue rule, and the lateness.
+"""The account of one repeat: `Layout` says which of its planned requests are measured and when, `Traffic` how they left and came
+back, and `Tally`, made of both, which are good, bad, open or not yet sent, at any moment.
 """
 
 import sys
@@ -22,11 +19,81 @@ from core.ddsketch import Sketch
 from core.percentiles import percentiles
 from core.records import RepeatOrder, RequestEnded, RequestFirst, RequestRecord, RequestSent, Role, Segment
 from core.results import Bounds, Percentiles
-from core.slo import good, sure_miss_at
+from core.schedule import Plan
+from core.slo import margin, sure_miss_at, within
+
+CLOSING_S = 0.25
+"""How long the end of an answer's body may lag behind its last token, at least. Only the end of the body tells when the
+last token came, so an open request counts as late in E2E or TPOT only this long after its limit; twice the longest lag
+seen in the run so far, if that is more (a proxy that closes slowly)."""
+
+_DUST_S = 1e-6
+"""t_sched + limit and t_first - t_sched round differently; a microsecond keeps them from contradicting each other."""
+
+_NEVER = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A drawn plan seen by segments. `due` are absolute times; `slices[s]` is the range of request indices of segment s;
+    `window` is the measured stretch as absolute [start, end)."""
+
+    segments: tuple[Segment, ...]
+    due: NDArray[np.float64]
+    slices: tuple[tuple[int, int], ...]
+    window: tuple[float, float]
+
+    @classmethod
+    def of(cls, order: RepeatOrder, plan: Plan) -> "Layout":
+        """The plan of this order. An order without segments (offsets given) is one measured stretch.
+
+        Raises ValueError for arrays that do not fit together or are not in the order of time.
+        """
+        segments = order.segments or (_whole(plan.offsets_s),)
+        _check(plan, len(segments))
+        edges = np.searchsorted(plan.segment, np.arange(len(segments) + 1)).tolist()
+        ends = [order.start_at + t for t in np.cumsum([s.duration_s for s in segments]).tolist()]
+        starts = [order.start_at, *ends[:-1]]
+        measured = [i for i, s in enumerate(segments) if s.role == "measured"]
+        return cls(
+            segments=segments,
+            due=order.start_at + plan.offsets_s,
+            slices=tuple(pairwise(edges)),
+            window=(starts[measured[0]], ends[measured[-1]]) if measured else (ends[-1], ends[-1]),
+        )
+
+    def of_role(self, role: Role) -> tuple[int, ...]:
+        """The segments with that role, in the order of time."""
+        return tuple(i for i, s in enumerate(self.segments) if s.role == role)
+
+    def length_s(self, role: Role) -> float:
+        """How long the segments with that role are together."""
+        return sum((s.duration_s for s in self.segments if s.role == role), 0.0)
+
+    def due_before(self, t: float) -> int:
+        """How many measured requests were planned to leave before `t`."""
+        ranges = [self.slices[i] for i in self.of_role("measured")]
+        return sum(int(np.searchsorted(self.due[low:high], t)) for low, high in ranges)
+
+
+def _whole(offsets_s: NDArray[np.float64]) -> Segment:
+    duration_s = float(offsets_s[-1]) if offsets_s.size and offsets_s[-1] > 0 else 1.0
+    return Segment(rate_rps=offsets_s.size / duration_s, duration_s=duration_s, role="measured")
+
+
+def _check(plan: Plan, segments: int) -> None:
+    offsets_s, segment = plan.offsets_s, plan.segment
+    if offsets_s.size != segment.size:
+        raise ValueError(f"a plan of {offsets_s.size} offsets for {segment.size} requests")
+    if np.any(np.diff(offsets_s) < 0) or np.any(np.diff(segment) < 0):
+        raise ValueError("a plan must be in the order of time")
+    if segment.size and not 0 <= int(segment[0]) <= int(segment[-1]) < segments:
+        raise ValueError(f"a plan whose requests belong to segments {segment[0]} to {segment[-1]} of {segments}")
 
 
 class Traffic:
-    """Counts what is under way. A request that never left the client is never in here."""
+    """How the requests of a repeat left and came back, all of them: what is under way, how late they were sent, and the series
+    behind the queue rule. A request that never left the client is never in here."""
 
     def __init__(self, planned: int) -> None:
         self._left = bytearray(planned)
@@ -92,74 +159,6 @@ class Traffic:
         return np.array(self._ended_at)
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """A drawn plan seen by segments. `due` are absolute times; `slices[s]` is the range of request indices of segment s;
-    `window` is the measured stretch as absolute [start, end)."""
-
-    segments: tuple[Segment, ...]
-    due: NDArray[np.float64]
-    slices: tuple[tuple[int, int], ...]
-    window: tuple[float, float]
-
-    @classmethod
-    def of(cls, order: RepeatOrder, offsets_s: NDArray[np.float64], segment: NDArray[np.int32]) -> "Layout":
-        """From the arrays of the plan. An order without segments (offsets given) is one measured stretch.
-
-        Raises ValueError for arrays that do not fit together or are not in the order of time.
-        """
-        segments = order.segments or (_whole(offsets_s),)
-        _check(offsets_s, segment, len(segments))
-        edges = np.searchsorted(segment, np.arange(len(segments) + 1)).tolist()
-        ends = [order.start_at + t for t in np.cumsum([s.duration_s for s in segments]).tolist()]
-        starts = [order.start_at, *ends[:-1]]
-        measured = [i for i, s in enumerate(segments) if s.role == "measured"]
-        return cls(
-            segments=segments,
-            due=order.start_at + offsets_s,
-            slices=tuple(pairwise(edges)),
-            window=(starts[measured[0]], ends[measured[-1]]) if measured else (ends[-1], ends[-1]),
-        )
-
-    def of_role(self, role: Role) -> tuple[int, ...]:
-        """The segments with that role, in the order of time."""
-        return tuple(i for i, s in enumerate(self.segments) if s.role == role)
-
-    def length_s(self, role: Role) -> float:
-        """How long the segments with that role are together."""
-        return sum((s.duration_s for s in self.segments if s.role == role), 0.0)
-
-    def due_before(self, t: float) -> int:
-        """How many measured requests were planned to leave before `t`."""
-        ranges = [self.slices[i] for i in self.of_role("measured")]
-        return sum(int(np.searchsorted(self.due[low:high], t)) for low, high in ranges)
-
-
-def _whole(offsets_s: NDArray[np.float64]) -> Segment:
-    duration_s = float(offsets_s[-1]) if offsets_s.size and offsets_s[-1] > 0 else 1.0
-    return Segment(rate_rps=offsets_s.size / duration_s, duration_s=duration_s, role="measured")
-
-
-def _check(offsets_s: NDArray[np.float64], segment: NDArray[np.int32], segments: int) -> None:
-    if offsets_s.size != segment.size:
-        raise ValueError(f"a plan of {offsets_s.size} offsets for {segment.size} requests")
-    if np.any(np.diff(offsets_s) < 0) or np.any(np.diff(segment) < 0):
-        raise ValueError("a plan must be in the order of time")
-    if segment.size and not 0 <= int(segment[0]) <= int(segment[-1]) < segments:
-        raise ValueError(f"a plan whose requests belong to segments {segment[0]} to {segment[-1]} of {segments}")
-
-
-CLOSING_S = 0.25
-"""How long the end of an answer's body may lag behind its last token, at least. Only the end of the body tells when the
-last token came, so an open request counts as late in E2E or TPOT only this long after its limit; twice the longest lag
-seen in the run so far, if that is more (a proxy that closes slowly)."""
-
-_DUST_S = 1e-6
-"""t_sched + limit and t_first - t_sched round differently; a microsecond keeps them from contradicting each other."""
-
-_NEVER = float("inf")
-
-
 def closing_s(event: RequestEnded) -> float:
     """How long an open request is to be waited for past its limit, by this one's lag between its last token and its end."""
     return 2 * (event.t_end - event.t_last) if event.ending == "ok" and event.t_last is not None else 0.0
@@ -178,38 +177,25 @@ class Tally:
     is open it counts as bad only when no later event can make it good, so [lo, hi] always holds the final attainment.
     """
 
-    def __init__(
-        self,
-        order: RepeatOrder,
-        offsets_s: NDArray[np.float64],
-        segment: NDArray[np.int32],
-        output_tokens: NDArray[np.int64],
-        slo: Slo,
-        input_tokens: NDArray[np.int64] | None = None,
-        closing: float = CLOSING_S,
-        *,
-        keeps_records: bool = True,
-    ) -> None:
-        """Arrays of the drawn plan, one entry per request: offset after `start_at` in seconds, segment, tokens asked for.
-        `closing`: the longest `closing_s` of the requests before these.
+    def __init__(self, order: RepeatOrder, plan: Plan, slo: Slo, closing: float = CLOSING_S, *, keeps_records: bool = True) -> None:
+        """`plan` is that of the order. `closing`: the longest `closing_s` of the requests before these.
 
         `keeps_records` False: for an order without end, whose requests are judged elsewhere; then nothing of a request that
-        has ended is kept but its place in the counts. `input_tokens` None: not known, and the result has no length classes.
-        Raises ValueError for arrays that do not fit together or are not in the order of time.
+        has ended is kept but its place in the counts. Raises ValueError for a plan that is not in the order of time, or not of
+        this order.
         """
         self.order: Final = order
+        self.plan: Final = plan
         self.slo: Final = slo
-        self.layout: Final = Layout.of(order, offsets_s, segment)
+        self.layout: Final = Layout.of(order, plan)
         self.measured: Final = self.layout.of_role("measured")
-        self.input_tokens: Final = input_tokens
-        self.output_tokens: Final = output_tokens
-        self._segment = segment.tolist()
-        self._asked = output_tokens.tolist()
-        self._traffic = Traffic(offsets_s.size)
-        self._has_ended = bytearray(offsets_s.size)
+        self._segment = plan.segment.tolist()
+        self._asked = plan.output_tokens.tolist()
+        self._traffic = Traffic(len(plan))
+        self._has_ended = bytearray(len(plan))
         # When an open request surely misses, by what is known of it: each has at most one of the two.
-        self._first_by = np.full(offsets_s.size, _NEVER)
-        self._last_by = np.full(offsets_s.size, _NEVER)
+        self._first_by = np.full(len(plan), _NEVER)
+        self._last_by = np.full(len(plan), _NEVER)
         self._closing_s = max(closing, CLOSING_S)
         segments = len(self.layout.segments)
         self._sent, self._good, self._bad, self._open = ([0] * segments for _ in range(4))
@@ -218,6 +204,7 @@ class Tally:
         self._measured_endings: Counter[str] = Counter()
         self._keeps_records = keeps_records
         self._itl = Sketch()
+        self._margins = array("d")
         self._records: list[RequestRecord] = []
         self._measured_records: list[RequestRecord] = []
 
@@ -250,7 +237,8 @@ class Tally:
         if self._has_ended[i]:
             raise ValueError(f"request {i} of order {self.order.order} ended twice")
         self._has_ended[i] = True
-        self._keep(event)
+        share = margin(event, self.slo)
+        self._keep(event, share)
         self._traffic.ended(event)
         self._closing_s = max(self._closing_s, closing_s(event))
         decided = event.ending != "aborted" or self._sure_misses(i, i + 1, event.t_end) > 0
@@ -258,9 +246,9 @@ class Tally:
         if decided:
             segment = self._segment[i]
             self._open[segment] -= self._traffic.has_left(i)
-            (self._good if good(event, self.slo) else self._bad)[segment] += 1
+            (self._good if event.ending == "ok" and within(share) else self._bad)[segment] += 1
 
-    def _keep(self, event: RequestEnded) -> None:
+    def _keep(self, event: RequestEnded, share: float | None) -> None:
         record = _lean(event)
         if self._keeps_records:
             self._records.append(record)
@@ -274,6 +262,8 @@ class Tally:
                 self._measured_records.append(record)
                 if event.ending == "ok":
                     self._itl.add(event.gaps)
+                if share is not None:
+                    self._margins.append(share)
 
     # --- attainment -----------------------------------------------------------------------------------------------
 
@@ -321,6 +311,11 @@ class Tally:
     def itl_s(self) -> Percentiles:
         """Gaps between events that carried tokens, over the measured requests that ended ok."""
         return self._itl.percentiles()
+
+    @property
+    def margin(self) -> Percentiles:
+        """The margins (`core.slo.margin`) of the measured requests that ended ok."""
+        return percentiles(self._margins)
 
     @property
     def traffic(self) -> Traffic:

@@ -352,6 +352,7 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: Said, warnings: tuple[
         tpot_s=e.latencies.tpot_s,
         e2e_s=e.latencies.e2e_s,
         itl_s=e.latencies.itl_s,
+        margin=tally.margin,
         kv_usage_max=readings.highest("kv_usage_max_frac", "kv_usage_frac", since=shown_s[0]),
         preemptions=readings.delta("preemptions_total"),
         waiting_max=readings.highest("waiting", since=shown_s[0]),

@@ -1,6 +1,6 @@
 """One order on its way, or this child's share of it: every request sent at its due time, each by itself, until all have ended.
 
-The child's watch on itself: how late its event loop wakes, and how much of a core it uses.
+Beside that the child watches itself (`LoopMeter`): how late its event loop wakes, and how much of a core it uses.
 """
 
 import asyncio
@@ -20,39 +20,6 @@ from core.load.timer import Alarm
 from core.records import ChildMessage, LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent
 from core.schedule import Plan
 
-PERIOD_S = 0.02
-
-
-class LoopMeter:
-    """Two readings that are reset when taken: the largest loop lag in seconds, and CPU time per wall time (1.0 is one core)."""
-
-    def __init__(self) -> None:
-        self._lag_s = 0.0
-        self._wall, self._cpu = time.monotonic(), time.process_time()
-
-    async def wait(self, seconds: float) -> None:
-        """Sleep that long in short steps, noting how late each step ends."""
-        end = time.monotonic() + seconds
-        while (now := time.monotonic()) < end:
-            due = now + min(PERIOD_S, end - now)
-            await asyncio.sleep(due - now)
-            self._lag_s = max(self._lag_s, time.monotonic() - due)
-
-    def lap(self) -> tuple[float, float]:
-        """(largest loop lag, CPU share) since the last lap."""
-        wall, cpu = time.monotonic(), time.process_time()
-        share = (cpu - self._cpu) / (wall - self._wall) if wall > self._wall else 0.0
-        lag_s, self._lag_s = self._lag_s, 0.0
-        self._wall, self._cpu = wall, cpu
-        return lag_s, share
-
-
-def memory_peak_bytes() -> int:
-    """The most memory that this process has had so far."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
-
-
 TICK_S = 0.5
 BODIES_AHEAD = 8
 """Requests built beforehand, so that a burst of arrivals does not wait for its bodies."""
@@ -62,6 +29,8 @@ _TURN_S = 0.1
 """An arrival due so shortly before a stop was not held up: it had no turn of the event loop yet (at 100 requests/s one stop in
 five falls between the time that a request is due and its turn)."""
 
+LOOK_S = 0.02
+"""How often it is looked how late the event loop wakes."""
 
 WHOLE = Share(index=0, of=1)
 
@@ -217,3 +186,33 @@ class OrderRun:
         if self._stopped_at is None:
             return 0
         return max(0, int(np.searchsorted(self._due, self._stopped_at - _TURN_S, side="right")) - self._sent)
+
+
+class LoopMeter:
+    """Two readings that are reset when taken: the largest loop lag in seconds, and CPU time per wall time (1.0 is one core)."""
+
+    def __init__(self) -> None:
+        self._lag_s = 0.0
+        self._wall, self._cpu = time.monotonic(), time.process_time()
+
+    async def wait(self, seconds: float) -> None:
+        """Sleep that long in short steps, noting how late each step ends."""
+        end = time.monotonic() + seconds
+        while (now := time.monotonic()) < end:
+            due = now + min(LOOK_S, end - now)
+            await asyncio.sleep(due - now)
+            self._lag_s = max(self._lag_s, time.monotonic() - due)
+
+    def lap(self) -> tuple[float, float]:
+        """(largest loop lag, CPU share) since the last lap."""
+        wall, cpu = time.monotonic(), time.process_time()
+        share = (cpu - self._cpu) / (wall - self._wall) if wall > self._wall else 0.0
+        lag_s, self._lag_s = self._lag_s, 0.0
+        self._wall, self._cpu = wall, cpu
+        return lag_s, share
+
+
+def memory_peak_bytes() -> int:
+    """The most memory that this process has had so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

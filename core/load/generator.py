@@ -1,10 +1,8 @@
-"""The processes that send: they take one repeat as one order, send on schedule and report; nothing else.
+"""The parent's side of the load: takes one repeat as one order, and reports what becomes of each of its requests; nothing else.
 
-`Generator` is the parent's handle, and speaks as one however many children share the work: request i of a plan is sent by child
-i mod N, at the time that it would have with any other N. The children send nothing once their stdin ends or falls silent: no
-dead or suspended parent leaves load running.
-
-The parent's handle on one child that sends: starts it, speaks with it, says how it died. `core.load.child` is the other side.
+`Generator` speaks as one process however many children share the work: request i of a plan is sent by child i mod N, at the time
+that it would have with any other N. `Worker` is the handle on one child, whose own side is `core.load.child`. Children send
+nothing once their stdin ends or falls silent: no dead or suspended parent leaves load running.
 """
 
 import asyncio
@@ -24,6 +22,13 @@ from core.errors import UserError
 from core.load.protocol import HEARTBEAT_S, Command, Heartbeat, Share, encode, messages
 from core.records import Abort, ChildMessage, Hello, LoadDone, LoadReady, LoadTick, RepeatOrder, StopArrivals
 
+CHILD_RPS = 2000.0
+CHILD_CHUNKS_PER_S = 50_000.0
+"""What one child carries at half of a core, by measurement: new requests, and chunks of answers, a second."""
+
+_NEXT = 2.0
+"""The next rate of a search is at most so many times the present one; what it needs is started beforehand."""
+
 START_TIMEOUT_S = 30.0
 CLOSE_TIMEOUT_S = 1.0
 _READ_BYTES = 256 * 1024
@@ -38,7 +43,8 @@ main()"""
 
 
 class Worker:
-    """One child. `hear` gets its messages, a batch per read; an empty batch says that its pipe has ended."""
+    """One child: starts it, speaks with it, says how it died. `hear` gets its messages, a batch per read; an empty batch says that
+    its pipe has ended."""
 
     def __init__(self, process: Process, hear: Callable[["Worker", list[ChildMessage]], None]) -> None:
         self.process = process
@@ -132,14 +138,6 @@ class Worker:
             self._last_words.extend(text for line in lines if (text := line.decode("utf-8", "replace").strip()))
         if text := rest.decode("utf-8", "replace").strip():
             self._last_words.append(text)
-
-
-CHILD_RPS = 2000.0
-CHILD_CHUNKS_PER_S = 50_000.0
-"""What one child carries at half of a core, by measurement: new requests, and chunks of answers, a second."""
-
-_NEXT = 2.0
-"""The next rate of a search is at most so many times the present one; what it needs is started beforehand."""
 
 
 def children_for(rate_rps: float, workload: Workload) -> int:

@@ -271,7 +271,7 @@ def _repeat(repeat: RepeatResult) -> dict[str, Any]:
     lateness = {name: fields["lateness_s"][name] for name in ("p50", "p95", "p99", "max")}
     latencies = {
         name: {key: fields[name][key] for key in ("p50", "p95", "p99", "mean", "n")}
-        for name in ("ttft_s", "tpot_s", "e2e_s", "itl_s")
+        for name in ("ttft_s", "tpot_s", "e2e_s", "itl_s", "margin")
     }
     return {
         **fields,

@@ -6,7 +6,6 @@ from itertools import accumulate
 import msgspec
 import numpy as np
 
-from core.config import Slo, Workload
 from core.facts import fact
 from core.judge import REPORT_DELAY_S, Decision, Tally, judge_repeat, out_of_reach, still_open
 from core.records import (
@@ -22,7 +21,7 @@ from core.records import (
 )
 from core.results import Bounds, JudgeRules, RepeatResult
 from core.run.conductor import OrderRun
-from core.schedule import draw
+from core.schedule import Plan
 from core.slo import allowed_misses
 
 Message = RequestSent | RequestFirst | RequestEnded
@@ -39,7 +38,6 @@ class HeldOrder:
     def __init__(
         self,
         order: RepeatOrder,
-        workload: Workload,
         rules: JudgeRules,
         drain_s: float,
         readings_since: Callable[[float], Sequence[ServerSample]],
@@ -53,7 +51,6 @@ class HeldOrder:
         self._readings_since = readings_since
         self._server = server
         self._machine = machine
-        self._plan = draw(order, workload)
         self._measured = [i for i, segment in enumerate(order.segments) if segment.role == "measured"]
         self._ends_s = list(accumulate(segment.duration_s for segment in order.segments))
         self._heard: list[Message] = []
@@ -74,7 +71,7 @@ class HeldOrder:
 
     def judge(self, run: OrderRun, tally: Tally, now: float) -> RepeatResult | None:
         """The next segment's result, if it is over and each of its requests decided (or `drain_s` has passed since its end). One
-        that failed waits for a sign of life of the server."""
+        that failed waits for a sign of life of the server. `tally` is the account of the whole order."""
         if self.over:
             return None
         at = self._measured[self._next]
@@ -89,7 +86,7 @@ class HeldOrder:
         decision = Decision(kind="complete", reason=fact("segment_decided"))
         if left:
             decision = Decision(kind="drained", reason=still_open(left, self._drain_s, "segment"))
-        return self._result(run, decision, now)
+        return self._result(run, tally.plan, decision, now)
 
     def _watch(self, run: OrderRun, bounds: Bounds, misses: int, now: float) -> bool:
         """Whether the segment can no longer pass; believed as of a repeat, once the server has given a sign of life since. A
@@ -104,19 +101,19 @@ class HeldOrder:
         self._fails |= alive or run.liveness.past_doubt(unsure_since, now)
         return True
 
-    def cut(self, run: OrderRun, now: float) -> list[RepeatResult]:
+    def cut(self, run: OrderRun, tally: Tally, now: float) -> list[RepeatResult]:
         """Results of the segments that had begun and were cut off, with their figures. A fail that was certain by then is one, as
         it would be of a repeat; all others are unjudged, unless nothing of them was left to come."""
         results: list[RepeatResult] = []
         until = now if run.wound_down_at is None else run.wound_down_at
         while not self.over and until > self._begin(self._measured[self._next]):
-            results.append(self._result(run, None, now))
+            results.append(self._result(run, tally.plan, None, now))
         return results
 
     def _begin(self, segment: int) -> float:
         return self._order.start_at + (self._ends_s[segment - 1] if segment else 0.0)
 
-    def _result(self, run: OrderRun, decision: Decision | None, now: float) -> RepeatResult:
+    def _result(self, run: OrderRun, plan: Plan, decision: Decision | None, now: float) -> RepeatResult:
         at, begin = self._measured[self._next], self._begin(self._measured[self._next])
         known_until = self._order.start_at + self._ends_s[min(at + 1, len(self._ends_s) - 1)]
         samples = [sample for sample in self._readings_since(begin) if sample.t <= min(now, known_until)]
@@ -125,7 +122,7 @@ class HeldOrder:
         self._heard = [m for m in self._heard if m.index not in ended]
         ticks = [tick for tick in run.ticks if begin <= tick.t <= now]
         del run.ticks[: len(run.ticks) - len(ticks)]
-        tally = self._account(at, begin - self._order.start_at, self._rules.slo)
+        tally = self._account(plan, at, begin - self._order.start_at)
         if decision is None and run.lost is None:
             decision = self._certain(tally, now)
         result = judge_repeat(tally, decision, now, self._rules, samples, ticks, None, self._server, self._machine())
@@ -142,9 +139,9 @@ class HeldOrder:
             return Decision(kind="complete", reason=fact("segment_decided"))
         return Decision(kind="fail", reason=out_of_reach(bounds, target)) if self._fails else None
 
-    def _account(self, at: int, before_s: float, slo: Slo) -> Tally:
-        """A tally of the segment with what was in flight when it began before it and the next segment after it."""
-        segments, plan = self._order.segments, self._plan
+    def _account(self, plan: Plan, at: int, before_s: float) -> Tally:
+        """A tally of the segment, with what was in flight when it began before it and the next segment after it."""
+        segments = self._order.segments
         low, until = np.searchsorted(plan.segment, [at, at + 2]).tolist()
         heard = [m for m in self._heard if m.index < until]
         low = min([low, *(m.index for m in heard)])
@@ -155,14 +152,8 @@ class HeldOrder:
         )
         where = np.sign(plan.segment[low:until] - at) + (1 if warmup else 0)
         part = slice(low, until)
-        tally = Tally(
-            order,
-            plan.offsets_s[part],
-            where.astype(np.int32),
-            plan.output_tokens[part],
-            slo,
-            plan.input_tokens[part],
-        )
+        lengths = plan.input_tokens[part], plan.output_tokens[part]
+        tally = Tally(order, Plan(plan.offsets_s[part], where.astype(np.int32), *lengths), self._rules.slo)
         for message in heard:
             _apply(tally, msgspec.structs.replace(message, index=message.index - low))
         return tally

@@ -324,8 +324,7 @@ class State:
         if config is None:
             return None
         plan = draw(order, config.workload)
-        arrays = (plan.offsets_s, plan.segment, plan.output_tokens)
-        tally = Tally(order, *arrays, config.slo, plan.input_tokens, self._closing_s, keeps_records=order.phase != "hold")
+        tally = Tally(order, plan, config.slo, self._closing_s, keeps_records=order.phase != "hold")
         return LiveRepeat(order, tally, config.method.drain_s)
 
     def _single(self, event: RequestEnded) -> None:

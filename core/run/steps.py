@@ -226,8 +226,9 @@ class Steps:
         if started is None:
             return None
         if started.phase == "hold":
-            if self._held_order is not None and run is not None and count_repeat:
-                for result in self._held_order.cut(run, self._clock()):
+            held, tally = self._held_order, self._state.tally
+            if held is not None and run is not None and tally is not None and count_repeat:
+                for result in held.cut(run, tally, self._clock()):
                     self._keep(started, result)
             verdict, reason = held_verdict(self._results)
             told = reason if self._results or count_repeat else fact(how, reason)
@@ -371,7 +372,7 @@ class Steps:
         if self._held_rate is not None and self._held_rate.next_rps != started.rate_rps:
             return  # changed meanwhile, when there was nothing yet to be wound down
         order, drain_s = self._order(started, len(self._results), segments), self._config.method.drain_s
-        held = HeldOrder(order, self._config.workload, self._rules, drain_s, self._readings.since, self._server, self._machine)
+        held = HeldOrder(order, self._rules, drain_s, self._readings.since, self._server, self._machine)
         self._held_order = held
 
         def decide(now: float) -> Decision | None:
@@ -388,7 +389,7 @@ class Steps:
 
         self._others.begin()
         run = await self._conductor.run(order, decide, self._idle_e2e_s, held.hear)
-        for result in held.cut(run, self._clock()):
+        for result in held.cut(run, self._account(run), self._clock()):
             self._keep(started, result)
         self._held_order = None
         if run.lost is not None:

@@ -24,8 +24,9 @@ from core.load.child import make_room_for_files
 from core.load.sender import Job, LoadClient
 from core.load.timer import Alarm
 from core.load.transport.direct import DirectTransport
-from core.load.transport.request import SPARE_CONNECTIONS, Ready, ready
-from core.load.transport.response import Line
+from core.load.transport.pool import SPARE_CONNECTIONS
+from core.load.transport.request import Ready, ready
+from core.load.transport.response import Stamped
 from core.records import RequestEnded, RequestFirst, RequestSent
 
 if TYPE_CHECKING:
@@ -95,22 +96,28 @@ def ours(url: str, notes: Notes) -> Ask:
     return ask
 
 
+class Careless:
+    """A reader that looks at nothing."""
+
+    def read(self, data: bytes, t: float) -> bool:
+        return True
+
+
 def stamps_only(url: str, notes: Notes) -> Ask:
     """Our transport, and nothing done with what it stamps: what the event loop and the kernel take of a chunk in any case."""
     transport = DirectTransport(spare=SPARE_CONNECTIONS)
 
     def ask(number: int, headers: dict[str, str]) -> Callable[[], Awaitable[None]]:
-        def later(read: tuple[Line, bytes, float]) -> None:
-            line, data, t = read
+        def later(stamped: Stamped) -> None:
+            intake, data, t = stamped
             notes.chunk(number, data, t)
             if data.endswith(b"0\r\n\r\n"):
-                line.take_in(data, t)
+                intake.take_in(data, t)
 
         async def send() -> None:
-            done = asyncio.get_running_loop().create_future()
             reply = await transport.ask(ready(httpx.Request("POST", url + PATH, content=BODY, headers=headers)))
-            reply.deliver(lambda data, t: None, lambda: done.set_result(None), later)
-            await done
+            reply.deliver(Careless(), later)
+            await reply.end()
 
         return send
 

@@ -84,7 +84,7 @@ class LongRun:
         )
         self.workload, self.state, self.bytes = workload, State(), 0
         self._run = OrderRun(self.order, Liveness(5.2))
-        held_order = HeldOrder(self.order, workload, JudgeRules(slo=slo), 120.0, lambda t: (), ServerInfo(url=""))
+        held_order = HeldOrder(self.order, JudgeRules(slo=slo), 120.0, lambda t: (), ServerInfo(url=""))
         self._held = held_order if hold else None
         client = ClientInfo(version="0", python="3", platform="", hostname_hash="", cores=2, transport="")
         self._apply(RunStarted(t=99.0, started_utc="2026-01-01T00:00:00Z", config=config, client=client, command=""))

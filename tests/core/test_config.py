@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from core.config import FleetAsk, Target
+from core.config import MOST_TOKENS, FleetAsk, Lengths, Target
 from core.errors import UserError
 
 
@@ -26,3 +26,14 @@ def test_any_other_address_will_do(url: str) -> None:
 def test_a_growth_that_no_load_has_is_refused(growth: float) -> None:
     with pytest.raises(UserError, match="--growth"):
         FleetAsk(growth_per_min=growth, scale_out_s=3600.0)
+
+
+@pytest.mark.parametrize("text", ["10000001", "9" * 400, "lognormal:500,1,10000001", "lognormal:1e300,1,500"])
+def test_more_tokens_than_any_model_takes_are_refused_before_the_generator_meets_them(text: str) -> None:
+    with pytest.raises(UserError, match="length"):
+        Lengths.parse(text, "--input-tokens")
+
+
+@pytest.mark.parametrize("text", ["1", "1234567", f"{MOST_TOKENS}", f"lognormal:500,0.5,{MOST_TOKENS}"])
+def test_a_length_reads_as_it_is_written(text: str) -> None:
+    assert str(Lengths.parse(text, "--input-tokens")) == text

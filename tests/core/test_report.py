@@ -43,7 +43,7 @@ PARTS = {
 STEP = keys("rate_rps phase verdict reason floor set_aside repeats")
 REPEAT = keys(
     """index verdict reason attainment attainment_interval planned sent succeeded errors endings error_rate lateness_s
-    lateness_p99_s queue offered_rps served_rps goodput_rps output_tps total_tps ttft_s tpot_s e2e_s itl_s worst_block
+    lateness_p99_s queue offered_rps served_rps goodput_rps output_tps total_tps ttft_s tpot_s e2e_s itl_s margin worst_block
     kv_usage_max preemptions waiting_max running_max prefix_hit_frac buckets loop_lag_max_s"""
 )
 
@@ -124,7 +124,7 @@ def assert_all_keys(data: dict[str, Any]) -> None:
         for one in each["repeats"]:
             assert_keys(one, REPEAT)
             assert_keys(one["lateness_s"], ["p50", "p95", "p99", "max"])
-            for name in ("ttft_s", "tpot_s", "e2e_s", "itl_s"):
+            for name in ("ttft_s", "tpot_s", "e2e_s", "itl_s", "margin"):
                 assert_keys(one[name], ["p50", "p95", "p99", "mean", "n"])
 
 

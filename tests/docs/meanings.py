@@ -176,9 +176,10 @@ MEANINGS: dict[str, str] = {
     f"{_REPEAT}.tpot_s": "time per output token: (last - first) / (tokens - tokens of the first event)",
     f"{_REPEAT}.e2e_s": "time to the last token, from the scheduled time",
     f"{_REPEAT}.itl_s": "gaps between events; never used for TPOT",
+    f"{_REPEAT}.margin": "the worst latency of a request as a share of its limit: 1.0 is at the limit, above it is a miss",
     **dict(
         _under(
-            [f"{_REPEAT}.{name}" for name in ("ttft_s", "tpot_s", "e2e_s", "itl_s")],
+            [f"{_REPEAT}.{name}" for name in ("ttft_s", "tpot_s", "e2e_s", "itl_s", "margin")],
             {
                 "p50": "median of the successful requests in the window",
                 "p95": "their 95th percentile (nearest rank, as all of them)",

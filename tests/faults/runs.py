@@ -187,7 +187,7 @@ def probe(
                 beside.cancel()
             return Ran(answer, path, faults)
 
-    with mock.patch.object(dispatch, "PERIOD_S", 0.5):  # looking at the loop every 20 ms would cost the most of a test
+    with mock.patch.object(dispatch, "LOOK_S", 0.5):  # looking at the loop every 20 ms would cost the most of a test
         return virtually(work)
 
 

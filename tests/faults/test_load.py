@@ -15,7 +15,7 @@ from core.load.dispatch import OrderRun
 from core.load.prompts import Bodies
 from core.load.sender import LoadClient
 from core.load.transport.direct import DirectTransport
-from core.load.transport.request import SPARE_CONNECTIONS
+from core.load.transport.pool import SPARE_CONNECTIONS
 from core.percentiles import percentiles
 from core.records import ChildMessage, Hello, LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestSent
 from core.schedule import draw

@@ -156,6 +156,9 @@ NONSENSE = [
             "lognormal:500,inf,900",
             "lognormal:500,-1,900",
             "lognormal:9,1e300,99",
+            "10000000000",
+            "9" * 400,
+            "lognormal:500,1,10000000000",
         )
     ),
     ("--input-tokens", "lognormal:500,0.5,100", "--input-tokens"),

@@ -8,10 +8,8 @@ before by 1.5. When many streams end together, their ends are told a few in each
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Protocol
 
-from core.load.transport.response import Line, Reply
+from core.load.transport.response import Reader, Reply, Stamped
 
 BATCH_S = 16e-3
 """Taking in waits so long after the first piece: a step's pieces have all come by then, and many in a row cost a third less than
@@ -32,85 +30,35 @@ _END_S = 50e-6
 """What the end of a request costs in its own task (record, encoding), which a slice counts beforehand."""
 
 
-class Reader(Protocol):
-    """Who reads one answer. `read` returns False when it wants no more of it."""
-
-    def read(self, data: bytes, t: float) -> bool: ...
-
-
-class _Reading:
-    """One answer on its way to its reader."""
-
-    __slots__ = ("_ended", "done", "over", "problem", "reader", "reply")
-
-    def __init__(self, reply: Reply, reader: Reader, ended: Callable[[], None]) -> None:
-        self.reply, self.reader, self._ended = reply, reader, ended
-        self.over = False
-        """Nothing more is to be read of it: the reader has enough, or failed."""
-        self.problem: Exception | None = None
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def read(self, data: bytes, t: float) -> None:
-        """Read one piece. A problem of the reader's is for its own task to raise."""
-        if self.over:
-            return
-        try:
-            self.over = not self.reader.read(data, t)
-        except Exception as problem:
-            self.problem, self.over = problem.with_traceback(None), True  # which would hold this frame, which holds it
-        if self.over:
-            self.reply.stop(t)
-
-    def end(self) -> None:
-        """All of it is read."""
-        if not self.done.done():
-            self.done.set_result(None)
-            self._ended()
-
-
 class Digest:
     """Reads any number of answers side by side. Make it inside the running loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._queue: deque[tuple[Line, bytes, float]] = deque()
+        self._queue: deque[Stamped] = deque()
         """What was stamped and not taken in yet, in order."""
         self._open = 0
         """Answers that are being read."""
         self._called = False
         """Whether the event loop is going to call."""
-        self._until = 0.0
-        """When the slice that is being taken in is over."""
 
     async def read(self, reply: Reply, reader: Reader) -> None:
         """Give a body to its reader; return at its end, when all of it is read. Raises what the reply or the reader raised."""
-        reading = _Reading(reply, reader, self._ended)
         self._open += 1
-        reply.deliver(reading.read, reading.end, self._queue.append)
+        reply.deliver(reader, self._queue.append)
         if not self._called:
             self._called = True
             self._loop.call_later(BATCH_S, self._look)
         try:
-            await reading.done
+            await reply.end()
         except asyncio.CancelledError:
             while self._queue:  # what has come belongs to the record
-                line, data, t = self._queue.popleft()
-                line.take_in(data, t)
-            reading.over = True
+                intake, data, t = self._queue.popleft()
+                intake.take_in(data, t)
             reply.stop()
             raise
         finally:
             self._open -= 1
-        if reading.problem is not None:
-            problem, reading.problem = reading.problem, None
-            try:
-                raise problem
-            finally:
-                del problem  # its traceback holds this frame: no cycle may stay, collection is off
-        reply.raise_problem()
-
-    def _ended(self) -> None:
-        self._until -= _END_S
 
     def _look(self) -> None:
         """Begin when what came first is BATCH_S old: by then, what an engine's step sent together has been stamped."""
@@ -125,12 +73,13 @@ class Digest:
     def _work(self) -> None:
         """Take in for one slice, and down to MAX_BEHIND; what is left comes after the event loop's next turn."""
         queue, clock = self._queue, time.monotonic
-        self._until = clock() + SLICE_S
+        until = clock() + SLICE_S
         try:
             while queue:
-                line, data, t = queue.popleft()
-                line.take_in(data, t)
-                if clock() >= self._until and len(queue) <= MAX_BEHIND:
+                intake, data, t = queue.popleft()
+                if intake.take_in(data, t):
+                    until -= _END_S
+                if clock() >= until and len(queue) <= MAX_BEHIND:
                     break
         finally:
             if queue:

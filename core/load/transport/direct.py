@@ -6,14 +6,29 @@ aiohttp's, hold the 101st stream back in silence. This one waits for nothing.
 
 import ssl
 import time
+from importlib.metadata import version
 
 import httpx
 
 from core.load.transport.connection import Connection
 from core.load.transport.pool import Pool
 from core.load.transport.proxy import Proxy
-from core.load.transport.request import Origin, Ready, origin_of, ready, stuck
+from core.load.transport.request import Origin, Ready, origin_of, ready
 from core.load.transport.response import OnSent, Reply
+
+STUCK_S = 0.9
+"""A connection that takes longer was not taken at once: the queue of the server's socket was full, and the system asked again
+after a second (RFC 6298). A client that is short of CPU is not stuck for so long without its loop showing it."""
+
+
+def transport_name() -> str:
+    """What carries the load, for the result."""
+    return f"httpx {httpx.__version__}, own transport (httptools {version('httptools')})"
+
+
+def stuck(connect_s: float) -> float:
+    """What of a connect is the server's time, in seconds."""
+    return connect_s if connect_s > STUCK_S else 0.0
 
 
 class DirectTransport(httpx.AsyncBaseTransport):

@@ -13,8 +13,14 @@ import httpx
 from core.access import Access
 from core.load.transport.connection import Connection
 from core.load.transport.proxy import FAULTS, Proxy, let_go
-from core.load.transport.request import KEEPALIVE_S, Origin
+from core.load.transport.request import Origin
 from core.net import tls_context
+
+KEEPALIVE_S = 4.0
+"""Idle connections are given up before the server does it: uvicorn, and so vLLM, closes them after 5 s."""
+
+SPARE_CONNECTIONS = 8
+"""Connections kept open ahead of need: a Poisson burst of more than 8 within one handshake is rare at the rates of one replica."""
 
 _SWEEP_S = 0.5
 _EYEBALLS_S = 0.25

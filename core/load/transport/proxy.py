@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from core.access import Access, proxy_login, public_address
-from core.load.transport.connection import MAX_HEAD_BYTES, Connection
+from core.load.transport.connection import Connection
+from core.load.transport.parsing import MAX_HEAD_BYTES
 from core.load.transport.request import PORTS, Origin
 from core.net import proxy_for, proxy_tls_context, refusal_words
 

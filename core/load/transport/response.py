@@ -2,7 +2,7 @@
 
 A stamp taken in a coroutine carries the wake-ups of every stream before it: with 256 streams that answer in one step, 2.5 ms at
 the median against 0.2 here (`python -m tests.benchmarks.transport`). So nothing is woken for a chunk: an answer has one future for
-its head, and what comes after that goes to a plain function.
+its head and one for its end, and what comes between goes to a plain function.
 """
 
 import asyncio
@@ -13,26 +13,38 @@ from typing import Protocol
 import httpx
 
 MAX_UNREAD_BYTES = 1024 * 1024
-"""A body that is not read further than this is no longer received. With a sink nothing is unread, and so nothing held."""
+"""A body that is not read further than this is no longer received. With a reader nothing is unread, and so nothing held."""
 
 OnSent = Callable[[float, float], None]
 """Is told when the request was written, and for how many seconds the server had kept it waiting for a connection."""
 
-Sink = Callable[[bytes, float], None]
-"""Takes the bytes of a body that one read brought, and the monotonic time of that read."""
+
+class Reader(Protocol):
+    """Who reads one answer: the bytes of its body that one read brought, and the monotonic time of that read. `read` returns False
+    when it wants no more of it."""
+
+    def read(self, data: bytes, t: float) -> bool: ...
 
 
-Later = Callable[[tuple["Line", bytes, float]], object]
-"""Keeps what a read brought, and its time, to give it to `Line.take_in` of the line that it came by, in order."""
+class Intake(Protocol):
+    """What takes in, in order, what a connection has read (`core.load.transport.parsing`); true where that ended an answer."""
+
+    def take_in(self, data: bytes, t: float) -> bool: ...
+
+
+Stamped = tuple[Intake, bytes, float]
+"""What one read brought, its time, and what is to take it in."""
+
+Later = Callable[[Stamped], object]
+"""Keeps what was read, to have it taken in later."""
 
 
 class Line(Protocol):
-    """What a reply needs of the connection that it comes by."""
+    """What a reply may ask of the connection that it comes by."""
 
     held: bool
     later: Later | None
 
-    def take_in(self, data: bytes, t: float) -> None: ...
     def abort(self) -> None: ...
     def hold(self) -> None: ...
     def go_on(self) -> None: ...
@@ -61,11 +73,14 @@ class Reply(httpx.AsyncByteStream):
         """When its end was seen, orderly or not."""
         self.line: Line | None = None
         """The connection that it comes by, until its end."""
-        self._has_head = self._ended = False
+        self.is_over = False
+        """Whether nothing more comes of it, or is wanted."""
+        self._has_head = False
         self._problem: httpx.TransportError | None = None
-        self.sink: Sink | None = None
+        self._fault: Exception | None = None
+        """What its reader raised."""
+        self._reader: Reader | None = None
         """Who takes the pieces of the body; without one they are kept."""
-        self._on_end: Callable[[], None] | None = None
         self._pieces: list[tuple[bytes, float]] = []
         self._unread = 0
         self._waiter: asyncio.Future[None] | None = None
@@ -89,30 +104,29 @@ class Reply(httpx.AsyncByteStream):
         extensions = {"http_version": self.http_version, "reason_phrase": self.reason}
         return httpx.Response(self.status, headers=self.headers, stream=self, extensions=extensions)
 
-    def deliver(self, sink: Sink, on_end: Callable[[], None], later: Later) -> None:
-        """Give the body to `sink`, piece by piece, and call `on_end` at its end or after `stop`; `raise_problem` then says whether
-        the end was an orderly one. From now on a read is no more than stamped, and handed to `later`."""
+    def deliver(self, reader: Reader, later: Later) -> None:
+        """Give the body to `reader`, piece by piece, until it wants no more. From now on a read is no more than stamped, and handed
+        to `later`."""
         while self._pieces:
-            sink(*self._take())
-        if self._ended:
-            on_end()
-        else:
-            self.sink, self._on_end = sink, on_end
+            self._read(reader, *self._take())
+        if not self.is_over:
+            self._reader = reader
             if self.line is not None:
                 self.line.later = later
 
-    def raise_problem(self) -> None:
-        """Raise what ended the body before its time, if anything did."""
-        if self._problem is not None:  # a new one each time: with its traceback it would hold itself, and collection is off
-            raise type(self._problem)(str(self._problem)) from self._problem.__cause__
+    async def end(self) -> None:
+        """Wait for the end of a body that is delivered, or for `stop`. Raises what ended it before its time, if anything did: what
+        its reader raised, or httpx's ReadError, ReadTimeout or RemoteProtocolError."""
+        await self._until(lambda: self.is_over)
+        self._raise_problem()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while True:
-            await self._until(lambda: bool(self._pieces) or self._ended)
+            await self._until(lambda: bool(self._pieces) or self.is_over)
             if not self._pieces:
                 break
             yield self._take()[0]
-        self.raise_problem()
+        self._raise_problem()
 
     def stop(self, t: float | None = None) -> None:
         """Nothing more is wanted, since `t` or now: a body that has not come to its end closes its connection."""
@@ -126,7 +140,7 @@ class Reply(httpx.AsyncByteStream):
         """As `stop`."""
         self.stop()
 
-    # --- for the connection ---
+    # --- for what brings it ---
 
     def sent(self, t: float) -> None:
         """The request was written at `t`."""
@@ -141,20 +155,32 @@ class Reply(httpx.AsyncByteStream):
         self._has_head = True
         self._wake()
 
-    def keep(self, data: bytes, t: float) -> None:
-        """A piece of the body came at `t`, and there is no sink for it."""
-        self._pieces.append((data, t))
-        self._unread += len(data)
-        if self._unread > MAX_UNREAD_BYTES and self.line is not None:
-            self.line.hold()
-        self._wake()
+    def take(self, data: bytes, t: float) -> None:
+        """A piece of the body came at `t`."""
+        if (reader := self._reader) is not None:
+            self._read(reader, data, t)
+        elif not self.is_over:
+            self._pieces.append((data, t))
+            self._unread += len(data)
+            if self._unread > MAX_UNREAD_BYTES and self.line is not None:
+                self.line.hold()
+            self._wake()
 
-    def end(self, t: float, problem: httpx.TransportError | None = None) -> None:
-        """The last thing that a connection says of a reply: it was over at `t`."""
+    def ended(self, t: float, problem: httpx.TransportError | None = None) -> None:
+        """The last thing that is told of a reply: it was over at `t`."""
         self.line = None
         self._end(t, problem)
 
     # --- inside ---
+
+    def _read(self, reader: Reader, data: bytes, t: float) -> None:
+        """A fault of the reader's is for its own task to raise."""
+        try:
+            goes_on = reader.read(data, t)
+        except Exception as fault:
+            self._fault, goes_on = fault.with_traceback(None), False  # which would hold this frame, which holds it
+        if not goes_on:
+            self.stop(t)
 
     def _take(self) -> tuple[bytes, float]:
         data, t = self._pieces.pop(0)
@@ -164,15 +190,24 @@ class Reply(httpx.AsyncByteStream):
         return data, t
 
     def _end(self, t: float, problem: httpx.TransportError | None) -> None:
-        if self._ended:
+        if self.is_over:
             return
-        self._ended, self._problem, self.t_end = True, problem, t
+        self.is_over, self._problem, self.t_end = True, problem, t
         if self._watcher is not None:
             self._watcher.cancel()
-        on_end, self.sink, self._on_end = self._on_end, None, None
-        if on_end is not None:
-            on_end()
+        self._reader = None
         self._wake()
+
+    def _raise_problem(self) -> None:
+        """A new one each time, or taken out: with its traceback it would hold itself, and collection is off."""
+        if self._fault is not None:
+            fault, self._fault = self._fault, None
+            try:
+                raise fault
+            finally:
+                del fault
+        if self._problem is not None:
+            raise type(self._problem)(str(self._problem)) from self._problem.__cause__
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -180,8 +215,8 @@ class Reply(httpx.AsyncByteStream):
 
     async def _until(self, there: Callable[[], bool]) -> None:
         while not there():
-            if self._ended:
-                self.raise_problem()
+            if self.is_over:
+                self._raise_problem()
                 raise httpx.ReadError("The answer was closed before it was read.")
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter

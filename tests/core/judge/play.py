@@ -20,6 +20,7 @@ from core.records import (
     ServerInfo,
 )
 from core.results import JudgeRules
+from core.schedule import Plan
 
 START = 1000.0
 SERVER = ServerInfo(url="http://127.0.0.1:8000")
@@ -116,6 +117,12 @@ def tail(duration_s: float = 100.0) -> Segment:
     return Segment(rate_rps=1.0, duration_s=duration_s, role="tail")
 
 
+def plan_of(offsets_s: Sequence[float], segment: Sequence[int], asked: int | Sequence[int] = 21) -> Plan:
+    """A plan made by hand; prompts are 512 tokens long."""
+    output_tokens = np.full(len(offsets_s), asked, dtype=np.int64)
+    return Plan(np.array(offsets_s), np.array(segment, dtype=np.int32), np.full(len(offsets_s), 512), output_tokens)
+
+
 @dataclass(frozen=True)
 class Play:
     """Segments, and the requests that are due in each of them at even distances, the first at its start."""
@@ -142,14 +149,13 @@ class Play:
         return sorted(events, key=time_of)
 
     def tally(self, slo: Slo = SLO) -> Tally:
-        return Tally(
-            order(*self.segments, phase=self.phase),
-            np.array(self.offsets_s, dtype=np.float64),
-            np.repeat(np.arange(len(self.segments)), [len(part) for part in self.requests]).astype(np.int32),
-            np.array([r.asked for r in self.flat], dtype=np.int64),
-            slo,
-            np.array([r.asked_input for r in self.flat], dtype=np.int64),
+        plan = Plan(
+            offsets_s=np.array(self.offsets_s, dtype=np.float64),
+            segment=np.repeat(np.arange(len(self.segments)), [len(part) for part in self.requests]).astype(np.int32),
+            input_tokens=np.array([r.asked_input for r in self.flat], dtype=np.int64),
+            output_tokens=np.array([r.asked for r in self.flat], dtype=np.int64),
         )
+        return Tally(order(*self.segments, phase=self.phase), plan, slo)
 
     def played(self, until: float = float("inf"), slo: Slo = SLO) -> Tally:
         """The tally with every event up to `until` seconds after the start applied."""

@@ -8,6 +8,7 @@ from core.facts import says
 from core.judge.stopping import BACKLOG_FROM, runaway, segment_at
 from core.judge.tally import Tally
 from core.records import RepeatOrder, RequestFirst, RequestSent, Segment
+from tests.core.judge.play import plan_of
 
 RATES = (10.0, 20.0, 40.0, 80.0, 160.0)
 SEGMENT_S = 6.0
@@ -21,7 +22,7 @@ def played(until_s: float, capacity_rps: float, ttft_s: float = 0.1) -> Tally:
     offsets = np.concatenate([k * SEGMENT_S + np.arange(n) * SEGMENT_S / n for k, n in enumerate(counts)])
     where = np.repeat(np.arange(len(RATES), dtype=np.int32), counts)
     order = RepeatOrder(order=1, phase="ramp", step=1, repeat=0, seed=1, segments=segments, start_at=START)
-    tally = Tally(order, offsets, where, np.full(offsets.size, 8), Slo(ttft_s=60.0))
+    tally = Tally(order, plan_of(offsets.tolist(), where.tolist(), 8), Slo(ttft_s=60.0))
     free = 0.0
     for i, due in enumerate(offsets.tolist()):
         if due >= until_s:

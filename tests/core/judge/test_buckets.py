@@ -3,15 +3,13 @@
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.config import Slo
 from core.judge.breakdown import buckets
-from core.judge.tally import Tally
-from tests.core.judge.play import GOOD, HANGS, SLO, SLOW, Request, aborted, apply, order, ramp, step, warmup
+from tests.core.judge.play import GOOD, HANGS, SLOW, Request, aborted, ramp, step
 
 LIMITS = Slo(ttft_s=0.8, tpot_s=None)
 
@@ -73,12 +71,9 @@ def test_of_a_repeat_that_was_cut_short_only_decided_classes_have_an_attainment(
     assert 0 < second.decided < 10
 
 
-def test_the_warm_up_and_unknown_inputs_are_left_out() -> None:
+def test_the_warm_up_is_left_out() -> None:
     warm = step(*[GOOD] * 10, warm=[sized(GOOD, 9000, 9)] * 5)
     assert [b.input for b in buckets(warm.played(), closed=True)] == [(512, 512)]
-    unknown = Tally(order(warmup(1.0)), np.array([0.5]), np.zeros(1, np.int32), np.full(1, 21), SLO)
-    apply(unknown, GOOD.events(0, 1000.5))
-    assert buckets(unknown, closed=True) == ()
     assert buckets(step().played(), closed=True) == ()
 
 

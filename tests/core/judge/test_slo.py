@@ -1,12 +1,26 @@
 import math
 
+import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from core.config import Slo
 from core.records import CountedBy, Ending
-from core.slo import allowed_misses, e2e_s, floor, good, least_tpot_s, needed_good, sure_miss_at, too_many_errors, tpot_s, ttft_s
+from core.slo import (
+    allowed_misses,
+    e2e_s,
+    floor,
+    good,
+    least_tpot_s,
+    margin,
+    needed_good,
+    sure_miss_at,
+    too_many_errors,
+    tpot_s,
+    ttft_s,
+    within,
+)
 from tests.core.judge.play import START, Request, record
 
 DEFAULT = Slo(ttft_s=0.8, tpot_s=0.05, e2e_s=None)
@@ -92,6 +106,64 @@ def test_every_limit_at_once(request_: Request, meets: bool) -> None:
 @pytest.mark.parametrize("ending", ["http", "stream", "truncated", "empty", "timeout", "connection", "client", "aborted"])
 def test_any_other_ending_is_a_miss_however_fast(ending: Ending) -> None:
     assert not good(record(Request(ending=ending)), DEFAULT)
+
+
+@pytest.mark.parametrize(
+    ("request_", "share"),
+    [
+        (Request(first=0.4, last=1.0), 0.6),
+        (Request(first=0.4, last=1.3), 0.9),
+        (Request(first=0.4, last=1.9, output=101), 0.95),
+        (Request(first=1.6, last=1.7), 2.0),
+        (Request(first=0.2, last=0.2, output=1), 0.25),
+    ],
+)
+def test_the_margin_is_that_of_the_latency_nearest_to_its_limit(request_: Request, share: float) -> None:
+    assert margin(record(request_), ALL) == pytest.approx(share)
+
+
+def test_without_a_latency_that_is_limited_there_is_no_margin() -> None:
+    assert margin(record(Request(ending="stream")), ALL) is None
+    assert margin(record(Request(first=0.5, last=0.5, output=1, asked=1)), Slo(ttft_s=None, tpot_s=0.05)) is None
+
+
+TIMES = st.one_of(st.none(), st.floats(-1e6, 1e6), st.sampled_from([0.0, 0.05, 0.8, 1.0, 2.0, math.nextafter(0.8, 1)]))
+LIMIT = st.one_of(st.none(), st.floats(1e-6, 3600.0), st.sampled_from([0.05, 0.8, 2.0]))
+
+
+@given(TIMES, TIMES, st.integers(0, 3), st.integers(0, 30), LIMIT, LIMIT, LIMIT)
+def test_good_is_a_margin_of_one_or_less_in_the_last_bit(
+    t_first: float | None,
+    t_last: float | None,
+    first_tokens: int,
+    output: int,
+    ttft: float | None,
+    tpot: float | None,
+    e2e: float | None,
+) -> None:
+    """As a comparison of each latency with its limit says it."""
+    assume((ttft, tpot, e2e) != (None, None, None))
+    slo = Slo(ttft_s=ttft, tpot_s=tpot, e2e_s=e2e)
+    ended = msgspec.structs.replace(
+        record(Request(), due=0.0), t_first=t_first, t_last=t_last, first_tokens=first_tokens, output_tokens=output
+    )
+    per_token = tpot_s(ended)
+    met = [
+        *([t_first is not None and t_first <= ttft] if ttft is not None else []),
+        *([t_last is not None and t_last <= e2e] if e2e is not None else []),
+        *([per_token <= tpot] if tpot is not None and per_token is not None else []),
+    ]
+    assert good(ended, slo) == within(margin(ended, slo)) == all(met)
+    failed = msgspec.structs.replace(ended, ending="stream")
+    assert (good(failed, slo), margin(failed, slo)) == (False, None)
+
+
+@given(st.floats(1e-6, 3600.0), st.integers(-3, 3))
+def test_a_latency_next_to_its_limit_is_on_its_own_side_of_one(limit_s: float, steps: int) -> None:
+    latency_s = limit_s
+    for _ in range(abs(steps)):
+        latency_s = math.nextafter(latency_s, math.copysign(math.inf, steps))
+    assert (latency_s / limit_s <= 1.0) == (latency_s <= limit_s)
 
 
 def test_limits_not_set_are_left_out() -> None:

@@ -1,7 +1,6 @@
 from itertools import pairwise
 
 import msgspec
-import numpy as np
 import pytest
 
 from core.config import Slo
@@ -20,6 +19,7 @@ from tests.core.judge.play import (
     aborted,
     apply,
     measured,
+    plan_of,
     ramp,
     step,
     tail,
@@ -145,7 +145,7 @@ def test_lateness_is_over_all_sends() -> None:
 
 def test_given_offsets_are_one_measured_stretch() -> None:
     order = RepeatOrder(order=7, phase="list", step=1, repeat=0, seed=1, offsets_s=(0.0, 1.5, 4.0), start_at=START)
-    tally = Tally(order, np.array([0.0, 1.5, 4.0]), np.zeros(3, np.int32), np.full(3, 21), Slo())
+    tally = Tally(order, plan_of([0.0, 1.5, 4.0], [0, 0, 0]), Slo())
     assert tally.bounds(START).planned == 3
     assert tally.layout.window == (START, START + 4.0)
 
@@ -161,7 +161,7 @@ def test_an_empty_plan_counts_nothing() -> None:
 def test_a_plan_that_does_not_fit_is_refused(offsets: list[float], segments: list[int]) -> None:
     order = step(GOOD).tally().order
     with pytest.raises(ValueError, match="a plan"):
-        Tally(order, np.array(offsets), np.array(segments, np.int32), np.full(len(offsets), 21), Slo())
+        Tally(order, plan_of(offsets, segments), Slo())
 
 
 def test_an_end_reported_twice_is_refused() -> None:
@@ -189,11 +189,18 @@ def test_the_histograms_of_answers_are_summed_up_and_not_kept() -> None:
     assert tally.records[0].fingerprint is tally.records[1].fingerprint
 
 
+def test_the_margins_of_the_window_are_kept_of_what_ended_ok() -> None:
+    tally = step(GOOD, SLOW, REFUSED, HANGS, warm=(Request(first=0.6),)).played()
+    assert tally.margin.n == 2
+    assert tally.margin.max == pytest.approx(0.9 / 0.8)
+    assert tally.margin.p50 == pytest.approx(0.045 / 0.05)
+
+
 def test_an_order_without_end_keeps_counts_and_no_records() -> None:
     play = step(GOOD, SLOW, measure_s=2.0, warm_s=0.0)
     full = play.tally()
-    lean = Tally(full.order, full.layout.due - START, np.ones(2, np.int32), full.output_tokens, full.slo, keeps_records=False)
+    lean = Tally(full.order, full.plan, full.slo, keeps_records=False)
     apply(lean, play.events())
     assert lean.bounds(START + 9) == play.played(until=9).bounds(START + 9)
     assert dict(lean.measured_endings) == {"ok": 2}
-    assert (lean.records, lean.measured_records) == ([], [])
+    assert (lean.records, lean.measured_records, lean.margin.n) == ([], [], 0)

@@ -183,7 +183,7 @@ class Play:
 
     def __init__(self, order: RepeatOrder, config: ProbeConfig, serve: Serve) -> None:
         self.plan = draw(order, config.workload)
-        self.tally = Tally(order, self.plan.offsets_s, self.plan.segment, self.plan.output_tokens, config.slo)
+        self.tally = Tally(order, self.plan, config.slo)
         self._order = order.order
         self._emitted = serve(self.plan)
         self._due = self.plan.offsets_s.tolist()

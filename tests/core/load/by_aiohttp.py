@@ -12,7 +12,8 @@ import httpx
 from httpx_aiohttp import AiohttpTransport
 
 from core.access import Access
-from core.load.transport.request import KEEPALIVE_S, stuck
+from core.load.transport.direct import stuck
+from core.load.transport.pool import KEEPALIVE_S
 from core.net import tls_context
 
 

@@ -29,7 +29,7 @@ class Notes:
 
 
 class Wire:
-    """A connection without a socket: what is received is the body, as it is."""
+    """A connection without a socket, and its intake: what is received is the body, as it is."""
 
     held = False
     later: Later | None = None
@@ -50,13 +50,12 @@ class Wire:
         self.problem = problem
         self.receive(b"", 0.0)
 
-    def take_in(self, data: bytes, t: float) -> None:
-        if not data:
-            self.reply.end(t, self.problem)
-        elif self.reply.sink is not None:
-            self.reply.sink(data, t)
+    def take_in(self, data: bytes, t: float) -> bool:
+        if data:
+            self.reply.take(data, t)
         else:
-            self.reply.keep(data, t)
+            self.reply.ended(t, self.problem)
+        return self.reply.is_over
 
     def abort(self) -> None: ...
     def hold(self) -> None: ...

@@ -10,8 +10,7 @@ import pytest
 
 from core.access import Access
 from core.load.sender import MadeForLoad
-from core.load.transport.direct import DirectTransport
-from core.load.transport.request import transport_name
+from core.load.transport.direct import DirectTransport, transport_name
 from core.records import LoadReady, RequestEnded
 from tests.core.load.asking import speaking_tls, trusting
 from tests.core.load.orders import hello

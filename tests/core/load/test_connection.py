@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from core.load.transport.connection import Connection
-from core.load.transport.response import Line, Reply
+from core.load.transport.response import Reply, Stamped
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
@@ -35,11 +35,22 @@ class Queue:
     """What reads brought, taken in when a test says so."""
 
     def __init__(self) -> None:
-        self.waiting: list[tuple[Line, bytes, float]] = []
+        self.waiting: list[Stamped] = []
 
-    def take_in(self) -> None:
-        line, data, t = self.waiting.pop(0)
-        line.take_in(data, t)
+    def take_in(self) -> bool:
+        intake, data, t = self.waiting.pop(0)
+        return intake.take_in(data, t)
+
+
+class Notes:
+    """A reader that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+
+    def read(self, data: bytes, t: float) -> bool:
+        self.pieces.append(data)
+        return True
 
 
 @pytest.fixture
@@ -65,52 +76,49 @@ def ask(connection: Connection) -> Reply:
     return reply
 
 
-def test_a_second_answer_is_not_taken_for_that_of_the_next_request(
+async def test_a_second_answer_is_not_taken_for_that_of_the_next_request(
     connection: Connection, socket: NoSocket, freed: list[Connection]
 ) -> None:
     """It came before that request was written, and is taken in after."""
     queue = Queue()
     first = ask(connection)
     connection.data_received(HEAD)
-    first.deliver(lambda data, t: None, lambda: None, queue.waiting.append)
+    first.deliver(Notes(), queue.waiting.append)
     connection.data_received(END)
     connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nunasked"[:-1])
-    queue.take_in()
+    assert queue.take_in(), "it is over by that"
     assert freed == [connection]
     second = ask(connection)
-    queue.take_in()
+    assert queue.take_in()
     assert socket.aborted
     assert not second.heard, "it will be sent again, by another connection"
     with pytest.raises(httpx.ReadError, match="more than one answer"):
-        second.raise_problem()
+        await second.end()
 
 
 @pytest.mark.parametrize("problem", [None, ConnectionResetError("reset")], ids=["closed", "reset"])
-def test_a_loss_is_told_after_what_came_before_it(connection: Connection, problem: Exception | None) -> None:
-    queue, got, ends = Queue(), list[bytes](), list[bool]()
+async def test_a_loss_is_told_after_what_came_before_it(connection: Connection, problem: Exception | None) -> None:
+    queue, notes = Queue(), Notes()
     reply = ask(connection)
     connection.data_received(HEAD)
-    reply.deliver(lambda data, t: got.append(data), lambda: ends.append(True), queue.waiting.append)
+    reply.deliver(notes, queue.waiting.append)
     connection.data_received(b"4\r\nlast\r\n")
     connection.connection_lost(problem)
     assert not connection.is_open
-    assert (got, ends) == ([], [])
-    queue.take_in()
-    assert (got, ends) == ([b"last"], [])
-    queue.take_in()
-    assert ends == [True]
+    assert (notes.pieces, reply.is_over) == ([], False)
+    assert not queue.take_in()
+    assert (notes.pieces, reply.is_over) == ([b"last"], False)
+    assert queue.take_in()
     with pytest.raises(httpx.ReadError if problem else httpx.RemoteProtocolError):
-        reply.raise_problem()
+        await reply.end()
 
 
-def test_a_body_that_ended_with_its_connection_is_whole_whatever_came_after(connection: Connection) -> None:
-    queue, ends = Queue(), list[bool]()
+async def test_a_body_that_ended_with_its_connection_is_whole_whatever_came_after(connection: Connection) -> None:
+    queue = Queue()
     reply = ask(connection)
     connection.data_received(b"HTTP/1.1 200 OK\r\n\r\nall")
-    reply.deliver(lambda data, t: None, lambda: ends.append(True), queue.waiting.append)
+    reply.deliver(Notes(), queue.waiting.append)
     connection.eof_received()
     connection.connection_lost(ConnectionResetError("reset"))
-    while queue.waiting:
-        queue.take_in()
-    assert ends == [True]
-    reply.raise_problem()
+    assert [queue.take_in() for _ in range(2)] == [True, False]
+    await reply.end()

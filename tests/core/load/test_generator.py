@@ -17,7 +17,8 @@ from core.errors import UserError
 from core.load import generator as worker_module
 from core.load.child import MOST_FILES
 from core.load.generator import Generator
-from core.load.transport.request import SPARE_CONNECTIONS, transport_name
+from core.load.transport.direct import transport_name
+from core.load.transport.pool import SPARE_CONNECTIONS
 from core.records import ChildMessage, LoadDone, LoadReady, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent
 from core.schedule import draw
 from tests.core.load.orders import hello, order

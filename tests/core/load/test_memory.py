@@ -8,9 +8,9 @@ import pytest
 
 from core.config import Target
 from core.load.sender import Job, LoadClient, _Exchange
-from core.load.transport.batching import _Reading
 from core.load.transport.connection import Connection
 from core.load.transport.direct import DirectTransport
+from core.load.transport.parsing import Answers
 from core.load.transport.proxy import _Asking
 from core.load.transport.response import Reply
 from core.records import RequestFirst
@@ -33,8 +33,9 @@ CASES = {
 
 def left() -> list[object]:
     """What of requests is there, without the connections that wait for the next."""
-    of_requests = [each for each in gc.get_objects() if isinstance(each, (_Exchange, _Reading, Reply, Connection))]
-    return [each for each in of_requests if not (isinstance(each, Connection) and each.is_open)]
+    of_requests = [each for each in gc.get_objects() if isinstance(each, (_Exchange, Reply, Answers, Connection))]
+    kept = [each for each in of_requests if isinstance(each, Connection) and each.is_open]
+    return [each for each in of_requests if each not in (*kept, *(connection._answers for connection in kept))]
 
 
 @pytest.mark.parametrize("handler", CASES.values(), ids=CASES.keys())

@@ -20,8 +20,8 @@ from core.access import Access
 from core.config import Target
 from core.load import sender as client_module
 from core.load.sender import LoadClient
-from core.load.transport.connection import MAX_HEAD_BYTES
 from core.load.transport.direct import DirectTransport
+from core.load.transport.parsing import MAX_HEAD_BYTES
 from core.load.transport.proxy import _Asking, _NoAnswer, proxy_on_the_way
 from core.load.transport.request import Origin
 from core.records import RequestEnded, RequestFirst, RequestSent

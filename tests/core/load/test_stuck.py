@@ -4,13 +4,13 @@ import asyncio
 import socket
 import time
 
-import numpy as np
 import pytest
 
 from core.config import Slo, Target
 from core.judge.tally import Tally
-from core.load.transport.request import STUCK_S
+from core.load.transport.direct import STUCK_S
 from core.records import RequestSent
+from tests.core.judge.play import plan_of
 from tests.core.load.calling import Caller, client_of
 from tests.core.load.orders import order
 from tests.core.load.server import WAIT_S, Server, whole
@@ -60,8 +60,7 @@ async def test_an_ordinary_connection_is_not_spoken_of() -> None:
 
 
 def test_only_what_is_the_clients_is_lateness() -> None:
-    offsets = np.array([0.0, 0.1])
-    tally = Tally(order((10, 1.0)), offsets, np.zeros(2, np.int32), np.array([2, 2]), Slo())
+    tally = Tally(order((10, 1.0)), plan_of([0.0, 0.1], [0, 0], 2), Slo())
     tally.sent(RequestSent(order=1, index=0, t_sched=0.0, t_sent=3.01, connect_s=3.0))
     tally.sent(RequestSent(order=1, index=1, t_sched=0.1, t_sent=0.102))
     assert tally.lateness_s.max is not None

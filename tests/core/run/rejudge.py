@@ -45,7 +45,19 @@ RUNS = sorted([*(ROOT / "tests/data/runs").glob("*.jsonl"), ROOT / "screenshots/
 GOLDEN = ROOT / "tests/data/runs"
 
 _KEPT = ("index", "verdict", "reason", "attainment_interval", "planned", "sent", "succeeded", "good", "misses", "errors", "queue")
-_ALSO = ("offered_rps", "served_rps", "goodput_rps", "output_tps", "ttft_s", "tpot_s", "e2e_s", "itl_s", "worst_block", "warnings")
+_ALSO = (
+    "offered_rps",
+    "served_rps",
+    "goodput_rps",
+    "output_tps",
+    "ttft_s",
+    "tpot_s",
+    "e2e_s",
+    "itl_s",
+    "margin",
+    "worst_block",
+    "warnings",
+)
 
 
 @dataclass
@@ -157,7 +169,7 @@ class Rejudge:
         )
         held = None
         if order.phase == "hold":
-            held = HeldOrder(order, self._config.workload, rules, method.drain_s, self._since, self._server)
+            held = HeldOrder(order, rules, method.drain_s, self._since, self._server)
         self._repeat = _Repeat(order, rules, method.drain_s, idle_e2e_s(self._singles) or 0.0, held)
 
     def _since(self, t: float) -> list[ServerSample]:
@@ -175,7 +187,8 @@ class Rejudge:
 
     def _close(self, logged: StepResult) -> None:
         if self._repeat is not None and self._repeat.held is not None:
-            self._results = [*self._repeat.segments, *self._repeat.held.cut(self._repeat.run, self._now)]
+            assert self._state.tally is not None
+            self._results = [*self._repeat.segments, *self._repeat.held.cut(self._repeat.run, self._state.tally, self._now)]
             self._repeat = None
         verdict, reason = (held_verdict if logged.phase == "hold" else step_verdict)(self._results)
         if logged.phase == "ramp" and self._decision is not None:  # its repeat is unjudged by rule
