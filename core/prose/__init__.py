@@ -3,9 +3,8 @@
 from core.facts import Code, Fact, Said
 from core.prose import answers, checks, diagnosis, fleet, meanwhile, notes, repeats, steps, voids, warnings
 from core.prose.figures import Figures, Sentence
-from core.prose.voids import AWAY
 
-__all__ = ["AWAY", "SENTENCES", "text"]
+__all__ = ["SENTENCES", "sentence", "text"]
 
 SENTENCES: dict[Code, Sentence] = {
     **repeats.SENTENCES,
@@ -30,3 +29,10 @@ def text(said: Said) -> str:
         return SENTENCES[said.code](Figures(said, tuple(map(text, said.of))))
     except (KeyError, IndexError, TypeError, ValueError, ArithmeticError):
         return said.code.replace("_", " ")
+
+
+def sentence(said: Said) -> str:
+    """The same to stand alone: with a capital letter, unless it begins with more than a word, and a full stop."""
+    words = text(said)
+    begun = words[:1].upper() + words[1:] if words.split(" ")[0].isalpha() else words
+    return begun + ("" if words.endswith((".", "?", "…")) else ".")

@@ -16,8 +16,10 @@ from unittest import mock
 import httpx
 import msgspec
 
+from core import prose
 from core.access import Access
 from core.config import Lengths, ProbeConfig, Slo, Workload
+from core.facts import Said
 from core.load import child, dispatch
 from core.load.child import Child
 from core.records import Abort, Check, ChildMessage, Hello, LoadReady, RepeatOrder, RequestEnded, StopArrivals
@@ -147,10 +149,17 @@ class Ran:
     def said(self) -> list[str]:
         """Every sentence of the run: checks, notes and failed readings, in order."""
         return [
-            event.check.message if isinstance(event, CheckDone) else event.text if isinstance(event, Note) else event.reason
+            prose.text(
+                event.check.message if isinstance(event, CheckDone) else event.text if isinstance(event, Note) else event.reason
+            )
             for event in self._all
             if isinstance(event, CheckDone | Note | SampleFailed)
         ]
+
+    @property
+    def noted(self) -> list[Said]:
+        """What its notes say, in order."""
+        return [event.text for event in self._all if isinstance(event, Note)]
 
 
 config = partial(
