@@ -204,8 +204,71 @@ Code = Literal[
     "bandwidth_reached",
     "limit_helps",
     # the answer of a run, and what ended it
+    "bracket",
+    "at_least",
+    "below",
+    "not_known_below",
+    "no_rate_judged",
+    "errors_at",
+    "nothing_served",
+    "on_top",
+    "held_a_day",
+    "segments_void",
+    "held_void",
+    "held_in_vain",
+    "refused",
+    "checks_incomplete",
+    "stopped_before_answer",
+    "limit_reached",
+    "max_in_flight",
+    "max_duration",
+    "backed_off_held",
+    "server_unusable",
+    "void_twice",
+    "away_again",
+    "away_for_good",
+    "client_mute",
+    "client_stuck",
+    "client_gone",
+    "between_failed",
+    "between_not_ready",
+    "own_error",
+    "unfinished",
+    "still_going",
     # what happens meanwhile
+    "step_judged",
+    "at_rate",
+    "check_said",
     "done_again",
+    "warmup_again",
+    "rate_next",
+    "rate_stays",
+    "time_announced",
+    "time_expected",
+    "time_longer",
+    "until_stopped",
+    "time_unknown",
+    "window_too_few",
+    "window_for_requests",
+    "window_for_durations",
+    "warmup_long",
+    "first_token_awaited",
+    "end_awaited",
+    "readings_slow",
+    "readings_stopped",
+    "not_settled",
+    "asked_again",
+    "away_awaited",
+    "still_away",
+    "back_already",
+    "back_after",
+    "no_diagnosis",
+    "cache_unreached",
+    "cache_not_offered",
+    "cache_not_allowed",
+    "cache_not_reset",
+    "cache_held",
+    "cache_unchecked",
     # why a rate fails
     "looked_at",
     "lateness_seen",
@@ -279,8 +342,9 @@ Code = Literal[
     "places_free",
     "prefill_light",
     # what a fleet rests on
-    # several of them at once
+    # several of them at once, or one after the other
     "several",
+    "in_turn",
 ]
 """What can be said. A code never changes its meaning or loses a figure without a new schema of the run file."""
 
@@ -289,7 +353,7 @@ Figure = float | int | str | bool | list[float] | dict[str, int] | None
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that was found: its code and its figures, in SI units by their names. `of`: what it is about or rests on, or for
-    `several` the facts that stand beside each other."""
+    `several` the facts that stand beside each other, for `in_turn` those that are said as sentences of their own."""
 
     code: Code
     figures: dict[str, Figure] = {}
@@ -311,6 +375,12 @@ def several(*said: Said) -> Said:
         raise ValueError("nothing was found")
     flat = tuple(each for one in said for each in (one.of if isinstance(one, Fact) and one.code == "several" else (one,)))
     return flat[0] if len(flat) == 1 else Fact(code="several", of=flat)
+
+
+def in_turn(*said: Said) -> Said:
+    """The same of facts that are sentences of their own, such as what was found and what would help."""
+    flat = tuple(each for one in said for each in (one.of if isinstance(one, Fact) and one.code == "in_turn" else (one,)))
+    return Fact(code="in_turn", of=flat) if len(flat) > 1 else several(*flat)
 
 
 def parts(said: Said) -> Iterator[Said]:

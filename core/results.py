@@ -363,16 +363,16 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a run in one value: which kind of answer, in one sentence, and the knee as far as it is known.
+    """The end of a run in one value: which kind of answer, what it amounts to, and the knee as far as it is known.
     `required_met`: whether the required rate passed; None when none was required or it was not judged. `told`: the notes of the
-    knee that the message says already. `alone`: the message as it reads below a headline with the outcome; empty: as it is."""
+    knee that the message says already. `alone`: the message for below a headline with the outcome; None: as it is."""
 
     outcome: Outcome
-    message: str
+    message: Said
     knee: Knee = Knee()
     required_met: bool | None = None
     told: tuple[Said, ...] = ()
-    alone: str = ""
+    alone: Said | None = None
     diagnosis: Diagnosis | None = None
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from core.config import ProbeConfig
-from core.facts import Fact, Said
+from core.facts import Said
 from core.records import Check, LoadState, Phase, ServerInfo, ServerSample
 from core.results import Answer, Bounds, ClientInfo, RepeatVerdict, StepResult
 from core.slo import floor
@@ -99,13 +99,11 @@ class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One sentence of the event line; `t_s` in seconds since the run began. `fact`: the same for programs, where it has a code;
-    `step`: the number of the judged step that it tells of."""
+    """One line of the events; `t_s` in seconds since the run began. `step`: the number of the judged step that it tells of."""
 
     t_s: float
     level: Literal["info", "warn", "error"]
-    text: str
-    fact: Fact | None = None
+    text: Said
     step: int | None = None
 
 

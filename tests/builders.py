@@ -5,6 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from core.config import FleetAsk, Method, ProbeConfig, Safety, Slo, Target, Workload
+from core.facts import Code, Fact, Said, parts
 from core.judge.search.actions import Step
 from core.records import Phase, Segment
 from core.results import Percentiles, RepeatResult, RepeatVerdict, StepResult, StepVerdict
@@ -68,3 +69,9 @@ def asked_step(rate_rps: float, repeats: int, phase: Phase = "confirm", warmup_s
         Segment(rate_rps=rate_rps, duration_s=120.0, role="tail"),
     )
     return Step(phase=phase, rate_rps=rate_rps, repeats=repeats, segments=segments, curtail_pass=False, **given)
+
+
+def told(said: Said, code: Code) -> Fact:
+    """The one fact of this code that stands in what was said."""
+    (found,) = (each for each in parts(said) if isinstance(each, Fact) and each.code == code)
+    return found

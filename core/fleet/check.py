@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from core.config import ProbeConfig
-from core.facts import Code, Said, fact, several
+from core.facts import Code, Said, fact, in_turn
 from core.fleet.evidence import Evidence
 from core.fleet.lengths import tokens_of
 from core.fleet.sizing import unit_of
@@ -50,4 +50,4 @@ def _found(gate: SpeedGate) -> Said:
         found.append(fact("bandwidth_reached", measured_s=gate.measured_s, eta_reached_frac=gate.eta_reached))
     if gate.helps:
         found.append(fact("limit_helps", *gate.helps))
-    return several(*found)
+    return in_turn(*found)

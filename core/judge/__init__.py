@@ -19,7 +19,7 @@ from core.judge.rate_verdicts import (
     step_over,
     step_verdict,
 )
-from core.judge.search import Bracket, Done, Hold, Ramp, Search, Step, ended_words
+from core.judge.search import Bracket, Done, Hold, Ramp, Search, Step
 from core.judge.server_readings import Readings
 from core.judge.stopping import REPORT_DELAY_S, drain_left_s, out_of_reach, ramp_holds, runaway, segment_at, still_open
 from core.judge.tally import Tally, closing_s
@@ -44,7 +44,6 @@ __all__ = [
     "decide_ramp",
     "decide_step",
     "drain_left_s",
-    "ended_words",
     "errors_said",
     "explained",
     "floor_of",

@@ -12,7 +12,7 @@ from core.judge.evidence import errors_first
 from core.judge.stopping import REPORT_DELAY_S, out_of_reach, ramp_holds
 from core.judge.tally import Tally
 from core.judge.verdict import Decision
-from core.results import RepeatResult, StepResult, StepVerdict
+from core.results import Outcome, RepeatResult, StepResult, StepVerdict
 from core.slo import allowed_misses, floor
 
 WARMUP_TOLERANCE = 0.05
@@ -106,11 +106,14 @@ def _aside(verdict: str, reason: Said) -> Fact:
 
 
 def held_verdict(results: Sequence[RepeatResult]) -> tuple[StepVerdict, Said]:
-    """The same of the segments of a held rate, with what there is of the one that was cut off at its end."""
+    """The same of the segments of a held rate, with what there is of the one that was cut off at its end; void where segments
+    ended and none of them counts."""
     verdict, reason = step_verdict(results)
     if not results:
         return verdict, fact("no_segment_judged")
-    if verdict == "unjudged":
+    if (void := _all_void(results)) is not None:
+        verdict, reason = "void", void
+    elif verdict == "unjudged":
         reason = fact("no_segment_judged")
     cut = cut_off(results)
     return verdict, several(reason, fact("segment_cut_off", cut)) if cut else reason
@@ -171,14 +174,25 @@ def ramp_reason(held_rps: Sequence[float], reason: Said) -> Said:
     return several(fact("ramp_held", rates_rps=list(held_rps)), reason) if held_rps else reason
 
 
-def held(rates: Sequence[tuple[float, Sequence[RepeatResult]]]) -> Fact:
-    """What became of the rates that were held, in the order in which they were. One that was changed again in its warm-up is
-    left out."""
+def _all_void(results: Sequence[RepeatResult]) -> Fact | None:
+    """How many segments of a held rate were void, with the newest reason, where none of them counts; None otherwise."""
+    void = [result for result in results if result.verdict == "void"]
+    if not void or any(result.verdict in ("pass", "fail") for result in results):
+        return None
+    return fact("segments_void", void[-1].reason, void=len(void))
+
+
+def held(rates: Sequence[tuple[float, Sequence[RepeatResult]]]) -> tuple[Outcome, Fact]:
+    """What became of the rates that were held, in the order in which they were: held, or void where segments ended and none of any
+    rate counts. A rate that was changed again in its warm-up is left out."""
     told = [rate for rate in rates[:-1] if rate[1]] + list(rates[-1:])
-    return fact("held", *(_held_rate(rate_rps, results) for rate_rps, results in told))
+    in_vain = _all_void([result for _, results in rates for result in results]) is not None
+    return "void" if in_vain else "held", fact("held", *(_held_rate(rate_rps, results) for rate_rps, results in told))
 
 
 def _held_rate(rate_rps: float, results: Sequence[RepeatResult]) -> Fact:
+    if (void := _all_void(results)) is not None:
+        return fact("held_void", void, rate_rps=rate_rps)
     judged = [result for result in results if result.verdict in ("pass", "fail")]
     lowest, cut = floor_of(judged), cut_off(results)
     beside = () if cut is None else (cut,)

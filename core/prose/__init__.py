@@ -3,9 +3,8 @@
 from core.facts import Code, Fact, Said
 from core.prose import answers, checks, diagnosis, fleet, meanwhile, notes, repeats, steps, voids, warnings
 from core.prose.figures import Figures, Sentence
-from core.prose.voids import AWAY
 
-__all__ = ["AWAY", "SENTENCES", "sentence", "text"]
+__all__ = ["SENTENCES", "sentence", "text"]
 
 SENTENCES: dict[Code, Sentence] = {
     **repeats.SENTENCES,
@@ -33,10 +32,8 @@ def text(said: Said) -> str:
 
 
 def sentence(said: Said) -> str:
-    """The same as whole sentences; what is no fact is one already."""
-    if not isinstance(said, Fact):
-        return said
-    if said.code == "several":
-        return " ".join(map(sentence, said.of))
+    """The same to stand alone: with a full stop, and a capital letter where it begins with a plain word."""
     words = text(said)
-    return words if words.endswith((".", "?")) else f"{words}."
+    first = words.partition(" ")[0]
+    begun = words[:1].upper() + words[1:] if first.isalpha() and first.islower() else words
+    return begun + ("" if words.endswith((".", "?", "…")) else ".")

@@ -1,6 +1,107 @@
 """What happens while a run goes on: the lines of its events."""
 
 from core.facts import Code
-from core.prose.figures import Sentence
+from core.prose.figures import Figures, Sentence
+from core.prose.voids import AWAY, words
+from core.units import count, duration, long_duration, plain, rate_text
 
-SENTENCES: dict[Code, Sentence] = {}
+_RESET = "POST /reset_prefix_cache"
+
+
+def _step_judged(f: Figures) -> str:
+    what = "ramp" if f.word("phase") == "ramp" else f"step {f.n('step')}"
+    return f"{what}: {f.word('verdict')} at {rate_text(f['rate_rps'])}: {f.of[0]}"
+
+
+def _rate_next(f: Figures) -> str:
+    return f"{rate_text(f['rate_rps'])} next, {_changed(f)}"
+
+
+def _rate_stays(f: Figures) -> str:
+    return f"The rate stays at {rate_text(f['rate_rps'])}, {_changed(f)}"
+
+
+def _changed(f: Figures) -> str:
+    return "the highest that --max-rps allows" if f["at_limit"] else "as soon as what is open has ended"
+
+
+def _time_expected(f: Figures) -> str:
+    total_s, why = f["total_s"], "; ".join(f.of)
+    if n := f.n("rates"):
+        about = f"about {long_duration(total_s)} for {'a list of rates' if n > 1 else 'one rate'}"
+        return f"{about}. {why[:1].upper()}{why[1:]}" if why else about
+    about = f"about {long_duration(total_s)} in {f.word('mode')} mode{', careful' if f['careful'] else ''}"
+    if total_s <= f["budget_s"]:
+        return about
+    return f"{about}. That is longer than the {long_duration(f['budget_s'])} set for it{f': {why}' if why else ''}"
+
+
+def _window_too_few(f: Figures) -> str:
+    wanted = f"a target of {plain(f['target'])} asks for {f['needed']:.0f}"
+    return f"the time that was set holds about {f['requests']:.0f} requests a repeat, where {wanted}"
+
+
+def _longer_window(f: Figures, cause: str) -> str:
+    return f"each repeat measures {long_duration(f['measure_s'])} instead of {long_duration(f['asked_s'])}, because {cause}"
+
+
+def _window_for_requests(f: Figures) -> str:
+    needed = f"{f['requests']:.0f} requests are needed at a target of {plain(f['target'])}"
+    return _longer_window(f, f"{needed}, at {f['rate_rps']:.3g} a second")
+
+
+def _cache_not_offered(f: Figures) -> str:
+    how = "vLLM offers it when started with VLLM_SERVER_DEV_MODE=1"
+    offers = f"The server offers no reset of its prefix cache ({_RESET} {f.word('said')}; {how})"
+    return f"{offers}. The run goes on without: prompts are cold anyway"
+
+
+SENTENCES: dict[Code, Sentence] = {
+    "step_judged": _step_judged,
+    "at_rate": lambda f: f"{rate_text(f['rate_rps'])}: {f.of[0]}",
+    "check_said": lambda f: f"{f.word('check')}: {f.of[0]}",
+    "done_again": lambda f: f"A repeat at {rate_text(f['rate_rps'])} does not count and is done again: {f.of[0]}",
+    "warmup_again": lambda f: f"A repeat at {rate_text(f['rate_rps'])} is done again with a longer warm-up: {f.of[0]}",
+    "rate_next": _rate_next,
+    "rate_stays": _rate_stays,
+    "time_announced": lambda f: f"Expected time: {f.of[0]}",
+    "time_expected": _time_expected,
+    "time_longer": lambda f: f"This takes longer than announced: about {long_duration(f['total_s'])} in all, for enough requests",
+    "until_stopped": lambda f: "until it is stopped",
+    "time_unknown": lambda f: "not known",
+    "window_too_few": _window_too_few,
+    "window_for_requests": _window_for_requests,
+    "window_for_durations": lambda f: _longer_window(f, f"it must hold five mean request durations of {duration(f['e2e_s'])}"),
+    "warmup_long": lambda f: (
+        f"each repeat warms up for {long_duration(f['warmup_s'])}, because a server with long answers takes that long to settle"
+    ),
+    "first_token_awaited": lambda f: (
+        f"Waiting for the first token of a single request (at most {duration(f['within_s'])}): a server may still be warming up"
+    ),
+    "end_awaited": lambda f: f"Waiting for the end of a single request (at most {duration(f['within_s'])}, --drain)",
+    "readings_slow": lambda f: (
+        f"A reading of the server's metrics takes {duration(f['took_s'])}: they are read only every {duration(f['every_s'])}, "
+        "so as not to be a load of their own"
+    ),
+    "readings_stopped": lambda f: (
+        f"The server's metrics gave no new reading within {f['within_s']:g} s, so whether it is idle again is not known"
+    ),
+    "not_settled": lambda f: (
+        f"The server still has {count(round(f['requests']), 'request')} {f['after_s']:g} s after ours ended: "
+        "the next repeat starts on that"
+    ),
+    "asked_again": lambda f: f"A single request without load failed too ({words(f)}); asking again",
+    "away_awaited": lambda f: f"The server is away: {words(f)}. Waiting for it, at most {f['within_s'] / 60:g} min",
+    "still_away": lambda f: f"The server is still away: {words(f)}. Waiting for it, at most {f['left_s']:.0f} s more",
+    "back_already": lambda f: f"The server is back: it was away ({words(f)}; {AWAY[f.word('seen') or '']})",
+    "back_after": lambda f: f"The server is back after {duration(f['away_s'])}",
+    "no_diagnosis": lambda f: f"There is no diagnosis, through an error of kneescope itself ({f.word('what')}); the answer stands",
+    "cache_unreached": lambda f: f"The prefix cache could not be reset: the server {f.word('said')}",
+    "cache_not_offered": _cache_not_offered,
+    "cache_not_allowed": lambda f: f"The server does not allow a reset of its prefix cache ({_RESET} {f.word('said')})",
+    "cache_not_reset": lambda f: f"The prefix cache could not be reset: {_RESET} {f.word('said')}",
+    "cache_held": lambda f: "The server says that its prefix cache was not reset: some request still holds a part of it",
+    "cache_unchecked": lambda f: (
+        "The server was asked to reset its prefix cache and does not tell whether it did (vLLM tells since 0.26)"
+    ),
+}

@@ -1,9 +1,9 @@
-"""What is to be known about a knee, and what happens on the way to it."""
+"""What is to be known about a knee."""
 
 from core.facts import Code
-from core.judge import ended_words
 from core.prose.figures import Figures, Sentence
-from core.units import duration, rate_text
+from core.prose.voids import words
+from core.units import duration, rate_number, rate_text
 
 _ONE_REPEAT = (
     "lower end rests on one repeat, which is no evidence by itself: in simulated quick searches it was above the true knee "
@@ -33,7 +33,14 @@ def _misses_not_of_load(f: Figures) -> str:
 
 def _was_away(f: Figures) -> str:
     anew = "the search was started anew, and nothing that was measured before is part of the answer"
-    return f"the server was away for {duration(f['away_s'])} ({f.word('said')}): {anew}"
+    return f"the server was away for {duration(f['away_s'])} ({words(f)}): {anew}"
+
+
+def _steps_ended(f: Figures) -> str:
+    *others, last = f.numbers("rates_rps")
+    if not others:
+        return f"the step at {rate_text(last)} was ended by the user"
+    return f"the steps at {', '.join(map(rate_number, others))} and {rate_text(last)} were ended by the user"
 
 
 SENTENCES: dict[Code, Sentence] = {
@@ -58,11 +65,10 @@ SENTENCES: dict[Code, Sentence] = {
     "time_up_too_few": lambda f: "the time of this run holds too few requests to judge a lower rate; a longer --budget does",
     "time_up_limit": lambda f: f"{_USED_UP} that --max-duration allows: the next step would not have ended in it",
     "misses_not_of_load": _misses_not_of_load,
-    "steps_ended": lambda f: ended_words(f.numbers("rates_rps")),
+    "steps_ended": _steps_ended,
     "restarted_between_repeats": lambda f: f"the server restarted between two repeats at {rate_text(f['rate_rps'])}",
     "restarted_between_steps": lambda f: (
         f"the server restarted between the steps at {rate_text(f['before_rps'])} and {rate_text(f['rate_rps'])}"
     ),
     "was_away": _was_away,
-    "done_again": lambda f: f"A repeat at {rate_text(f['rate_rps'])} does not count and is done again: {f.of[0]}",
 }

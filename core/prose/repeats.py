@@ -43,6 +43,11 @@ def _overloaded(f: Figures) -> str:
     return f"overloaded already in the warm-up: {which} can no longer meet the limits"
 
 
+def in_turn(f: Figures) -> str:
+    """Sentences one after another, the last without its full stop."""
+    return " ".join(each if each.endswith((".", "?")) else f"{each}." for each in f.of).removesuffix(".")
+
+
 SENTENCES: dict[Code, Sentence] = {
     "nothing_to_judge": lambda f: "no request was planned in the window",
     "all_decided": lambda f: "every measured request is decided",
@@ -77,4 +82,5 @@ SENTENCES: dict[Code, Sentence] = {
     "others_preempted": lambda f: "the server preempts requests again and again",
     "errors_in_a_row": lambda f: f"{f.n('errors')} requests ended in errors within {duration(f['within_s'])}",
     "several": lambda f: "; ".join(f.of),
+    "in_turn": in_turn,
 }

@@ -38,6 +38,11 @@ def _in_brackets(f: Figures) -> str:
     return f" ({said})" if (said := f.word("said")) else ""
 
 
+def words(f: Figures) -> str:
+    """How requests ended that nobody served: in the server's words, or by the names of their endings."""
+    return f.word("said") or classes(f.counts("endings")) or "a single request was not answered"
+
+
 def _lengths(f: Figures, what: str) -> str:
     return f"{what} were {f['tokens_mean']:.4g} tokens long on average, {f['asked_mean']:.4g} were asked for"
 
@@ -89,5 +94,5 @@ SENTENCES: dict[Code, Sentence] = {
     "nothing_planned": _nothing_planned,
     "server_frozen": _server_frozen,
     "server_lost": lambda f: "the server was lost: connections break and /health does not answer",
-    "server_away": lambda f: f"the server was away: {f.word('said')}; {AWAY[f.word('seen') or '']}",
+    "server_away": lambda f: f"the server was away: {words(f)}; {AWAY[f.word('seen') or '']}",
 }

@@ -29,7 +29,7 @@ def to_markdown(view: RunView, path: str) -> str:
     works, but a bare address may become a link where it is pasted."""
     answer = answer_of(view)
     parts = [
-        [f"### kneescope: {_words(answer.message or _HOW[answer.outcome])}"],
+        [f"### kneescope: {_words(prose.text(answer.message or _HOW[answer.outcome]))}"],
         _simulated(view),
         _table(["", "rate", "evidence"], _answer_rows(view, answer)),
         [_words(line)] if (line := latencies(passing_step(view.steps, answer.knee))) else [],

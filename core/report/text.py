@@ -13,7 +13,7 @@ import msgspec
 
 from core import fleet, prose
 from core.config import FleetAsk, Lengths, Method, ProbeConfig
-from core.facts import Said, as_data, says
+from core.facts import Said, as_data, fact, says
 from core.judge import Bracket
 from core.records import Check
 from core.report.why import diagnosis_data, diagnosis_lines
@@ -138,8 +138,6 @@ def largest(values: Iterable[float | None]) -> float | None:
 
 SCHEMA = 2
 WIDTH = 100
-_GOING = "The run is still going: this is how it stands so far."
-_UNFINISHED = "The run ended before its answer, and without a word: the program or the machine was ended."
 
 
 def result(view: RunView, run_log: str | None) -> dict[str, Any]:
@@ -148,7 +146,8 @@ def result(view: RunView, run_log: str | None) -> dict[str, Any]:
     data: dict[str, Any] = {
         "schema": SCHEMA,
         "outcome": answer.outcome,
-        "message": answer.message,
+        "message": prose.text(answer.message),
+        "message_fact": as_data(answer.message),
         "knee": _knee(answer.knee),
         "slo": msgspec.to_builtins(config.slo) if config else None,
         "workload": _workload(config) if config else None,
@@ -194,12 +193,14 @@ def answer_of(view: RunView) -> Answer:
     if view.answer is not None:
         return view.answer
     bracket = Bracket.of(view.config.method, view.steps) if view.config else Bracket()
-    return Answer(outcome="interrupted", message=_UNFINISHED, knee=bracket.knee(), required_met=bracket.required_met)
+    return Answer(outcome="interrupted", message=fact("unfinished"), knee=bracket.knee(), required_met=bracket.required_met)
 
 
 def while_going(view: RunView) -> RunView:
     """The view of a run whose file is still being written: what it will answer is not known yet, and it has not ended either."""
-    return view if view.answer else msgspec.structs.replace(view, answer=msgspec.structs.replace(answer_of(view), message=_GOING))
+    if view.answer is not None:
+        return view
+    return msgspec.structs.replace(view, answer=msgspec.structs.replace(answer_of(view), message=fact("still_going")))
 
 
 def _workload(config: ProbeConfig) -> dict[str, Any]:
@@ -343,9 +344,7 @@ def to_text(view: RunView, run_log: str | None) -> str:
 
 
 def _headline(view: RunView, answer: Answer) -> list[str]:
-    message = answer.message or answer.outcome
-    sentence = message[:1].upper() + message[1:] if message.split(" ")[0].isalpha() else message
-    lines = _wrapped(sentence + ("" if message.endswith((".", "?", "…")) else "."))
+    lines = _wrapped(prose.sentence(answer.message or answer.outcome))
     if view.server is not None and view.server.simulated:
         lines.append("This was a simulated replica: its numbers say nothing about a real server.")
     if view.truth_rps is not None:
@@ -453,35 +452,40 @@ def _gates(view: RunView) -> list[str]:
 
 
 class Remark(NamedTuple):
-    """One thing to know beside the answer: its sentence, where it comes from, and what was said."""
+    """One thing to know beside the answer: what was said, and where it comes from; of a check its name."""
 
-    text: str
-    about: Literal["knee", "check", "repeat", "run"]
     said: Said
+    about: Literal["knee", "check", "repeat", "run"]
+    check: str = ""
+
+    @property
+    def text(self) -> str:
+        """As a sentence."""
+        return prose.text(self.said)
 
 
 def remarks(view: RunView) -> list[Remark]:
     """What to know beside the answer, each once: about the knee, from the checks, from the repeats, from the run's own lines."""
     answer = answer_of(view)
-    found = [Remark(prose.text(note), "knee", note) for note in answer.knee.notes if note not in answer.told]
+    found = [Remark(note, "knee") for note in answer.knee.notes if note not in answer.told]
     found += [
-        Remark(f"{check.check}: {prose.sentence(check.message)}", "check", check.message)
+        Remark(fact("check_said", check.message, check=check.check), "check", check.check)
         for check in view.checks
         if check.status == "warn" or (check.status == "refuse" and answer.outcome != "refused")  # else it is the answer itself
     ]
     found += [
-        Remark(f"{rate_text(step.rate_rps)}: {prose.text(warning)}", "repeat", warning)
+        Remark(fact("at_rate", warning, rate_rps=step.rate_rps), "repeat")
         for step in view.steps
         if not step.set_aside
         for repeat in step.repeats
         for warning in repeat.warnings
     ]
-    lines = [line for line in view.lines if line.level != "info" and line.step is None]
-    found += [Remark(line.text, "run", line.fact or line.text) for line in lines]
-    once: dict[str, Remark] = {}
+    found += [Remark(line.text, "run") for line in view.lines if line.level != "info" and line.step is None]
+    once: list[Remark] = []
     for remark in found:
-        once.setdefault(remark.text, remark)
-    return list(once.values())
+        if all(remark.said != known.said for known in once):
+            once.append(remark)
+    return once
 
 
 def notes(view: RunView) -> list[str]:

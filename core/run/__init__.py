@@ -3,13 +3,15 @@
 Others import these names, and nothing else of the room.
 """
 
+from core.run.ends import NoAnswer
 from core.run.limits import others_rps
 from core.run.log import RunLog, default_path, is_going, read_run, resolve_run
 from core.run.replay import Replay
 from core.run.session import Session
-from core.run.state import State, step_line
+from core.run.state import State, step_told
 
 __all__ = [
+    "NoAnswer",
     "Replay",
     "RunLog",
     "Session",
@@ -19,5 +21,5 @@ __all__ = [
     "others_rps",
     "read_run",
     "resolve_run",
-    "step_line",
+    "step_told",
 ]

@@ -4,15 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from core import prose
-from core.facts import Fact, fact
+from core.facts import Fact, Said, fact
 from core.judge import Readings as Read
-from core.prose import AWAY
 from core.records import RequestRecord
-from core.run.blackout import Unserved, of_nobody
+from core.run.blackout import Unserved, Words, of_nobody
 from core.run.events import Event, Note
 from core.run.scraping import Readings
-from core.units import duration, rate_text
 
 AWAY_S = 300.0
 """A pod that is started again loads its weights and compiles for one to three minutes. One that takes longer than this is more
@@ -32,14 +29,13 @@ Ask = Callable[[float], Awaitable[RequestRecord | None]]
 
 
 class ServerAway(Exception):
-    """The server was not there to be judged, at this rate. `said`: its words; `seen`: what shows that; `since`: when it was last
-    seen to work. `fact` is the reason why what ran then does not count."""
+    """The server was not there to be judged, at this rate. `words`: its words, or how requests ended, as figures of a fact; `seen`:
+    what shows that; `since`: when it was last seen to work. `fact` is the reason why what ran then does not count."""
 
-    def __init__(self, rate_rps: float, since: float, said: str, seen: Seen) -> None:
-        self.fact = fact("server_away", said=said, seen=seen)
-        super().__init__(prose.text(self.fact))
-        self.rate_rps, self.since, self.said = rate_rps, since, said
-        self.seen = seen
+    def __init__(self, rate_rps: float, since: float, words: Words, seen: Seen) -> None:
+        super().__init__(seen)
+        self.fact = fact("server_away", **words, seen=seen)
+        self.rate_rps, self.since, self.words, self.seen = rate_rps, since, words, seen
 
     @property
     def back(self) -> bool:
@@ -47,24 +43,18 @@ class ServerAway(Exception):
         return self.seen in ("restarted", "unread")
 
     @property
-    def again(self) -> str:
-        """The message of a run that ends because this was the second time."""
-        return (
-            f"No answer: the server was away a second time, at {rate_text(self.rate_rps)} ({self.said}). "
-            "Check the server, then run again; finished steps are kept."
-        )
+    def again(self) -> Fact:
+        """The answer of a run that ends because this was the second time."""
+        return fact("away_again", rate_rps=self.rate_rps, **self.words)
 
     @property
-    def for_good(self) -> str:
-        """The message of a run that has waited in vain."""
-        return (
-            f"No answer: the server was away at {rate_text(self.rate_rps)} ({self.said}) and did not come back within "
-            f"{AWAY_S / 60:g} min. Check the server, then run again; finished steps are kept."
-        )
+    def for_good(self) -> Fact:
+        """The answer of a run that has waited in vain."""
+        return fact("away_for_good", rate_rps=self.rate_rps, within_s=AWAY_S, **self.words)
 
     def was(self, now: float) -> Fact:
         """What is to be known beside the answer of a search that was started anew at `now`."""
-        return fact("was_away", away_s=now - self.since, said=self.said)
+        return fact("was_away", away_s=now - self.since, **self.words)
 
 
 class Absence:
@@ -83,12 +73,12 @@ class Absence:
         as long as nothing was served.
         """
         if (failed := await self._fails(1 if last.dark else ASKS)) is not None:
-            return ServerAway(rate_rps, last.since, _words(failed), "asked")
+            return ServerAway(rate_rps, last.since, words_of(failed), "asked")
         await self._readings.fresh(self._clock())
         if Read(self._readings.kept).breaks == 1:
-            return ServerAway(rate_rps, last.since, last.said, "restarted")
+            return ServerAway(rate_rps, last.since, last.words, "restarted")
         if last.dark and self._readings.failed_since(last.since):
-            return ServerAway(rate_rps, last.since, last.said, "unread")
+            return ServerAway(rate_rps, last.since, last.words, "unread")
         return None
 
     async def _fails(self, times: int) -> RequestRecord | None:
@@ -96,7 +86,7 @@ class Absence:
         record = None
         for asked in range(times):
             if asked == 1 and record is not None:
-                self._say("info", f"A single request without load failed too ({_words(record)}); asking again.")
+                self._say("info", fact("asked_again", **words_of(record)))
             if asked:
                 await asyncio.sleep(ASK_EVERY_S)
             record = await self._ask(AWAY_S)
@@ -108,27 +98,28 @@ class Absence:
         """Wait until the server answers a single request, at most AWAY_S; whether it does. Says so at the beginning and again."""
         began = said_at = self._clock()
         if away.back:
-            self._say("warn", f"The server is back: it was away ({away.said}; {AWAY[away.seen]}).")
+            self._say("warn", fact("back_already", **away.words, seen=away.seen))
             return True
-        self._say("warn", f"The server is away: {away.said}. Waiting for it, at most {AWAY_S / 60:g} min.")
+        self._say("warn", fact("away_awaited", **away.words, within_s=AWAY_S))
         while (left_s := began + AWAY_S - self._clock()) > 0:
             record = await self._ask(left_s)
             if record is not None and record.ending == "ok":
                 await self._readings.fresh(self._clock(), METRICS_S)
-                self._say("info", f"The server is back after {duration(self._clock() - away.since)}.")
+                self._say("info", fact("back_after", away_s=self._clock() - away.since))
                 return True
             left_s = max(0.0, began + AWAY_S - self._clock())
             if self._clock() - said_at >= SAY_EVERY_S:
                 said_at = self._clock()
-                self._say("info", f"The server is still away: {_words(record)}. Waiting for it, at most {left_s:.0f} s more.")
+                self._say("info", fact("still_away", **words_of(record), left_s=left_s))
             await asyncio.sleep(min(ASK_EVERY_S, left_s))
         return False
 
-    def _say(self, level: Literal["info", "warn"], text: str) -> None:
+    def _say(self, level: Literal["info", "warn"], text: Said) -> None:
         self._emit(Note(t=self._clock(), level=level, text=text))
 
 
-def _words(record: RequestRecord | None) -> str:
+def words_of(record: RequestRecord | None) -> Words:
+    """How a single request ended; neither words nor an ending where it was not answered."""
     if record is None or record.ending == "aborted":
-        return "a single request was not answered"
-    return (record.error or record.ending).rstrip(".")
+        return {"said": None, "endings": {}}
+    return {"said": (record.error or record.ending).rstrip("."), "endings": {record.ending: 1}}

@@ -10,11 +10,11 @@ from typing import IO, Literal
 
 import msgspec
 
-from core.errors import UserError
+from core.facts import Said, fact
+from core.run.ends import NoAnswer
 from core.run.events import Event, Note
 from core.run.scraping import Readings
 from core.server import CacheReset
-from core.units import duration
 
 COMMAND_S = 600.0
 """A restart loads the weights again, which takes minutes for a large model."""
@@ -93,12 +93,12 @@ class Between:
         self._emit = emit
         self._clock = clock
         self._first = True
-        self._told: set[str] = set()
+        self._told: list[Said] = []
         self.output: str | None = None
 
     async def prepare(self) -> bool:
         """To be called before each repeat, when nothing of ours is in flight; whether anything was done to the server. Raises
-        UserError when the command fails."""
+        NoAnswer when the command fails."""
         done = False
         if self._command is not None and not self._first:
             await self._do(self._command)
@@ -115,24 +115,21 @@ class Between:
         ended = await run_command(command)
         if ended.code != 0:
             self.output = ended.output
-            how = f"ended with exit code {ended.code}" if ended.code is not None else f"did not end within {duration(COMMAND_S)}"
-            raise UserError(f"The command given with --between {how}; see to it and run again.", exit_code=3)
+            raise NoAnswer(fact("between_failed", exit_code=ended.code, within_s=COMMAND_S))
         await self._ready({200, usual})
 
     async def _ready(self, good: set[int | None]) -> None:
         """Until /health answers as it does on a server that is up, and one reading of its metrics works."""
         began = self._clock()
         while (status := await self._health()) is None or status not in good:
-            self._in_time(began, "its /health does not answer")
+            self._in_time(began, "health")
             await asyncio.sleep(_POLL_S)
         while self._readings.available and await self._readings.fresh(self._clock()) is None:
-            self._in_time(began, "its metrics give no reading")
+            self._in_time(began, "metrics")
 
-    def _in_time(self, began: float, what: str) -> None:
+    def _in_time(self, began: float, missing: Literal["health", "metrics"]) -> None:
         if self._clock() - began > READY_S:
-            raise UserError(
-                f"The server is not ready {duration(READY_S)} after the command given with --between: {what}.", exit_code=3
-            )
+            raise NoAnswer(fact("between_not_ready", within_s=READY_S, missing=missing))
 
     async def _empty(self, reset: Callable[[], Awaitable[CacheReset]]) -> bool:
         done = await reset()
@@ -141,10 +138,7 @@ class Between:
             done = await reset()
         if done.status == "missing":
             self._reset = None
-        if done.status != "done" and done.message not in self._told:
-            self._told.add(done.message)
-            self._note("warn" if done.status == "failed" else "info", done.message)
+        if done.found is not None and done.found not in self._told:
+            self._told.append(done.found)
+            self._emit(Note(t=self._clock(), level="warn" if done.status == "failed" else "info", text=done.found))
         return done.status == "done"
-
-    def _note(self, level: Literal["info", "warn"], text: str) -> None:
-        self._emit(Note(t=self._clock(), level=level, text=text))

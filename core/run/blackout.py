@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from core.facts import Figure
 from core.judge import errors_said
 from core.records import Ending, RequestRecord
-from core.units import classes
 
 DARK_ERRORS, LEAST_ERRORS = 10, 3
 """So many errors in a row, or all that there were if they are at least a few: one request may fail for reasons of its own."""
@@ -17,15 +17,20 @@ what it has taken, so something of that ends within this time."""
 _SERVERS: frozenset[Ending] = frozenset({"http", "stream", "truncated", "empty", "timeout", "connection", "aborted"})
 
 
+Words = dict[str, Figure]
+"""How requests ended that nobody served, as figures of a fact: `said` is the most frequent of their errors in the server's words,
+None without any, and `endings` how many ended in which way."""
+
+
 class Unserved(msgspec.Struct, frozen=True, kw_only=True):
-    """What came last of an order: errors of the server's and nothing else since `since`, the last sign of life in it (where there
-    was none, the time of its first request). `said`: the most frequent of them, in the server's words.
+    """What came last of an order: errors of the server's (`words`) and nothing else since `since`, the last sign of life in it
+    (where there was none, the time of its first request).
 
     `dark`: they are so many, and it was so long, that no load explains it.
     """
 
     since: float
-    said: str
+    words: Words
     dark: bool
 
 
@@ -40,8 +45,8 @@ def unserved(records: Sequence[RequestRecord], idle_e2e_s: float) -> Unserved | 
     ended = sum(r.ending != "aborted" for r in records)
     many = len(last) >= DARK_ERRORS or LEAST_ERRORS <= len(last) == ended
     long = max(r.t_end for r in last) - since >= max(DARK_S, DARK_E2E * idle_e2e_s)
-    said = errors_said(last) or classes(Counter(r.ending for r in last))
-    return Unserved(since=since, said=said, dark=many and long)
+    words: Words = {"said": errors_said(last), "endings": dict(Counter(str(r.ending) for r in last))}
+    return Unserved(since=since, words=words, dark=many and long)
 
 
 def _life(record: RequestRecord) -> float | None:

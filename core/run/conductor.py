@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from core.errors import UserError
 from core.facts import Fact, fact
 from core.judge import Decision
 from core.records import (
@@ -22,9 +21,9 @@ from core.records import (
     Segment,
     ServerSample,
 )
+from core.run.ends import ClientSilent, NoAnswer
 from core.run.events import Event, LoadStateChanged, Note, RepeatStarted
 from core.run.liveness import LOST_ENDINGS, Liveness
-from core.units import duration
 
 FIRST_TOKEN_S = 60.0
 """A cold engine compiles for half a minute before its first token; nothing that can be loaded takes longer when it is idle."""
@@ -45,10 +44,6 @@ _LATE_S = 0.1
 _UNDECIDED = Decision(kind="drained", reason=fact("load_ended_early"))
 
 Decide = Callable[[float], Decision | None]
-
-
-class ClientSilent(UserError):
-    """The child was given up: what looked like the server's misses since it fell silent may be its own."""
 
 
 class Load(Protocol):
@@ -125,7 +120,7 @@ class Conductor:
         await self._generator.plan(max(segment.rate_rps for segment in segments))
 
     async def pump(self) -> None:
-        """Turn the child's messages into events. Raises UserError (exit code 3) when the child ends by itself."""
+        """Turn the child's messages into events. Raises NoAnswer when the child ends by itself."""
         async for message in self._generator.messages():
             self._emit(message)
             run = self.current
@@ -147,7 +142,7 @@ class Conductor:
                     run.over.set()
                 case _:
                     pass
-        raise UserError("The load generator ended before the run did, so nothing is being sent any more; run again.", exit_code=3)
+        raise NoAnswer(fact("client_gone"))
 
     @property
     def in_flight(self) -> int:
@@ -203,10 +198,10 @@ class Conductor:
                 return
             if waited_s >= SAY_AFTER_S and not said:
                 said = True
-                what = f"the end of a single request (at most {duration(drain_s)}, --drain)"
-                if not run.liveness.decoding:
-                    what = f"the first token of a single request (at most {duration(first_s)}): a server may still be warming up"
-                self._emit(Note(t=self._clock(), text=f"Waiting for {what}."))
+                awaited = fact("first_token_awaited", within_s=first_s)
+                if run.liveness.decoding:
+                    awaited = fact("end_awaited", within_s=drain_s)
+                self._emit(Note(t=self._clock(), text=awaited))
             await self._wait(run, CHECK_S)
 
     async def run(
@@ -214,8 +209,8 @@ class Conductor:
     ) -> OrderRun:
         """Run one repeat (or ramp) until `decide` has decided it, then cut it off; returns when nothing of it is in flight.
 
-        `hear` is told every message of the child about this order. Raises ClientSilent (exit code 3) when the child does not stop
-        or is silent for too long.
+        `hear` is told every message of the child about this order. Raises ClientSilent when the child does not stop or says nothing
+        for too long.
         """
         self._load("loading")
         run = await self._begin(order, idle_e2e_s, hear)
@@ -327,11 +322,8 @@ class Conductor:
 
 
 def _mute() -> ClientSilent:
-    return ClientSilent(
-        f"The load generator has said nothing for {_MUTE_S:g} s (stopped, or starved of CPU?) and was ended; run again.",
-        exit_code=3,
-    )
+    return ClientSilent(fact("client_mute", silent_s=_MUTE_S))
 
 
 def _stuck() -> ClientSilent:
-    return ClientSilent(f"The load generator did not stop within {END_S:g} s and was ended; run again.", exit_code=3)
+    return ClientSilent(fact("client_stuck", within_s=END_S))

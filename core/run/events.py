@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from core.config import ProbeConfig
-from core.facts import Fact
+from core.facts import Said
 from core.records import (
     Check,
     LoadDone,
@@ -28,8 +28,9 @@ from core.records import (
 )
 from core.results import Answer, ClientInfo, RepeatResult, StepResult
 
-SCHEMA = 2
-"""Since 2 reasons, warnings and notes are facts (`core.facts`); files of schema 1 hold sentences there, and are read as well."""
+SCHEMA = 3
+"""Since 2 reasons, warnings and notes are facts (`core.facts`), since 3 also the answer and the lines of events; older files hold
+sentences there, and are read as well."""
 
 
 class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag="run_started"):
@@ -111,12 +112,11 @@ class SearchRestarted(msgspec.Struct, frozen=True, kw_only=True, tag="search_res
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True, tag="note"):
-    """A sentence for the event line; `fact`: the same for programs, where it has a code."""
+    """Something for the event line."""
 
     t: float
     level: Literal["info", "warn", "error"] = "info"
-    text: str
-    fact: Fact | None = None
+    text: Said
 
 
 class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag="run_ended"):

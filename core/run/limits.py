@@ -10,7 +10,7 @@ from core.config import Safety
 from core.facts import Fact, fact
 from core.records import ServerSample
 from core.results import Answer, Outcome, StepResult
-from core.units import count, duration
+from core.run.ends import SafetyStop
 
 CHECK_S = 0.1
 ERRORS, ERRORS_WITHIN_S = 3, 60.0
@@ -31,13 +31,7 @@ def on_top(answer: Answer, steps: Sequence[StepResult]) -> Answer:
     """The answer of a run beside others: what fits on top of them."""
     if answer.outcome not in _MEASURED:
         return answer
-    rate_rps = others_rps(steps)
-    what = "what others ask for, which the server does not tell" if rate_rps is None else f"{rate_rps:.3g} requests/s of others"
-    return msgspec.structs.replace(answer, message=f"{answer.message}, on top of {what}")
-
-
-class SafetyStop(Exception):
-    """A limit of the run was reached; the text says which, as the beginning of a message."""
+    return msgspec.structs.replace(answer, message=fact("on_top", answer.message, others_rps=others_rps(steps)))
 
 
 async def watch(safety: Safety, in_flight: Callable[[], int], clock: Callable[[], float], began: float) -> None:
@@ -45,9 +39,9 @@ async def watch(safety: Safety, in_flight: Callable[[], int], clock: Callable[[]
     while safety.max_in_flight is not None or safety.max_duration_s is not None:
         open_ = in_flight()
         if safety.max_in_flight is not None and open_ > safety.max_in_flight:
-            raise SafetyStop(f"stopped: {count(open_, 'request')} in flight, --max-in-flight allows {safety.max_in_flight}")
+            raise SafetyStop(fact("max_in_flight", in_flight=open_, limit=safety.max_in_flight))
         if safety.max_duration_s is not None and clock() - began >= safety.max_duration_s:
-            raise SafetyStop(f"stopped: --max-duration {duration(safety.max_duration_s)} is over")
+            raise SafetyStop(fact("max_duration", limit_s=safety.max_duration_s))
         await asyncio.sleep(CHECK_S)
 
 

@@ -11,10 +11,10 @@ from typing import Protocol, Self
 import httpx
 
 from core.config import Safety
+from core.facts import Said, fact
 from core.records import MachineSample, ServerSample
 from core.run.events import Event, MachineSampled, Note, SampleFailed, ServerSampled
 from core.server import SCRAPE_INTERVAL_S, MachineScraper, ScrapeError, pace_s
-from core.units import duration
 
 SETTLE_S = 15.0
 """So long a server may go on working on requests that were cut off; one that has other traffic never gets idle."""
@@ -72,8 +72,7 @@ class Readings:
         self._slow = self._slow + 1 if every_s > SCRAPE_INTERVAL_S else 0
         if self._slow >= SLOW_READINGS and not self._said_slow:
             self._said_slow = True
-            took = f"A reading of the server's metrics takes {duration(reading.took_s)}"
-            self._say(f"{took}: they are read only every {duration(every_s)}, so as not to be a load of their own.")
+            self._say(fact("readings_slow", took_s=reading.took_s, every_s=every_s))
 
     def keep_from_now(self, since: float) -> None:
         """Forget all readings but the newest, the one just before what comes; and that one too if it was begun before
@@ -135,17 +134,13 @@ class Readings:
         while True:
             sample = await self.fresh(after)
             if sample is None:
-                self._say(
-                    f"The server's metrics gave no new reading within {FRESH_S:g} s, so whether it is idle again is not known."
-                )
+                self._say(fact("readings_stopped", within_s=FRESH_S))
                 return
             busy = (sample.running or 0.0) + (sample.waiting or 0.0)
             if busy == 0 or self._spared(sample):
                 return
             if self._clock() - began >= SETTLE_S:
-                self._say(
-                    f"The server still has {busy:g} requests {SETTLE_S:g} s after ours ended: the next repeat starts on that."
-                )
+                self._say(fact("not_settled", requests=busy, after_s=SETTLE_S))
                 return
             after = sample.t
 
@@ -154,7 +149,7 @@ class Readings:
         limit = self._safety.max_waiting
         return self._safety.with_others and (limit is None or (sample.waiting or 0.0) <= limit)
 
-    def _say(self, text: str) -> None:
+    def _say(self, text: Said) -> None:
         self._emit(Note(t=self._clock(), level="warn", text=text))
 
 

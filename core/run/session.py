@@ -13,11 +13,10 @@ from typing import Any, Protocol, TypeVar
 import httpx
 import msgspec
 
-from core import prose
 from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
-from core.facts import Fact, Said, says
+from core.facts import Fact, Said, fact, says, several
 from core.fleet import FLOOR, speed_check
 from core.judge import Done, Hold, Ramp, Search, explained, idle_e2e_s, idle_speed, lengths_check
 from core.load import Generator
@@ -27,16 +26,16 @@ from core.results import Answer, Idle, Outcome
 from core.run.away import Absence, ServerAway
 from core.run.between import Between
 from core.run.client_info import client_info
-from core.run.conductor import ClientSilent, Conductor, Load
+from core.run.conductor import Conductor, Load
+from core.run.ends import ClientSilent, NoAnswer, SafetyStop, Stopped
 from core.run.events import CheckDone, Event, LoadStateChanged, Note, RunEnded, RunStarted, SearchRestarted, ServerKnown
-from core.run.limits import Others, SafetyStop, on_top, watch
+from core.run.limits import Others, on_top, watch
 from core.run.log import RunLog
 from core.run.scraping import MachineReadings, Readings, Source
 from core.run.state import State
-from core.run.steps import NoAnswer, Steps
+from core.run.steps import Steps
 from core.server import CacheReset, Caller, Credential, Preflight, Scraper, SendSingles, reset_prefix_cache
 from core.singles import NO_RATE
-from core.units import long_duration
 from core.view import RunView
 
 T = TypeVar("T")
@@ -132,14 +131,14 @@ class Session:
     async def preflight(self) -> list[Check]:
         """The checks alone, in place of `run`: each is an event as soon as it is known, nothing is loaded.
 
-        Ends as `run` does, but without an answer; when stopped it returns the checks so far. Raises UserError.
+        Ends as `run` does, but without an answer; when stopped it returns the checks so far. Raises UserError and NoAnswer.
         """
         try:
             await self._supervised(self._check)
         except Stopped:
             pass
         except SafetyStop as stop:
-            raise UserError(f"The checks are not complete: {stop}.") from stop
+            raise NoAnswer(fact("checks_incomplete", stop.fact)) from stop
         return list(self.state.view(self._clock()).checks)
 
     def stop(self) -> None:
@@ -178,7 +177,7 @@ class Session:
     async def _probe(self, http: httpx.AsyncClient) -> Answer:
         preflight = await self._check(http)
         refused = [check for check in self.state.view(self._clock()).checks if check.status == "refuse"]
-        told = " ".join(prose.sentence(check.message) for check in refused)
+        told = fact("refused", *(check.message for check in refused))
         missed = any(says(check.message, *NO_RATE) for check in refused)  # then infeasible, whatever the hardware says on paper
         if refused and not (missed and all(says(check.message, *NO_RATE, *FLOOR) for check in refused)):
             return so_far(self._search, "refused", told)
@@ -246,7 +245,7 @@ class Session:
             self._load_began = began
         else:
             began = self._load_began
-        self._emit(Note(t=self._clock(), text=self._search.expected_text()))
+        self._emit(Note(t=self._clock(), text=fact("time_announced", self._search.expected())))
         while True:
             action = self._search.next(self._clock() - began)
             left_s = self._search.left_s(self._clock() - began)
@@ -256,8 +255,7 @@ class Session:
                 case Ramp():
                     self._search.observe_ramp(*await steps.ramp(action, left_s))
                     if (longer_s := self._search.longer_s(self._clock() - began)) is not None:
-                        text = f"This takes longer than announced: about {long_duration(longer_s)} in all, for enough requests."
-                        self._emit(Note(t=self._clock(), level="warn", text=text))
+                        self._emit(Note(t=self._clock(), level="warn", text=fact("time_longer", total_s=longer_s)))
                 case Hold():
                     await steps.hold(action)
                 case _:
@@ -403,13 +401,13 @@ class Session:
             self.state.apply(RunEnded(t=self._clock(), answer=answer))
         return answer
 
-    def _note(self, text: str) -> None:
+    def _note(self, text: Said) -> None:
         self._emit(Note(t=self._clock(), level="error", text=text))
 
     def _remark(self, remark: Fact) -> None:
         """Say what stands beside the answer, too."""
         self._remarks.append(remark)
-        self._emit(Note(t=self._clock(), level="warn", text=prose.text(remark), fact=remark))
+        self._emit(Note(t=self._clock(), level="warn", text=remark))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -453,13 +451,6 @@ class Session:
         return self._conductor
 
 
-STOPPED = "Stopped before the answer; what was finished is kept."
-
-
-class Stopped(Exception):
-    """Somebody asked for the end of the run."""
-
-
 def close_open(error: BaseException, search: Search, steps: Steps) -> None:
     """Close the step that ran when `error` ended the run. A verdict that it had by then counts like any other.
 
@@ -480,25 +471,30 @@ def close_open(error: BaseException, search: Search, steps: Steps) -> None:
 def answer_after(error: BaseException, search: Search, steps: Steps | None) -> Answer:
     """The answer of a run that `error` ended, once its last step is closed; `steps` None: before any load.
 
-    A held rate that was stopped or has reached a limit of the run has done what it was to do. Of a search that was stopped only
-    what was finished is known; anything else that ends one leaves no valid answer.
+    A held rate that was stopped or has reached a limit of the run has done what it was to do, unless nothing of it counts. Of a
+    search that was stopped only what was finished is known; anything else that ends one leaves no valid answer.
     """
     held = steps.held() if steps is not None else None
     match error:
         case Stopped() | asyncio.CancelledError():
-            return so_far(search, "interrupted", STOPPED) if held is None else so_far(search, "held", held)
-        case SafetyStop():
-            if held is not None:
-                return so_far(search, "held", f"{held}; {error}")
-            return so_far(search, "void", f"No answer, {error}; finished steps are kept.")
-        case NoAnswer() | UserError():
+            return so_far(search, "interrupted", fact("stopped_before_answer")) if held is None else _held(search, *held)
+        case SafetyStop(fact=limit):
+            return so_far(search, "void", fact("limit_reached", limit)) if held is None else _held(search, *held, limit)
+        case NoAnswer(fact=why):
+            return so_far(search, "refused" if steps is None else "void", why)
+        case UserError():
             return so_far(search, "refused" if steps is None else "void", str(error))
         case _:
-            what = f"{type(error).__name__}: {error}"
-            return so_far(search, "void", f"The run broke off through an error of kneescope itself: {what}")
+            return so_far(search, "void", fact("own_error", what=f"{type(error).__name__}: {error}"))
 
 
-def so_far(search: Search, outcome: Outcome, message: str) -> Answer:
+def _held(search: Search, outcome: Outcome, found: Fact, *limit: Fact) -> Answer:
+    """The answer of a held rate that was stopped, by a limit of the run where there is one."""
+    said = several(found, *limit)
+    return so_far(search, outcome, said if outcome == "held" else fact("held_in_vain", said))
+
+
+def so_far(search: Search, outcome: Outcome, message: Said) -> Answer:
     """The answer from what the search has seen by now."""
     return msgspec.structs.replace(search.answer_so_far(outcome, message), required_met=search.require_met)
 
@@ -509,7 +505,7 @@ def complete(
     view: RunView,
     idle: Idle | None,
     remarks: Sequence[Said],
-    say: Callable[[str], None],
+    say: Callable[[Said], None],
 ) -> Answer:
     """The answer with what became of the server during the run (`remarks`), what others had of it, and its diagnosis; one that
     cannot be made is told to `say`."""
@@ -520,5 +516,5 @@ def complete(
     try:
         return explained(answer, config.slo, view.steps, view.server, idle)
     except Exception as error:  # a fault of ours, after the work is done
-        say(f"There is no diagnosis, through an error of kneescope itself ({type(error).__name__}: {error}); the answer stands.")
+        say(fact("no_diagnosis", what=f"{type(error).__name__}: {error}"))
         return answer

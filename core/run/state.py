@@ -11,8 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from core import prose
-from core.facts import Fact, Said, says
+from core.facts import Fact, Said, fact, says
 from core.judge import REPORT_DELAY_S, Tally, closing_s, drain_left_s, ramp_holds, set_aside, stalls_too_often
 from core.records import LoadReady, LoadState, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerSample
 from core.results import Bounds, RepeatResult, StepResult
@@ -36,7 +35,6 @@ from core.run.events import (
 from core.run.series import Series
 from core.schedule import draw
 from core.slo import tpot_s
-from core.units import rate_text
 from core.view import Line, Part, RampSegment, RepeatView, RunView, StepView
 
 
@@ -317,7 +315,7 @@ class State:
                 if self._live is not None and result.verdict in ("pass", "fail"):  # the rates of a void ramp say nothing
                     self._ramp = self._live.ramp(event.t) or self._ramp
                 self._step, self._live = None, None
-                self._say(event.t, _level(result), step_line(result), step=result.step)
+                self._say(event.t, _level(result), step_told(result), step=result.step)
 
     def _begin(self, order: RepeatOrder) -> LiveRepeat | None:
         config = self._known.config
@@ -355,7 +353,7 @@ class State:
                 self._steps = [set_aside(step) for step in self._steps]
                 self._ramp = ()
             case Note(t=t, level=level, text=text):
-                self._say(t, level, text, event.fact)
+                self._say(t, level, text)
             case RunEnded(t=t, answer=answer):
                 self._ended_at = t
                 started = t if self._series is None else self._series.start
@@ -363,11 +361,9 @@ class State:
             case _:
                 pass
 
-    def _say(
-        self, t: float, level: Literal["info", "warn", "error"], text: str, fact: Fact | None = None, step: int | None = None
-    ) -> None:
+    def _say(self, t: float, level: Literal["info", "warn", "error"], text: Said, step: int | None = None) -> None:
         start = t if self._series is None else self._series.start
-        self._lines.append(Line(t_s=t - start, level=level, text=text, fact=fact, step=step))
+        self._lines.append(Line(t_s=t - start, level=level, text=text, step=step))
 
     def _step_view(self, now: float) -> StepView | None:
         step, live = self._step, self._live
@@ -399,7 +395,7 @@ def _level(result: StepResult) -> Literal["info", "warn"]:
     return "warn" if result.verdict in ("void", "unjudged") else "info"
 
 
-def step_line(result: StepResult) -> str:
-    """A judged step in one line."""
-    what = "ramp" if result.phase == "ramp" else f"step {result.step}"
-    return f"{what}: {result.verdict} at {rate_text(result.rate_rps)}: {prose.text(result.reason)}"
+def step_told(result: StepResult) -> Fact:
+    """A judged step for the line of events."""
+    figures = {"step": result.step, "phase": result.phase, "verdict": result.verdict, "rate_rps": result.rate_rps}
+    return fact("step_judged", result.reason, **figures)

@@ -6,7 +6,7 @@ from typing import Literal, NoReturn
 
 import msgspec
 
-from core import modes, prose
+from core import modes
 from core.config import ProbeConfig
 from core.facts import Fact, Said, fact
 from core.judge import (
@@ -32,25 +32,21 @@ from core.judge import (
     step_verdict,
 )
 from core.records import MachineSample, Phase, RepeatOrder, Segment, ServerInfo
-from core.results import JudgeRules, RepeatResult, StepResult, StepVerdict
+from core.results import JudgeRules, Outcome, RepeatResult, StepResult, StepVerdict
 from core.run.away import Absence, ServerAway
 from core.run.between import Between
 from core.run.blackout import unserved
 from core.run.conductor import Conductor, OrderRun
+from core.run.ends import NoAnswer, SafetyStop
 from core.run.events import Event, Note, RepeatJudged, StepJudged, StepStarted
 from core.run.hold import HeldOrder, HeldRate
-from core.run.limits import Others, SafetyStop
+from core.run.limits import Others
 from core.run.restarts import Restarts
 from core.run.scraping import Readings
 from core.run.state import State
-from core.units import rate_text
 
 HOLD_LEAD_S = 0.5
 """More time before the first send of a held rate: its plan of half a million requests takes 0.1 s to draw, in both processes."""
-
-
-class NoAnswer(Exception):
-    """The run cannot come to an answer; the text is the whole message for the user."""
 
 
 class _StepEnded(Exception):
@@ -119,9 +115,7 @@ class Steps:
             for index in range(action.repeats):
                 result, _ = await self._repeat(started, index, segments)
                 if result.verdict == "unjudged" and result.warmup_needed_s is not None:  # its warm-up was too short
-                    why = prose.text(result.reason)
-                    text = f"A repeat at {rate_text(action.rate_rps)} is done again with a longer warm-up: {why}."
-                    self._emit(Note(t=self._clock(), text=text))
+                    self._emit(Note(t=self._clock(), text=fact("warmup_again", result.reason, rate_rps=action.rate_rps)))
                     segments = modes.with_warmup(segments, result.warmup_needed_s, action.rate_rps, self._config.safety)
                     await self._repeat(started, index, segments, recheck=False)
                 if step_over(self._results, action.stop, action.repeats):
@@ -202,17 +196,16 @@ class Steps:
         before = self._held_rate.next_rps
         rate_rps = self._held_rate.change(factor)
         at_limit = rate_rps == self._config.safety.max_rps
-        text = f"{rate_text(rate_rps)} next" if rate_rps != before else f"The rate stays at {rate_text(rate_rps)}"
-        end = ", the highest that --max-rps allows." if at_limit else ", as soon as what is open has ended."
-        self._emit(Note(t=self._clock(), text=text + end))
+        changed = fact("rate_next" if rate_rps != before else "rate_stays", rate_rps=rate_rps, at_limit=at_limit)
+        self._emit(Note(t=self._clock(), text=changed))
         return rate_rps
 
-    def held(self) -> str | None:
-        """What became of the rates that were held, in one sentence; None when none was."""
+    def held(self) -> tuple[Outcome, Fact] | None:
+        """What became of the rates that were held, and whether that is an answer; None when none was."""
         if self._held_rate is None:
             return None
         rates = [(step.rate_rps, step.repeats) for step in self._held]
-        return prose.text(held(rates or [(self._held_rate.now_rps, self._results)]))
+        return held(rates or [(self._held_rate.now_rps, self._results)])
 
     def break_off(
         self, how: Literal["stopped", "broken_off"], *, count_repeat: bool = True
@@ -290,20 +283,17 @@ class Steps:
                 self._remark(restarted)
             if run.lost is not None:
                 self._close(started.rate_rps, "void", result.reason)
-                raise NoAnswer(f"No answer: {prose.text(run.lost)}. Check the server, then run again; finished steps are kept.")
+                raise NoAnswer(fact("server_unusable", run.lost))
             if self._ended:
                 raise _StepEnded
             if result.verdict != "void":
                 return result, run
             if attempt == 1:
                 again = fact("done_again", result.reason, rate_rps=started.rate_rps)
-                self._emit(Note(t=self._clock(), level="warn", text=prose.text(again), fact=again))
+                self._emit(Note(t=self._clock(), level="warn", text=again))
         reason: Said = result.reason if result else ""
         self._close(started.rate_rps, "void", reason)
-        raise NoAnswer(
-            f"No answer: a repeat at {rate_text(started.rate_rps)} did not count twice in a row: {prose.text(reason)}. "
-            "Fix that, then run again; finished steps are kept."
-        )
+        raise NoAnswer(fact("void_twice", reason, rate_rps=started.rate_rps))
 
     async def _away(self, started: StepStarted, run: OrderRun) -> ServerAway | None:
         """Whether the server was away rather than overloaded, where the order failed and ended in errors: it is asked without
@@ -317,7 +307,7 @@ class Steps:
         if started.phase == "ramp":
             rate_rps = tally.layout.segments[segment_at(tally, last.since)].rate_rps
         if run.gone:
-            return ServerAway(rate_rps, last.since, last.said, "lost")
+            return ServerAway(rate_rps, last.since, last.words, "lost")
         if run.lost is not None:
             return None
         self._asked = run
@@ -349,7 +339,7 @@ class Steps:
             return None
         at = segment_at(tally, now)
         reason = fact("backed_off", why, rate_rps=tally.layout.segments[at].rate_rps)
-        self._emit(Note(t=now, level="warn", text=prose.text(reason), fact=reason))
+        self._emit(Note(t=now, level="warn", text=reason))
         return Decision(kind="fail", reason=reason, segment=at if tally.order.phase == "ramp" else None)
 
     def _order(self, started: StepStarted, index: int, segments: tuple[Segment, ...]) -> RepeatOrder:
@@ -380,7 +370,7 @@ class Steps:
             if run is None or tally is None:
                 return None
             if (why := self._others.suffer(_servers_errors(tally), now)) is not None:
-                raise SafetyStop(f"backed off for the sake of others: {prose.text(why)}")
+                raise SafetyStop(fact("backed_off_held", why))
             while (result := held.judge(run, tally, now)) is not None:
                 self._keep(started, result)
                 self._sync()
@@ -394,7 +384,7 @@ class Steps:
         self._held_order = None
         if run.lost is not None:
             self._held.append(self._close(started.rate_rps, "void", run.lost))
-            raise NoAnswer(f"No answer: {prose.text(run.lost)}. Check the server, then run again; finished steps are kept.")
+            raise NoAnswer(fact("server_unusable", run.lost))
 
     def _judge(
         self,
@@ -431,7 +421,7 @@ class Steps:
             raise RuntimeError("a step was closed that was never begun")
         now = self._clock()
         if (spread := spread_note(self._results)) is not None:
-            self._emit(Note(t=now, text=f"{rate_text(rate_rps)}: {prose.text(spread)}", fact=spread))
+            self._emit(Note(t=now, text=fact("at_rate", spread, rate_rps=rate_rps)))
         result = StepResult(
             step=started.step,
             rate_rps=rate_rps,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from core import singles
 from core.config import Slo
-from core.facts import Code, Figure, fact, several
+from core.facts import Code, Figure, fact, in_turn
 from core.records import Check, CheckStatus, RequestRecord, ServerSample
 from core.server.checks import check_of
 from core.server.exposition import has_feature
@@ -48,7 +48,7 @@ def request_check(record: RequestRecord) -> Check:
     took: dict[str, Figure] = {"ttft_s": ttft_s(record), "tpot_s": tpot_s(record), "e2e_s": e2e_s(record)}
     answered = fact("request_answered", **asked, **took)
     if record.finish_reason is None:
-        found = several(answered, fact("ended_without_reason", output_tokens=record.output_tokens))
+        found = in_turn(answered, fact("ended_without_reason", output_tokens=record.output_tokens))
         return Check(check="request", status="warn", message=found)
     return check_of("request", "pass", answered)
 
@@ -70,14 +70,14 @@ def unsalted(check: Check) -> Check:
     """The same check for a server that takes no salt: prompts are kept apart by their first tokens alone."""
     if check.status == "refuse":
         return check
-    return Check(check=check.check, status="warn", message=several(check.message, fact("takes_no_salt")))
+    return Check(check=check.check, status="warn", message=in_turn(check.message, fact("takes_no_salt")))
 
 
 def by_max_tokens(check: Check) -> Check:
     """The same check for a server that must be asked by the older field for the length of a chat's answer."""
     if check.status == "refuse":
         return check
-    return Check(check=check.check, status=check.status, message=several(check.message, fact("takes_max_tokens")))
+    return Check(check=check.check, status=check.status, message=in_turn(check.message, fact("takes_max_tokens")))
 
 
 def gave_as_asked(record: RequestRecord) -> bool:

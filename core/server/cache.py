@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from core.facts import Fact, fact
 from core.net import UNREADABLE
 from core.server.http import Caller, HttpError
 
@@ -11,14 +12,14 @@ RESET_PATH = "/reset_prefix_cache"
 
 
 class CacheReset(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one reset; `message` is a sentence for everything but "done".
+    """What became of one reset; `found` is None for "done" alone.
 
     unchecked: the server said yes, but says yes also when nothing was reset (vLLM before 0.26); failed: it said that it
     could not, which may be over once no request holds a block; missing: it offers none, so asking again is no use.
     """
 
     status: Literal["done", "unchecked", "failed", "missing"]
-    message: str = ""
+    found: Fact | None = None
 
 
 async def reset_prefix_cache(caller: Caller, base_url: str) -> CacheReset:
@@ -29,19 +30,13 @@ async def reset_prefix_cache(caller: Caller, base_url: str) -> CacheReset:
     try:
         reply = await caller.post(f"{base_url.rstrip('/')}{RESET_PATH}", {})
     except HttpError as error:
-        return CacheReset(status="failed", message=f"The prefix cache could not be reset: the server {error}.")
+        return CacheReset(status="failed", found=fact("cache_unreached", said=str(error)))
     if reply.status in (404, 405, 501):
-        return CacheReset(
-            status="missing",
-            message=f"The server offers no reset of its prefix cache (POST {RESET_PATH} {reply.refusal()}; vLLM offers it when "
-            "started with VLLM_SERVER_DEV_MODE=1). The run goes on without: prompts are cold anyway.",
-        )
+        return CacheReset(status="missing", found=fact("cache_not_offered", said=reply.refusal()))
     if reply.status in (401, 403):
-        message = f"The server does not allow a reset of its prefix cache (POST {RESET_PATH} {reply.refusal()})."
-        return CacheReset(status="missing", message=message)
+        return CacheReset(status="missing", found=fact("cache_not_allowed", said=reply.refusal()))
     if not reply.ok:
-        message = f"The prefix cache could not be reset: POST {RESET_PATH} {reply.refusal() or f'answers {reply.status}'}."
-        return CacheReset(status="failed", message=message)
+        return CacheReset(status="failed", found=fact("cache_not_reset", said=reply.refusal()))
     return _told(reply.body)
 
 
@@ -53,9 +48,5 @@ def _told(body: bytes) -> CacheReset:
     if success is True:
         return CacheReset(status="done")
     if success is False:
-        message = "The server says that its prefix cache was not reset: some request still holds a part of it."
-        return CacheReset(status="failed", message=message)
-    return CacheReset(
-        status="unchecked",
-        message="The server was asked to reset its prefix cache and does not tell whether it did (vLLM tells since 0.26).",
-    )
+        return CacheReset(status="failed", found=fact("cache_held"))
+    return CacheReset(status="unchecked", found=fact("cache_unchecked"))

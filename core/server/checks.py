@@ -9,7 +9,7 @@ import msgspec
 
 from core.access import Access
 from core.config import Api, Target, Workload
-from core.facts import Fact, Figure, fact, several
+from core.facts import Fact, Figure, fact, in_turn
 from core.net import is_loopback, proxy_for, unused_proxies
 from core.records import Check, CheckStatus, ServerSample
 from core.server.exposition import has_feature, kv_capacity_tokens
@@ -34,7 +34,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_of(name: str, status: CheckStatus, *found: Fact) -> Check:
     """A Check from its parts: stable short name, how it stands, what was found."""
-    return Check(check=name, status=status, message=several(*found))
+    return Check(check=name, status=status, message=in_turn(*found))
 
 
 def connection_check(target: Target, access: Access, environ: Mapping[str, str]) -> Check | None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from core import prose
-from core.facts import Code, Fact, Figure, Said, as_data, fact, parts, reworded, says, several
+from core.facts import Code, Fact, Figure, Said, as_data, fact, in_turn, parts, reworded, says, several
 
 REACH = fact("out_of_reach", at_most_frac=0.403, target=0.95)
 ERRORS: dict[str, Figure] = {"errors": 2, "planned": 100, "ended": 60, "max_error_frac": 0.01, "endings": {"http": 2}}
@@ -19,6 +19,272 @@ SPLIT: dict[str, Figure] = {
     "idle_running_mean": 1.1,
 }
 CUT = fact("cut_off", sent=20, good=17, misses=1, open=2)
+GONE: dict[str, Figure] = {"said": "HTTP 502", "endings": {"http": 12}}
+CHECK = "Check the server, then run again; finished steps are kept"
+BROKEN = fact("ended_in_errors", errors=32, ended=52, said=None, endings={"truncated": 30, "http": 2})
+MAX_DURATION = fact("max_duration", limit_s=60.0)
+LONGER = {"measure_s": 310.0, "asked_s": 40.0}
+QUICK: dict[str, Figure] = {"mode": "quick", "careful": False, "rates": 0, "budget_s": 180.0}
+FOR_REQUESTS = fact("window_for_requests", requests=100.0, target=0.95, rate_rps=0.32, **LONGER)
+
+ANSWERS: list[tuple[Fact, str]] = [
+    (
+        fact("bracket", pass_rps=11.3, first_fail_rps=16.0, fail_rps=16.0, clearly=False),
+        "holds at 11.3 requests/s, fails at 16.0 requests/s",
+    ),
+    (
+        fact("bracket", pass_rps=11.3, first_fail_rps=12.4, fail_rps=16.0, clearly=True),
+        "holds at 11.3 requests/s, mixed from 12.4, clearly fails at 16.0 requests/s",
+    ),
+    (
+        fact("bracket", pass_rps=11.3, first_fail_rps=12.4, fail_rps=16.0, clearly=False),
+        "holds at 11.3 requests/s, mixed from 12.4, fails at 16.0 requests/s",
+    ),
+    (
+        fact("bracket", pass_rps=11.3, first_fail_rps=12.4, fail_rps=None, clearly=False),
+        "holds at 11.3 requests/s, mixed from 12.4 requests/s, open above: the knee may be higher than what failed",
+    ),
+    (fact("at_least", pass_rps=40.0, all_tried=True), "holds at 40.0 requests/s, the highest rate tried"),
+    (fact("at_least", pass_rps=40.0, all_tried=False), "holds at 40.0 requests/s, the highest rate judged"),
+    (fact("below", fail_rps=0.5, short_rps=None, all_tried=True), "fails at 0.500 requests/s, the lowest rate tried"),
+    (fact("below", fail_rps=0.5, short_rps=None, all_tried=False), "fails at 0.500 requests/s, the lowest rate judged"),
+    (
+        fact("below", fail_rps=12.4, short_rps=11.3, all_tried=True),
+        "fails at 12.4 requests/s, the lowest rate judged by all repeats; 11.3 requests/s passed one short step, no more",
+    ),
+    (
+        fact("not_known_below", fail_rps=2.0, short_rps=None),
+        "fails at 2.00 requests/s, whether a lower rate holds is not known",
+    ),
+    (
+        fact("not_known_below", fail_rps=12.4, short_rps=11.3),
+        "fails at 12.4 requests/s, whether a lower rate holds is not known; 11.3 requests/s passed one short step, no more",
+    ),
+    (fact("no_rate_judged", short_rps=None), "no rate was judged"),
+    (
+        fact("no_rate_judged", short_rps=11.3),
+        "no rate was judged by all repeats; 11.3 requests/s passed one short step, no more",
+    ),
+    (fact("errors_at", BROKEN, rate_rps=4.0), "at 4.00 requests/s 32 of 52 requests ended in errors (truncated 30, http 2)"),
+    (
+        fact("nothing_served", BROKEN, rate_rps=0.03125),
+        "No answer: already at 0.0312 requests/s 32 of 52 requests ended in errors (truncated 30, http 2). "
+        "Check the server, then run again",
+    ),
+    (fact("on_top", "holds at 4 requests/s", others_rps=3.02), "holds at 4 requests/s, on top of 3.02 requests/s of others"),
+    (
+        fact("on_top", "holds at 4 requests/s", others_rps=None),
+        "holds at 4 requests/s, on top of what others ask for, which the server does not tell",
+    ),
+    (fact("held_a_day"), "the rate was held for a day"),
+    (
+        fact("segments_void", fact("server_restarted"), void=1),
+        "no segment counted, 1 was void: the server restarted during the repeat",
+    ),
+    (
+        fact("held", fact("held_void", fact("segments_void", fact("server_restarted"), void=5), rate_rps=4.0)),
+        "held 4.00 requests/s (no segment counted, 5 were void: the server restarted during the repeat)",
+    ),
+    (fact("held_void", "all void", rate_rps=4.0), "4.00 requests/s (all void)"),
+    (fact("held_in_vain", "held 4 requests/s"), "No answer: held 4 requests/s. Fix that, then run again"),
+    (fact("refused", "The model is not there."), "The model is not there"),
+    (fact("refused", "The model is not there.", "Two are"), "The model is not there. Two are"),
+    (
+        fact("checks_incomplete", MAX_DURATION),
+        "The checks are not complete: stopped: --max-duration 60 s is over",
+    ),
+    (fact("stopped_before_answer"), "Stopped before the answer; what was finished is kept"),
+    (fact("limit_reached", MAX_DURATION), "No answer, stopped: --max-duration 60 s is over; finished steps are kept"),
+    (
+        fact("max_in_flight", in_flight=13, limit=12),
+        "stopped: 13 requests in flight, --max-in-flight allows 12",
+    ),
+    (MAX_DURATION, "stopped: --max-duration 60 s is over"),
+    (
+        fact("backed_off_held", fact("others_preempted")),
+        "backed off for the sake of others: the server preempts requests again and again",
+    ),
+    (fact("server_unusable", fact("server_lost")), f"No answer: {prose.text(fact('server_lost'))}. {CHECK}"),
+    (
+        fact("void_twice", fact("server_restarted"), rate_rps=4.0),
+        "No answer: a repeat at 4.00 requests/s did not count twice in a row: the server restarted during the repeat. "
+        "Fix that, then run again; finished steps are kept",
+    ),
+    (
+        fact("away_again", rate_rps=4.0, **GONE),
+        f"No answer: the server was away a second time, at 4.00 requests/s (HTTP 502). {CHECK}",
+    ),
+    (
+        fact("away_for_good", rate_rps=4.0, within_s=300.0, **GONE),
+        f"No answer: the server was away at 4.00 requests/s (HTTP 502) and did not come back within 5 min. {CHECK}",
+    ),
+    (
+        fact("client_mute", silent_s=20.0),
+        "The load generator has said nothing for 20 s (stopped, or starved of CPU?) and was ended; run again",
+    ),
+    (fact("client_stuck", within_s=5.0), "The load generator did not stop within 5 s and was ended; run again"),
+    (fact("client_gone"), "The load generator ended before the run did, so nothing is being sent any more; run again"),
+    (
+        fact("between_failed", exit_code=7, within_s=600.0),
+        "The command given with --between ended with exit code 7; see to it and run again",
+    ),
+    (
+        fact("between_failed", exit_code=None, within_s=600.0),
+        "The command given with --between did not end within 600 s; see to it and run again",
+    ),
+    (
+        fact("between_not_ready", within_s=600.0, missing="health"),
+        "The server is not ready 600 s after the command given with --between: its /health does not answer",
+    ),
+    (
+        fact("between_not_ready", within_s=600.0, missing="metrics"),
+        "The server is not ready 600 s after the command given with --between: its metrics give no reading",
+    ),
+    (
+        fact("own_error", what="KeyError: 'x'"),
+        "The run broke off through an error of kneescope itself: KeyError: 'x'",
+    ),
+    (
+        fact("unfinished"),
+        "The run ended before its answer, and without a word: the program or the machine was ended",
+    ),
+    (fact("still_going"), "The run is still going: this is how it stands so far"),
+]
+
+MEANWHILE: list[tuple[Fact, str]] = [
+    (
+        fact("step_judged", "all fine", step=3, phase="search", verdict="pass", rate_rps=4.0),
+        "step 3: pass at 4.00 requests/s: all fine",
+    ),
+    (
+        fact("step_judged", REACH, step=1, phase="ramp", verdict="fail", rate_rps=24.69),
+        "ramp: fail at 24.7 requests/s: at most 41 % can still meet the limits (target 95 %)",
+    ),
+    (fact("at_rate", fact("by_one_request"), rate_rps=4.0), "4.00 requests/s: passed by one request"),
+    (fact("check_said", "the prompts are warm", check="isolation"), "isolation: the prompts are warm"),
+    (
+        fact("done_again", fact("server_restarted"), rate_rps=12.4),
+        "A repeat at 12.4 requests/s does not count and is done again: the server restarted during the repeat",
+    ),
+    (
+        fact("warmup_again", fact("warmup_short", warmup_s=1.0, needed_s=3.4), rate_rps=4.0),
+        "A repeat at 4.00 requests/s is done again with a longer warm-up: "
+        "the warm-up of 1 s was too short: requests as long as these need 3.4 s",
+    ),
+    (fact("rate_next", rate_rps=5.0, at_limit=False), "5.00 requests/s next, as soon as what is open has ended"),
+    (fact("rate_next", rate_rps=6.0, at_limit=True), "6.00 requests/s next, the highest that --max-rps allows"),
+    (fact("rate_stays", rate_rps=6.0, at_limit=True), "The rate stays at 6.00 requests/s, the highest that --max-rps allows"),
+    (fact("rate_stays", rate_rps=5.0, at_limit=False), "The rate stays at 5.00 requests/s, as soon as what is open has ended"),
+    (fact("time_announced", fact("until_stopped")), "Expected time: until it is stopped"),
+    (
+        fact("time_announced", fact("time_expected", total_s=140.0, **QUICK)),
+        "Expected time: about 2 min 20 s in quick mode",
+    ),
+    (fact("time_expected", total_s=140.0, **QUICK | {"careful": True}), "about 2 min 20 s in quick mode, careful"),
+    (
+        fact("time_expected", total_s=1500.0, **QUICK),
+        "about 25 min in quick mode. That is longer than the 3 min set for it",
+    ),
+    (
+        fact("time_expected", FOR_REQUESTS, fact("warmup_long", warmup_s=70.0), total_s=1500.0, **QUICK),
+        "about 25 min in quick mode. That is longer than the 3 min set for it: each repeat measures 5 min 10 s instead of 40 s, "
+        "because 100 requests are needed at a target of 95 %, at 0.32 a second; "
+        "each repeat warms up for 1 min 10 s, because a server with long answers takes that long to settle",
+    ),
+    (
+        fact("time_expected", total_s=100.0, **QUICK | {"rates": 2, "budget_s": None}),
+        "about 1 min 40 s for a list of rates",
+    ),
+    (
+        fact("time_expected", fact("window_for_durations", e2e_s=20.0, **LONGER), total_s=510.0, **QUICK | {"rates": 1}),
+        "about 8 min 30 s for one rate. Each repeat measures 5 min 10 s instead of 40 s, "
+        "because it must hold five mean request durations of 20 s",
+    ),
+    (
+        fact("time_longer", total_s=900.0),
+        "This takes longer than announced: about 15 min in all, for enough requests",
+    ),
+    (fact("until_stopped"), "until it is stopped"),
+    (fact("time_unknown"), "not known"),
+    (
+        fact("window_too_few", requests=145.0, needed=500.0, target=0.99),
+        "the time that was set holds about 145 requests a repeat, where a target of 99 % asks for 500",
+    ),
+    (
+        FOR_REQUESTS,
+        "each repeat measures 5 min 10 s instead of 40 s, because 100 requests are needed at a target of 95 %, at 0.32 a second",
+    ),
+    (
+        fact("window_for_durations", e2e_s=20.0, **LONGER),
+        "each repeat measures 5 min 10 s instead of 40 s, because it must hold five mean request durations of 20 s",
+    ),
+    (
+        fact("warmup_long", warmup_s=70.0),
+        "each repeat warms up for 1 min 10 s, because a server with long answers takes that long to settle",
+    ),
+    (
+        fact("first_token_awaited", within_s=30.0),
+        "Waiting for the first token of a single request (at most 30 s): a server may still be warming up",
+    ),
+    (fact("end_awaited", within_s=120.0), "Waiting for the end of a single request (at most 120 s, --drain)"),
+    (
+        fact("readings_slow", took_s=1.0, every_s=5.0),
+        "A reading of the server's metrics takes 1 s: they are read only every 5 s, so as not to be a load of their own",
+    ),
+    (
+        fact("readings_stopped", within_s=3.0),
+        "The server's metrics gave no new reading within 3 s, so whether it is idle again is not known",
+    ),
+    (
+        fact("not_settled", requests=3.0, after_s=15.0),
+        "The server still has 3 requests 15 s after ours ended: the next repeat starts on that",
+    ),
+    (
+        fact("not_settled", requests=1.0, after_s=15.0),
+        "The server still has 1 request 15 s after ours ended: the next repeat starts on that",
+    ),
+    (fact("asked_again", **GONE), "A single request without load failed too (HTTP 502); asking again"),
+    (fact("away_awaited", within_s=300.0, **GONE), "The server is away: HTTP 502. Waiting for it, at most 5 min"),
+    (
+        fact("away_awaited", within_s=300.0, said=None, endings={"connection": 9, "timeout": 2}),
+        "The server is away: connection 9, timeout 2. Waiting for it, at most 5 min",
+    ),
+    (
+        fact("still_away", left_s=42.4, said=None, endings={}),
+        "The server is still away: a single request was not answered. Waiting for it, at most 42 s more",
+    ),
+    (
+        fact("back_already", seen="restarted", **GONE),
+        "The server is back: it was away (HTTP 502; it restarted meanwhile)",
+    ),
+    (fact("back_after", away_s=52.0), "The server is back after 52 s"),
+    (
+        fact("no_diagnosis", what="KeyError: 'x'"),
+        "There is no diagnosis, through an error of kneescope itself (KeyError: 'x'); the answer stands",
+    ),
+    (
+        fact("cache_unreached", said="cannot be reached"),
+        "The prefix cache could not be reset: the server cannot be reached",
+    ),
+    (
+        fact("cache_not_offered", said="answers 404"),
+        "The server offers no reset of its prefix cache (POST /reset_prefix_cache answers 404; vLLM offers it when started with "
+        "VLLM_SERVER_DEV_MODE=1). The run goes on without: prompts are cold anyway",
+    ),
+    (
+        fact("cache_not_allowed", said="answers 403"),
+        "The server does not allow a reset of its prefix cache (POST /reset_prefix_cache answers 403)",
+    ),
+    (
+        fact("cache_not_reset", said="answers 500"),
+        "The prefix cache could not be reset: POST /reset_prefix_cache answers 500",
+    ),
+    (fact("cache_held"), "The server says that its prefix cache was not reset: some request still holds a part of it"),
+    (
+        fact("cache_unchecked"),
+        "The server was asked to reset its prefix cache and does not tell whether it did (vLLM tells since 0.26)",
+    ),
+]
 
 CALL = fact("call_refused", status=401, said="no")
 LIMITS: dict[str, Figure] = {"ttft_limit_s": None, "tpot_limit_s": None, "e2e_limit_s": None}
@@ -651,11 +917,13 @@ SENTENCES: list[tuple[Fact, str]] = [
         "the server was away for 20 s (HTTP 502): the search was started anew, and nothing that was measured before is part of "
         "the answer",
     ),
-    (
-        fact("done_again", fact("server_restarted"), rate_rps=12.4),
-        "A repeat at 12.4 requests/s does not count and is done again: the server restarted during the repeat",
-    ),
     *CHECKS,
+    *ANSWERS,
+    *MEANWHILE,
+    (
+        Fact(code="in_turn", of=(fact("takes_max_tokens"), "Is that so?", "And more.")),
+        "It does not take max_completion_tokens, so the length is asked for by max_tokens. Is that so? And more",
+    ),
     (
         Fact(code="several", of=(REACH, "and more")),
         "at most 41 % can still meet the limits (target 95 %); and more",
@@ -949,6 +1217,25 @@ def test_a_fact_comes_back_from_a_file_as_it_was(found: Fact) -> None:
     assert msgspec.json.decode(line) == msgspec.json.decode(msgspec.json.encode(as_data(found)))
 
 
+@pytest.mark.parametrize(
+    ("said", "alone"),
+    [
+        ("holds at 4.00 requests/s", "Holds at 4.00 requests/s."),
+        ("4.00 requests/s next", "4.00 requests/s next."),
+        ("what is ***?", "What is ***?"),
+        ("Mend it.", "Mend it."),
+        ("step 3: shortened …", "Step 3: shortened …"),
+        (fact("stopped_before_answer"), "Stopped before the answer; what was finished is kept."),
+    ],
+)
+def test_what_stands_alone_begins_and_ends_as_a_sentence(said: Said, alone: str) -> None:
+    assert prose.sentence(said) == alone
+
+
+def test_no_answer_and_no_line_has_its_full_stop_yet() -> None:
+    assert not [sentence for _, sentence in (*ANSWERS, *MEANWHILE) if sentence.endswith(".")]
+
+
 def test_a_sentence_is_said_as_it_is_and_has_no_code() -> None:
     assert prose.text("the client, not the server: 1 request") == "the client, not the server: 1 request"
     assert as_data("anything") is None
@@ -975,7 +1262,7 @@ def test_several_facts_stand_beside_each_other() -> None:
 def test_what_a_check_found_is_said_in_whole_sentences() -> None:
     assert prose.sentence(fact("no_traffic")) == "No requests of others: 0 running, 0 waiting."
     assert prose.sentence(fact("no_model_list")).endswith("is it the address of the API?")
-    both = several(fact("version_known", version="1"), several(fact("files_unlimited"), "As somebody said."))
+    both = in_turn(fact("version_known", version="1"), in_turn(fact("files_unlimited"), "As somebody said."))
     assert prose.sentence(both) == "Version 1. The number of open files is not limited. As somebody said."
     assert prose.sentence("A sentence of an old file.") == "A sentence of an old file."
 

@@ -15,7 +15,7 @@ from core.hardware import Hardware
 from core.judge.rate_verdicts import set_aside
 from core.records import Check, Phase, ServerInfo
 from core.results import Answer, ClientInfo, FailCount, Knee, Percentiles, RepeatVerdict, StepResult, StepVerdict
-from core.run.state import step_line
+from core.run.state import step_told
 from core.view import Line, RunView
 from tests import builders
 from tests.tui import knee_samples
@@ -48,6 +48,7 @@ REPEAT = keys(
 )
 
 LATE = Percentiles(p50=0.0002, p95=0.0005, p99=0.0009, mean=0.0003, max=0.0042, n=450)
+HOLDS = fact("bracket", pass_rps=11.3, first_fail_rps=16.0, fail_rps=16.0, clearly=False)
 NOTE = "lower end rests on one repeat, which is no evidence by itself"
 
 
@@ -99,7 +100,7 @@ VIEW = RunView(
     checks=(Check(check="kv capacity", status="warn", message="The size of the KV cache is not known."),),
     steps=STEPS,
     lines=(
-        Line(t_s=40.0, level="info", text=step_line(STEPS[0]), step=1),
+        Line(t_s=40.0, level="info", text=step_told(STEPS[0]), step=1),
         Line(t_s=50.0, level="warn", text="A repeat does not count and is done again: late"),
     ),
     answer=ANSWER,
@@ -143,6 +144,7 @@ def test_every_key_is_there_and_the_json_is_strict() -> None:
     assert data == report.result(VIEW, "/runs/a.jsonl")
     assert data["schema"] == 2
     assert data["outcome"] == "bracket"
+    assert (data["message"], data["message_fact"]) == (ANSWER.message, None)
     assert data["knee"]["first_fail"] == {"failed": 1, "run": 1}
     assert data["server"]["metrics"] is True
     assert data["run_log"] == "/runs/a.jsonl"
@@ -382,14 +384,32 @@ def test_a_fail_without_misses_has_no_highest_attainment() -> None:
 def test_what_the_answer_says_is_no_note_besides() -> None:
     skipped, ended = fact("steps_ended", rates_rps=[8.0]), "the step at 8.00 requests/s was ended by the user"
     knee = msgspec.structs.replace(ANSWER.knee, notes=(NOTE, skipped))
-    answer = msgspec.structs.replace(ANSWER, message=f"{ANSWER.message}; {ended}", knee=knee, told=(skipped,))
+    answer = msgspec.structs.replace(ANSWER, message=several(HOLDS, skipped), knee=knee, told=(skipped,))
     text = " ".join(report.to_text(view(answer=answer), None).split())
 
     assert text.count(ended) == 1
     assert NOTE in text
-    told = report.result(view(answer=answer), None)["knee"]
+    data = report.result(view(answer=answer), None)
+    assert data["message"] == f"holds at 11.3 requests/s, fails at 16.0 requests/s; {ended}"
+    assert [said["code"] for said in data["message_fact"]["of"]] == ["bracket", "steps_ended"]
+    told = data["knee"]
     assert told["notes"] == [NOTE, ended]
     assert told["notes_fact"] == [None, {"code": "steps_ended", "figures": {"rates_rps": [8.0]}, "of": []}]
+
+
+def test_the_same_fact_of_a_note_and_of_a_line_is_one_remark() -> None:
+    away, late = fact("was_away", away_s=20.0, said="HTTP 502", endings={"http": 9}), fact("loop_stalled", lag_max_s=0.2)
+    knee = msgspec.structs.replace(ANSWER.knee, notes=(away,))
+    passed = partial(step, phase="search", verdict="pass", floor=(1.0, 1.0))
+    twice = (passed(1, 8.0, warnings=(late, late)), passed(2, 9.0, warnings=(late,)))
+    lines = tuple(Line(t_s=t_s, level="warn", text=away) for t_s in (50.0, 60.0))
+    found = report.remarks(view(answer=msgspec.structs.replace(ANSWER, knee=knee), checks=(), steps=twice, lines=lines))
+
+    assert [(remark.said, remark.about) for remark in found] == [
+        (away, "knee"),
+        (fact("at_rate", late, rate_rps=8.0), "repeat"),
+        (fact("at_rate", late, rate_rps=9.0), "repeat"),
+    ]
 
 
 def test_the_fitted_interval_stands_beside_the_answer_as_what_it_is() -> None:

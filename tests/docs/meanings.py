@@ -19,6 +19,7 @@ MEANINGS: dict[str, str] = {
     "schema": "version of this format, 2",
     "outcome": "`bracket`, `at_least`, `below`, `infeasible`, `held`, `void`, `refused` or `interrupted`",
     "message": "the answer in one sentence",
+    "message_fact": "the same as a fact, as that of a step; null for a sentence without a code, as of an older run file",
     "knee": "the bracket of measured rates",
     "slo": "the limits and the target that were asked for",
     "workload": "what each request asks for",

@@ -46,6 +46,7 @@ _KINDS: dict[str, Any] = {
 OPEN = frozenset(
     {
         "server.config",
+        "message_fact",
         "knee.notes_fact[]",
         "preflight[].message_fact",
         "steps[].reason_fact",

@@ -19,6 +19,7 @@ import msgspec
 from core import prose
 from core.access import Access
 from core.config import Lengths, ProbeConfig, Slo, Workload
+from core.facts import Said
 from core.load import child, dispatch
 from core.load.child import Child
 from core.records import Abort, Check, ChildMessage, Hello, LoadReady, RepeatOrder, RequestEnded, StopArrivals
@@ -147,17 +148,18 @@ class Ran:
     @property
     def said(self) -> list[str]:
         """Every sentence of the run: checks, notes and failed readings, in order."""
-        return [_said(event) for event in self._all if isinstance(event, CheckDone | Note | SampleFailed)]
+        return [
+            prose.text(
+                event.check.message if isinstance(event, CheckDone) else event.text if isinstance(event, Note) else event.reason
+            )
+            for event in self._all
+            if isinstance(event, CheckDone | Note | SampleFailed)
+        ]
 
-
-def _said(event: CheckDone | Note | SampleFailed) -> str:
-    match event:
-        case CheckDone():
-            return prose.sentence(event.check.message)
-        case Note():
-            return event.text
-        case _:
-            return event.reason
+    @property
+    def noted(self) -> list[Said]:
+        """What its notes say, in order."""
+        return [event.text for event in self._all if isinstance(event, Note)]
 
 
 config = partial(

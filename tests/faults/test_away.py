@@ -10,7 +10,7 @@ import pytest
 
 from core import prose
 from core.config import ProbeConfig, Safety, Slo
-from core.facts import fact, says
+from core.facts import Fact, Figure, fact, parts, says
 from core.judge.search.bracket import Bracket
 from core.report import notes, result, to_text
 from core.results import Outcome
@@ -18,6 +18,7 @@ from core.run.away import AWAY_S
 from core.run.events import RunEnded, SearchRestarted
 from core.run.session import Session
 from core.view import RunView
+from tests.builders import told
 from tests.core.load.server import Received
 from tests.faults.answers import JSON, Answer, whole
 from tests.faults.runs import Ran, config, probe
@@ -25,6 +26,8 @@ from tests.faults.server import FaultServer
 from tui.cli.probe import code_of
 
 WORDS = "HTTP 503 Reason: no healthy upstream"
+SAID: dict[str, Figure] = {"said": WORDS, "endings": {"http": 1}}
+"""Of the last single request without load."""
 GONE = whole(b'{"error":{"message":"no healthy upstream"}}', 503, JSON)
 LIST = config(rates_rps=(3.0, 4.0), measure_s=8.0)
 CAPACITY_RPS = 10.0
@@ -96,17 +99,16 @@ def test_what_was_tried_while_the_server_was_away_is_in_no_answer(
     assert knee.pass_rps is not None
     assert knee.first_fail_rps is not None
     assert 0.6 * CAPACITY_RPS < knee.pass_rps < knee.first_fail_rps < 2 * CAPACITY_RPS
-    assert f"The server is away: {WORDS}. Waiting for it, at most 5 min." in ran.said
-    assert any(sentence.startswith("The server is back after") for sentence in ran.said)
+    assert fact("away_awaited", **SAID, within_s=AWAY_S) in ran.noted
+    assert any(says(said, "back_after") for said in ran.noted)
     assert len(ran.events(SearchRestarted)) == 1
-    (told,) = (note for note in knee.notes if says(note, "was_away"))
-    note = prose.text(told)
-    assert "the search was started anew, and nothing that was measured before is part of the answer" in note
-    assert "ended in errors" not in ran.answer.message
+    (was_away,) = (note for note in knee.notes if says(note, "was_away"))
+    assert was_away in ran.noted
+    assert not says(ran.answer.message, "ended_in_errors")
 
     view = ran.view
     assert view == live, "recorded and live are one"
-    assert note in notes(view)
+    assert notes(view).count(prose.text(was_away)) == 1
     before = [step for step in view.steps if step.set_aside]
     assert before
     assert all(step.verdict == "void" and step.floor is None for step in before)
@@ -124,11 +126,12 @@ def test_a_rate_that_held_before_is_judged_again_and_says_so(path: Path) -> None
 
     assert [step.verdict for step in ran.steps] == ["pass", "void", "pass", "pass"], "as they were judged"
     assert (held.verdict, held.set_aside, cut.verdict, cut.set_aside) == ("void", True, "void", True)
-    assert prose.text(held.reason).startswith("measured before the server was away, not part of the answer (pass: ")
-    assert cut.reason == fact("server_away", said=WORDS, seen="asked")
+    assert isinstance(held.reason, Fact)
+    assert (held.reason.code, held.reason.figures) == ("set_aside", {"verdict": "pass"})
+    assert cut.reason == fact("server_away", **SAID, seen="asked")
     assert [(step.rate_rps, step.verdict, step.set_aside) for step in anew] == [(3.0, "pass", False), (4.0, "pass", False)]
     assert (ran.answer.outcome, ran.answer.knee.pass_rps, ran.answer.knee.pass_repeats) == ("at_least", 4.0, 1)
-    assert not any("restarted between" in sentence for sentence in ran.said), "that it was away says it"
+    assert not any(says(said, "restarted_between_repeats", "restarted_between_steps") for said in ran.noted), "that says it"
     assert "measured before the server was away" in " ".join(to_text(ran.view, None).split())
 
 
@@ -136,9 +139,9 @@ def test_a_server_that_came_back_before_it_was_asked_was_away_all_the_same(path:
     ran, _ = ended(path, away(sent("list", 60, step=2), gone_s=2.0), LIST)
 
     assert [step.verdict for step in ran.steps] == ["pass", "void", "pass", "pass"]
-    assert prose.text(ran.steps[1].reason).endswith("; it restarted meanwhile")
+    assert told(ran.steps[1].reason, "server_away").figures["seen"] == "restarted"
     assert ran.answer.outcome == "at_least"
-    assert not any("Waiting for it" in sentence for sentence in ran.said)
+    assert not any(says(said, "away_awaited", "still_away") for said in ran.noted)
 
 
 def test_a_server_that_stays_away_ends_the_run_with_what_is_finished(path: Path) -> None:
@@ -146,12 +149,12 @@ def test_a_server_that_stays_away_ends_the_run_with_what_is_finished(path: Path)
 
     assert ran.answer.outcome == "void"
     assert code_of(ran.view) == 3
-    assert f"the server was away at 4.00 requests/s ({WORDS}) and did not come back within 5 min" in ran.answer.message
+    assert ran.answer.message == fact("away_for_good", rate_rps=4.0, within_s=AWAY_S, **SAID)
     assert [(step.verdict, step.set_aside) for step in ran.view.steps] == [("pass", False), ("void", False)]
     assert (ran.answer.knee.pass_rps, ran.answer.knee.first_fail_rps) == (3.0, None)
-    still = [sentence for sentence in ran.said if sentence.startswith("The server is still away")]
+    still = [told(said, "still_away") for said in ran.noted if says(said, "still_away")]
     assert 10 < len(still) <= AWAY_S / 15
-    assert WORDS in still[0]
+    assert still[0].figures["said"] == WORDS
     assert ran.view == live
 
 
@@ -163,7 +166,7 @@ def test_a_server_that_goes_away_again_ends_the_run(path: Path) -> None:
     ran, _ = ended(path, twice, LIST)
 
     assert ran.answer.outcome == "void"
-    assert ran.answer.message.startswith(f"No answer: the server was away a second time, at 4.00 requests/s ({WORDS})")
+    assert ran.answer.message == fact("away_again", rate_rps=4.0, **SAID)
     assert len(ran.events(SearchRestarted)) == 1
     assert (ran.answer.knee.pass_rps, ran.answer.knee.first_fail_rps) == (3.0, None)
     assert [step.set_aside for step in ran.view.steps] == [True, True, False, False]
@@ -173,7 +176,7 @@ def test_a_server_that_goes_away_again_ends_the_run(path: Path) -> None:
 def test_the_wait_can_be_ended(path: Path, limit_s: float | None, outcome: Outcome) -> None:
     async def meddle(session: Session, server: FaultServer) -> None:
         asked = asyncio.create_task(away(sent("list", 3, step=2), gone_s=AWAY_S)(session, server))
-        await until(session, lambda view: any("The server is away" in line.text for line in view.lines))
+        await until(session, lambda view: any(says(line.text, "away_awaited") for line in view.lines))
         if limit_s is None:
             await asyncio.sleep(20.0)
             session.stop()
@@ -191,7 +194,7 @@ def test_the_wait_can_be_ended(path: Path, limit_s: float | None, outcome: Outco
 def test_a_stop_while_the_server_is_asked_keeps_the_repeat_unjudged(path: Path) -> None:
     async def meddle(session: Session, server: FaultServer) -> None:
         gone = asyncio.create_task(away(sent("list", 3, step=2), gone_s=AWAY_S)(session, server))
-        await until(session, lambda view: any("asking again" in line.text for line in view.lines))
+        await until(session, lambda view: any(says(line.text, "asked_again") for line in view.lines))
         session.stop()
         await gone
 
@@ -214,8 +217,8 @@ def test_a_gateway_that_sheds_and_serves_others_makes_the_rate_fail(path: Path) 
 
     assert (ran.answer.outcome, ran.answer.knee.first_fail_rps) == ("bracket", 6.0)
     assert [step.verdict for step in ran.steps] == ["pass", "fail"]
-    assert WORDS in prose.text(ran.steps[-1].reason)
-    assert not any("away" in sentence for sentence in ran.said)
+    assert any(isinstance(said, Fact) and said.figures.get("said") == WORDS for said in parts(ran.steps[-1].reason))
+    assert not any(says(said, "away_awaited", "back_already") for said in ran.noted)
 
 
 def test_a_restart_between_two_steps_is_noticed(path: Path) -> None:
@@ -225,12 +228,12 @@ def test_a_restart_between_two_steps_is_noticed(path: Path) -> None:
         await server.restart(3.1, GONE)  # as long as its metrics are waited for
 
     ran, _ = ended(path, between, LIST)
-    words = "the server restarted between the steps at 3.00 requests/s and 4.00 requests/s"
+    restarted = fact("restarted_between_steps", before_rps=3.0, rate_rps=4.0)
 
     assert [step.verdict for step in ran.view.steps] == ["pass", "pass"]
-    assert words in ran.said
-    assert fact("restarted_between_steps", before_rps=3.0, rate_rps=4.0) in ran.answer.knee.notes
-    assert notes(ran.view).count(words) == 1
+    assert restarted in ran.noted
+    assert restarted in ran.answer.knee.notes
+    assert notes(ran.view).count(prose.text(restarted)) == 1
 
 
 def test_errors_and_metrics_that_fail_together_are_an_absence(path: Path) -> None:
@@ -246,4 +249,4 @@ def test_errors_and_metrics_that_fail_together_are_an_absence(path: Path) -> Non
     ran, _ = ended(path, cut, slow)
 
     assert [step.verdict for step in ran.steps] == ["pass", "void", "pass", "pass"]
-    assert ran.steps[1].reason == fact("server_away", said=WORDS, seen="unread")
+    assert told(ran.steps[1].reason, "server_away").figures["seen"] == "unread"

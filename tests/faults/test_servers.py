@@ -10,12 +10,13 @@ import pytest
 
 from core import prose
 from core.config import Lengths, Slo
-from core.facts import Fact, says
+from core.facts import Fact, fact, says
 from core.records import RequestSent
 from core.report import to_json, to_text
 from core.results import RepeatResult
 from core.run.events import RepeatStarted
 from core.run.session import Session
+from tests.builders import told
 from tests.core.load.server import Received
 from tests.faults.answers import JSON, Answer, tokens, whole
 from tests.faults.runs import TOKENS, Ran, config, preflight, probe
@@ -74,7 +75,7 @@ def test_a_server_that_accepts_and_produces_nothing_is_no_knee(path: Path) -> No
     """Health answers, every POST gets its 200 and no byte, the token counters stand still."""
     ran = probe(path, lambda: FaultServer(frozen_at=20.0))
     assert ran.answer.outcome == "void"
-    assert "accepts requests but has produced nothing for 10 s" in ran.answer.message
+    assert ran.answer.message == fact("server_unusable", fact("server_frozen", silent_s=10.0))
     assert ran.steps[-1].verdict == "void"
     assert ran.answer.knee.first_fail_rps != ran.steps[-1].rate_rps
     assert ran.server.running == ran.server.waiting == 0, "the connections of what was open are closed"
@@ -90,8 +91,7 @@ def test_a_server_that_dies_under_load_ends_the_run_and_what_was_finished_stays(
 
     ran = probe(path, FaultServer, config(rates_rps=(3.0, 4.0), measure_s=10.0), meddle=die)
     assert ran.answer.outcome == "void"
-    assert "the server was away at 4.00 requests/s" in ran.answer.message
-    assert "did not come back within 5 min" in ran.answer.message
+    assert told(ran.answer.message, "away_for_good").figures["rate_rps"] == 4.0
     assert [step.verdict for step in ran.steps] == ["pass", "void"]
     assert ran.answer.knee.pass_rps == 3.0
     assert set(repeat_of(ran).endings) <= {"ok", "connection", "aborted"}
@@ -160,9 +160,10 @@ def test_what_is_refused_at_any_rate_is_no_limit_of_load(path: Path, status: int
     assert ran.answer.outcome == "void"
     assert ran.answer.knee.first_fail_rps is None
     assert [step.verdict for step in ran.steps] == ["pass", "void"]
-    assert "ended in a refusal that no load causes" in ran.answer.message
-    assert f"HTTP {status} Reason" in ran.answer.message
-    assert words in ran.answer.message
+    assert says(ran.answer.message, "void_twice")
+    said = str(told(ran.answer.message, "refusals").figures["said"])
+    assert f"HTTP {status} Reason" in said
+    assert words in said
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
@@ -189,7 +190,9 @@ def test_a_server_that_only_answers_errors_after_a_rate_that_held_is_said_to(pat
     assert ran.steps[-1].verdict == "fail"
     assert prose.text(ran.steps[-1].reason).startswith(f"every request failed: {words} (")
     assert ran.answer.outcome == "bracket"
-    assert ran.answer.message.endswith(f"; at 4.00 requests/s requests end in errors ({words})")
+    errors = told(ran.answer.message, "errors_at")
+    assert errors.figures["rate_rps"] == 4.0
+    assert told(errors, "ended_in_errors").figures["said"] == words
     assert ran.answer.diagnosis is not None
     assert ran.answer.diagnosis.cause == "failures"
     assert words in prose.text(ran.answer.diagnosis.sentence)
@@ -199,7 +202,8 @@ def test_errors_of_a_ramp_are_the_reason_why_it_ended(path: Path) -> None:
     ran = probe(path, FaultServer, meddle=under_load(whole(b"no", 503), after=30))
     assert ran.steps[0].phase == "ramp"
     assert "requests ended in errors (HTTP 503 Reason: no); at most" in prose.text(ran.steps[0].reason)
-    assert "(HTTP 503 Reason: no). Check the server" in ran.answer.message
+    assert told(ran.answer.message, "nothing_served").of == (told(ran.answer.message, "ended_in_errors"),)
+    assert told(ran.answer.message, "ended_in_errors").figures["said"] == "HTTP 503 Reason: no"
 
 
 def test_single_requests_that_all_end_in_errors_miss_no_limit(path: Path) -> None:
@@ -208,7 +212,8 @@ def test_single_requests_that_all_end_in_errors_miss_no_limit(path: Path) -> Non
 
     ran = probe(path, lambda: FaultServer(fault))
     assert ran.answer.outcome == "infeasible"
-    assert ran.answer.message.startswith("the server answers errors to all 3 single requests (HTTP 500 Reason: CUDA out of memory)")
+    errors = "the server answers errors to all 3 single requests (HTTP 500 Reason: CUDA out of memory)"
+    assert prose.text(ran.answer.message).startswith(errors)
     (check,) = (check for check in ran.view.checks if check.check == "slo")
     assert check.status == "refuse"
     assert isinstance(check.message, Fact)
@@ -397,7 +402,8 @@ def test_no_two_prompts_of_two_runs_share_their_beginning(path: Path) -> None:
 def test_answers_that_end_early_are_refused_before_any_load(path: Path) -> None:
     ran = probe(path, lambda: FaultServer(Answer(pieces=tokens(1, first_s=0.05, finish="stop", prompt=16))))
     assert ran.answer.outcome == "refused"
-    assert "output" in ran.answer.message or "token" in ran.answer.message
+    message = prose.text(ran.answer.message)
+    assert "output" in message or "token" in message
     assert not ran.steps
 
 
@@ -439,7 +445,7 @@ def test_a_chat_server_that_refuses_the_newer_field_is_loaded_by_max_tokens(path
 def test_answers_longer_than_asked_are_refused_before_any_load(path: Path) -> None:
     ran = probe(path, lambda: FaultServer(Answer(pieces=tokens(16, first_s=0.05, gap_s=0.02, prompt=16))))
     assert ran.answer.outcome == "refused"
-    assert "longer than asked: 400%" in ran.answer.message
+    assert "longer than asked: 400%" in prose.text(ran.answer.message)
     assert not ran.steps
 
 
@@ -467,7 +473,8 @@ def test_a_gateway_that_sends_the_body_in_one_piece_hides_ttft_and_tpot(path: Pa
     assert any("Something on the way buffers the stream" in sentence for sentence in ran.said)
     if limits.e2e_s is None:
         assert ran.answer.outcome == "refused"
-        assert "nfeasible" not in ran.answer.message
+        assert says(ran.answer.message, "refused")
+        assert "nfeasible" not in prose.text(ran.answer.message)
         assert not ran.steps
     else:
         assert [step.verdict for step in ran.steps] == ["pass"]

@@ -12,10 +12,12 @@ from click.testing import CliRunner, Result
 
 from core import __version__, report
 from core.errors import UserError
-from core.records import RepeatOrder
+from core.facts import fact
+from core.records import Check, RepeatOrder
 from core.replica import process
 from core.replica.catalog import CATALOG
 from core.run import log as runs
+from core.run.ends import NoAnswer
 from core.run.events import RepeatStarted, encode
 from tests.tui.cli_fakes import FakeSession, fake_json, fake_text
 from tui.cli import probe
@@ -221,6 +223,17 @@ def test_preflight(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str, co
     told = json.loads(as_json.stdout)
     assert told["ok"] is ok
     assert told["preflight"][0].keys() == {"check", "status", "message", "message_fact"}
+
+
+def test_checks_that_break_off_say_why_and_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def stuck(self: FakeSession) -> list[Check]:
+        raise NoAnswer(fact("client_stuck", within_s=5.0))
+
+    monkeypatch.setattr(FakeSession, "preflight", stuck)
+    result = kneescope("preflight", URL)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "The load generator did not stop within 5 s and was ended; run again." in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
 
 
 class FakeReplica:

@@ -8,6 +8,8 @@ import pytest
 from core.access import Access
 from core.config import ProbeConfig, Target
 from core.errors import UserError
+from core.facts import fact
+from core.run import NoAnswer
 from tests.core.judge.feed import single
 from tests.tui.connect_fakes import PASSED, SINGLES, URL, Server
 from tui.cli import argv
@@ -200,6 +202,19 @@ async def test_a_checkup_that_is_stopped_before_it_began_sends_nothing() -> None
     checkup.stop()
     await checkup.run()
     assert (checkup.stage, server.checker.stops, server.open) == ("stopped", 1, 0)
+
+
+async def test_a_checkup_that_breaks_off_says_why_in_a_sentence() -> None:
+    server = Server()
+    checkup = Checkup(read({"url": URL}, "", {}), server.checking)
+    work = asyncio.create_task(checkup.run())
+    await asyncio.sleep(0)
+    server.checker.end(NoAnswer(fact("checks_incomplete", fact("max_duration", limit_s=60.0))))
+    await work
+    assert (checkup.stage, checkup.failure) == (
+        "broken",
+        "The checks are not complete: stopped: --max-duration 60 s is over.",
+    )
 
 
 async def test_a_checkup_keeps_what_was_found() -> None:

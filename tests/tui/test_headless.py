@@ -6,10 +6,11 @@ import threading
 import pytest
 from msgspec.structs import replace
 
+from core import prose
 from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
 from core.records import Check, Phase
 from core.results import Answer, Bounds, Percentiles, RepeatResult, RepeatVerdict, StepResult
-from core.run.state import step_line
+from core.run.state import step_told
 from core.view import Line, RepeatView, RunView, StepView
 from tests import builders
 from tui.cli.headless import PROGRESS_S, CheckPrinter, Printer, follow
@@ -48,7 +49,7 @@ def judged(*repeats: RepeatResult, phase: Phase = "search", step: int = 3) -> St
 
 def said(step: StepResult, t_s: float = 59.0) -> Line:
     """The line that the state writes when a step is judged."""
-    return Line(t_s=t_s, level="info", text=step_line(step), step=step.step)
+    return Line(t_s=t_s, level="info", text=step_told(step), step=step.step)
 
 
 def test_the_head_says_what_is_asked_and_comes_once() -> None:
@@ -158,7 +159,9 @@ def test_a_held_rate_has_a_line_for_each_segment_and_no_end() -> None:
     (line,) = printer.feed(view)
     assert "hold at 6.00 requests/s, segment 3: measuring 12 of 40 s, sent" in line
     ended = judged(*(repeat(n, "pass", (0.97, 0.97), "in time") for n in range(2)), phase="hold")
-    assert printer.feed(replace(START, steps=(ended,), lines=(said(ended, 90.0),))) == [f"   90.0 s  {step_line(ended)}"]
+    assert printer.feed(replace(START, steps=(ended,), lines=(said(ended, 90.0),))) == [
+        f"   90.0 s  {prose.text(step_told(ended))}"
+    ]
 
 
 def test_errors_are_named_in_the_progress_and_unknowns_left_out() -> None:

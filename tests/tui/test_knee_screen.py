@@ -236,7 +236,7 @@ def test_what_became_of_the_server_is_the_first_thing_to_know() -> None:
     assert view.answer is not None
     given = replace(view.answer, knee=replace(view.answer.knee, notes=(*view.answer.knee.notes, remark)))
     void = fact("done_again", fact("server_restarted"), rate_rps=12.4)
-    lines = tuple(Line(t_s=1.0, level="warn", text=prose.text(told), fact=told) for told in (void, remark))
+    lines = tuple(Line(t_s=1.0, level="warn", text=told) for told in (void, remark))
     assert answer.notes(replace(view, answer=given, lines=lines), given)[:2] == [prose.text(remark), prose.text(void)]
 
 
@@ -258,4 +258,4 @@ def test_below_a_headline_that_says_infeasible_it_is_not_said_again() -> None:
     view = replace(samples.finished(), answer=given, steps=())
     head, sentence = (block[0].plain for block in answer.headlines(view, given, 100))
     assert "INFEASIBLE AT ANY RATE" in head
-    assert sentence == reason
+    assert sentence == "Even single requests miss the limits, 3 of 3 (TTFT 1.2 s, limit 500 ms)."

@@ -326,14 +326,14 @@ async def test_the_answer_has_the_notes_of_the_report_the_gravest_first() -> Non
     warned = replace(step, repeats=(replace(step.repeats[0], warnings=("few requests", late)),))
     cold = Check(check="isolation", status="warn", message=fact("cold_unproven_still"))
     again = fact("done_again", fact("others_took_part", others=20.0, ours=100), rate_rps=12.4)
-    void = Line(t_s=3.0, level="warn", text=prose.text(again), fact=again)
+    void = Line(t_s=3.0, level="warn", text=again)
     view = replace(samples.finished(), steps=(*samples.RAMP_STEPS, warned), checks=(cold,), lines=(void,))
     assert view.answer is not None
     found = answer.notes(view, view.answer)
     assert found == [
-        void.text,
+        prose.text(again),
         f"11.3 requests/s: {prose.text(late)}",
-        f"isolation: {prose.sentence(cold.message)}",
+        f"isolation: {prose.text(cold.message)}",
         "11.3 requests/s: few requests",
         *map(prose.text, samples.KNEE.notes),
     ]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from core.facts import fact
 from core.run import log as runs
 from tests.tui.screen import settle, text_of
 from tui.app import KneescopeApp
@@ -119,7 +120,7 @@ async def test_a_run_that_still_goes_on_is_called_recorded_so_far(tmp_path: Path
         assert "recorded so far, still going" in text_of(app)
     assert going.view().answer is None
     assert going.result.answer is not None
-    assert going.result.answer.message.startswith("The run is still going")
+    assert going.result.answer.message == fact("still_going")
     ended = Recorded(str(log.path), clock)
     assert not ended.playback.going
     assert ended.result == ended.view()

@@ -9,7 +9,7 @@ from core import prose, units
 from core.config import ProbeConfig
 from core.records import Check
 from core.results import RepeatResult, StepResult
-from core.run import step_line
+from core.run import step_told
 from core.units import rate_text
 from core.view import Line, RepeatView, RunView, StepView
 from tui.phrases import duration_text, method_text
@@ -79,7 +79,8 @@ class Printer:
                 self._steps = place + 1
                 yield from _judged(steps[place], target)
                 return
-        yield line.text if line.level == "info" else f"{line.level}: {line.text}"
+        words = prose.text(line.text)
+        yield words if line.level == "info" else f"{line.level}: {words}"
 
     def _current(self, step: StepView, view: RunView, target: float) -> Iterator[str]:
         live = step.live
@@ -141,13 +142,13 @@ def _left(view: RunView) -> str:
 def _judged(step: StepResult, target: float) -> Iterator[str]:
     name = _name(step.step, step.phase, step.rate_rps)
     if step.phase in ("ramp", "hold"):  # a ramp only says where to look; the segments of a held rate have had their lines
-        yield step_line(step)
+        yield prose.text(step_told(step))
     elif len(step.repeats) == 1:
         yield f"{name}: {_repeat_text(step.repeats[0], target)}"
     else:
         for repeat in step.repeats:
             yield f"{name}, repeat {repeat.index + 1}: {_repeat_text(repeat, target)}"
-        yield step_line(step)
+        yield prose.text(step_told(step))
 
 
 def _progress(live: RepeatView, target: float) -> str:

@@ -14,13 +14,13 @@ from typing import Protocol
 import msgspec
 from msgspec.structs import replace
 
-from core import report
+from core import prose, report
 from core.access import Access
 from core.config import FleetAsk, ProbeConfig
 from core.errors import UserError
 from core.records import Check
 from core.results import Answer
-from core.run import RunLog, Session, default_path
+from core.run import NoAnswer, RunLog, Session, default_path
 from core.view import RunView
 from tui.cli import headless, prompts
 from tui.cli.options import Given
@@ -214,6 +214,8 @@ def _checked(config: ProbeConfig, access: Access, json_file: str | None) -> int:
             checks, interrupted = asyncio.run(_preflight(session, quiet=out.to_stdout))
         ok = not interrupted and bool(checks) and all(check.status != "refuse" for check in checks)
         out.write(msgspec.json.encode({"ok": ok, "preflight": report.check_data(checks)}).decode())
+    except NoAnswer as error:
+        raise UserError(prose.sentence(error.fact), exit_code=NO_ANSWER) from error
     finally:
         out.withdraw()
     return INTERRUPTED if interrupted else 0 if ok else NO_ANSWER
@@ -245,7 +247,7 @@ async def _preflight(session: Session, *, quiet: bool) -> tuple[list[Check], boo
         nonlocal said
         view = live.view()
         for line in view.lines[said:]:  # what is being waited for: no result, so not for stdout
-            say_if_heard(plain(line.text))
+            say_if_heard(plain(prose.text(line.text)))
         said = len(view.lines)
         return printer.feed(view)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from core import modes
+from core import modes, prose
 from core.config import ProbeConfig
 from core.judge import Search, idle_e2e_s, why_infeasible
 from core.records import RequestRecord, Segment
@@ -28,7 +28,7 @@ def outlook(config: ProbeConfig, singles: Sequence[RequestRecord] = ()) -> Outlo
     if singles:
         search.observe_singles(singles)
     expected_s = search.expected_s()
-    time = search.expected_words() if expected_s is not None else _usual_time(config)
+    time = prose.text(search.expected()) if expected_s is not None else _usual_time(config)
     return Outlook(time, _rate(config, singles), _sends(config, singles, expected_s))
 
 

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol
 
+from core import prose
 from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
 from core.facts import says
 from core.records import Check, RequestRecord
-from core.run import State
+from core.run import NoAnswer, State
 from core.view import RunView
 from tui.cli.probe import checking
 from tui.cli.prompts import agreed
@@ -69,6 +70,8 @@ class Checkup:
                 self.singles = checker.singles
             refused = not checks or any(check.status == "refuse" for check in checks)
             self.stage = "stopped" if self.stopping else "refused" if refused else "ready"
+        except NoAnswer as error:
+            self.stage, self.failure = "broken", prose.sentence(error.fact)
         except Exception as error:  # of whatever kind: the screen says so and stays
             self.stage = "broken"
             self.failure = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"

@@ -4,7 +4,7 @@ import textwrap
 
 from textual.content import Content
 
-from core import report
+from core import prose, report
 from core.facts import Code, says
 from core.judge import CLIENT
 from core.results import Answer, FailCount, Knee, Outcome, StepResult
@@ -53,7 +53,7 @@ def note_lines(view: RunView, answer: Answer, width: int) -> list[list[Content]]
 def notes(view: RunView, answer: Answer) -> list[str]:
     """The notes of the report: what became of the server during the run first, then repeats that did not count, a late client and
     warm prompts, what is so in every run last."""
-    shown = [remark for remark in report.remarks(view) if remark.text != answer.message]
+    shown = [remark for remark in report.remarks(view) if remark.said != answer.message]
     if answer.outcome == "refused":  # its checks have rows of their own
         shown = [remark for remark in shown if remark.about != "check"]
     return [remark.text for remark in sorted(shown, key=_rank)]
@@ -70,7 +70,7 @@ def _sentence(view: RunView, answer: Answer) -> str | None:
         return None
     if answer.outcome == "refused" and any(check.status == "refuse" for check in view.checks):
         return None
-    return clean(answer.alone or answer.message)
+    return clean(prose.sentence(answer.alone or answer.message))
 
 
 def _wrapped(text: str, role: Role, width: int) -> list[Content]:

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from textual.content import Content
 from textual.widget import Widget
 
+from core import prose
 from core.config import Slo
 from core.view import RepeatView, RunView, StepView
 from tui.draw.style import LEVELS, LOADS, about, clean, clock, count, limit, rate, share_limit, shorten
@@ -206,7 +207,7 @@ class EventLine(Widget):
     def show(self, view: RunView) -> None:
         """Take a new view."""
         last = view.lines[-1] if view.lines else None
-        at, text = (clock(last.t_s), (clean(last.text), last.level)) if last else ("", ("", "info"))
+        at, text = (clock(last.t_s), (clean(prose.text(last.text)), last.level)) if last else ("", ("", "info"))
         if (at, text) != (self._at, self._text):
             self._at, self._text = at, text
             self.refresh()

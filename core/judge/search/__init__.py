@@ -2,7 +2,7 @@
 
 from core.judge.search.actions import Done, Hold, Ramp, Step
 from core.judge.search.bracket import Bracket
-from core.judge.search.search import Search, ended_words
+from core.judge.search.search import Search
 
 __all__ = [
     "Bracket",
@@ -11,5 +11,4 @@ __all__ = [
     "Ramp",
     "Search",
     "Step",
-    "ended_words",
 ]

@@ -1,16 +1,15 @@
-"""What the judged rates amount to: the knee as a bracket, the evidence behind each end, and the answer in a sentence."""
+"""What the judged rates amount to: the knee as a bracket, the evidence behind each end, and the answer."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Self
 
 from core.config import Method
-from core.facts import Fact, Said, fact
+from core.facts import Fact, Said, fact, several
 from core.judge.search.fit import Fit, fit_of
 from core.modes import rules_of
 from core.records import Phase
 from core.results import Answer, FailCount, Knee, Outcome, StepResult
-from core.units import classes, count, rate_number, rate_text
 
 FLIPS_EARLY_FROM = 10
 """So many repeats that all must pass make a search flip below the long-run knee."""
@@ -150,9 +149,8 @@ class Bracket:
         return None if self.passed_rps is not None else min(self._passed(_LOOKING), default=None)
 
     @property
-    def broken(self) -> tuple[str, str] | None:
-        """How many requests ended in errors at the lowest failing rate, when most of those that ended did; and in which, in the
-        server's words where it said any."""
+    def broken(self) -> Fact | None:
+        """How many requests ended in errors at the lowest failing rate, and in which, when most of those that ended did."""
         endings: Counter[str] = Counter()
         said = None
         for step in self._at(self.failed_rps):
@@ -163,7 +161,7 @@ class Bracket:
         errors = ended - endings.pop("ok", 0)
         if 2 * errors <= ended or self.failed_rps is None:
             return None
-        return f"{errors} of {count(ended, 'request')} ended in errors", said or classes(endings)
+        return fact("ended_in_errors", errors=errors, ended=ended, said=said, endings=dict(endings))
 
     @property
     def required_met(self) -> bool | None:
@@ -266,9 +264,8 @@ def conclude(
     knee: Knee,
     *,
     unconfirmed_rps: float | None = None,
-    broken: tuple[str, str] | None = None,
+    broken: Fact | None = None,
     skipped: Fact | None = None,
-    skipped_words: str = "",
 ) -> Answer:
     """The answer of a search that came to its end by itself: bracket, at_least, below, or interrupted where the user ended steps
     below the lowest failing rate.
@@ -276,34 +273,29 @@ def conclude(
     `unconfirmed_rps`: the lowest rate that passed a short step of the search, where none was confirmed. `broken`: how requests
     end at the lowest failing rate, where most are errors. Without a rate that held nothing was learned about what the server can
     take: that is no answer; with one it is said beside the bracket.
-    `skipped`: which steps the user ended, and the same in words.
+    `skipped`: which steps the user ended.
     """
-    if outcome == "below" and broken is not None and knee.first_fail_rps is not None:
-        counted, words = broken
-        message = f"No answer: already at {rate_text(knee.first_fail_rps)} {counted} ({words}). Check the server, then run again."
-        return Answer(outcome="void", message=message, knee=knee)
-    message = _message(outcome, knee, unconfirmed_rps, "tried" if skipped is None else "judged")
-    if outcome == "bracket" and broken is not None and knee.first_fail_rps is not None:
-        message += f"; at {rate_text(knee.first_fail_rps)} requests end in errors ({broken[1]})"
+    first_rps = knee.first_fail_rps
+    if outcome == "below" and broken is not None and first_rps is not None:
+        return Answer(outcome="void", message=fact("nothing_served", broken, rate_rps=first_rps), knee=knee)
+    said: list[Said] = [_amounts_to(outcome, knee, unconfirmed_rps, all_tried=skipped is None)]
+    if outcome == "bracket" and broken is not None and first_rps is not None:
+        said.append(fact("errors_at", broken, rate_rps=first_rps))
     if skipped is None:
-        return Answer(outcome=outcome, message=message, knee=knee)
-    return Answer(outcome=outcome, message=f"{message}; {skipped_words}", knee=knee, told=(skipped,))
+        return Answer(outcome=outcome, message=several(*said), knee=knee)
+    return Answer(outcome=outcome, message=several(*said, skipped), knee=knee, told=(skipped,))
 
 
-def _message(outcome: Outcome, knee: Knee, unconfirmed_rps: float | None, tried: str) -> str:
-    holds = "" if knee.pass_rps is None else f"holds at {rate_text(knee.pass_rps)}"
-    fails = "" if knee.first_fail_rps is None else f"fails at {rate_text(knee.first_fail_rps)}"
-    short = "" if unconfirmed_rps is None else f"; {rate_text(unconfirmed_rps)} passed one short step, no more"
+def _amounts_to(outcome: Outcome, knee: Knee, short_rps: float | None, *, all_tried: bool) -> Fact:
+    """Where the knee lies. `all_tried`: the user ended no step."""
+    pass_rps, first_rps = knee.pass_rps, knee.first_fail_rps
     if outcome == "at_least":
-        return f"{holds}, the highest rate {tried}"
+        return fact("at_least", pass_rps=pass_rps, all_tried=all_tried)
     if outcome == "below":
-        return f"{fails}, the lowest rate judged by all repeats{short}" if short else f"{fails}, the lowest rate {tried}"
+        return fact("below", fail_rps=first_rps, short_rps=short_rps, all_tried=all_tried)
+    if outcome == "interrupted" and first_rps is None:
+        return fact("no_rate_judged", short_rps=short_rps)
     if outcome == "interrupted":
-        none = f"no rate was judged by all repeats{short}" if short else "no rate was judged"
-        return f"{fails}, whether a lower rate holds is not known{short}" if fails else none
-    if knee.open_above and knee.first_fail_rps is not None:
-        return f"{holds}, mixed from {rate_text(knee.first_fail_rps)}, open above: the knee may be higher than what failed"
-    if knee.fail_rps is not None and knee.first_fail_rps is not None and knee.fail_rps > knee.first_fail_rps:
-        clearly = "clearly " if knee.clearly_fails else ""
-        return f"{holds}, mixed from {rate_number(knee.first_fail_rps)}, {clearly}fails at {rate_text(knee.fail_rps)}"
-    return f"{holds}, {fails}"
+        return fact("not_known_below", fail_rps=first_rps, short_rps=short_rps)
+    upper_rps = None if knee.open_above else knee.fail_rps
+    return fact("bracket", pass_rps=pass_rps, first_fail_rps=first_rps, fail_rps=upper_rps, clearly=knee.clearly_fails)

@@ -5,10 +5,10 @@ How long a search is going to take, and what makes it longer than its mode. Pure
 
 from core import modes
 from core.config import Method, Slo
+from core.facts import Fact, fact
 from core.judge.search import candidates
 from core.judge.search.actions import Action, Ramp, Step
 from core.modes import STEPS_EXPECTED, ModeRules
-from core.units import duration, long_duration, mode_words
 
 E2E_GROWTH = 1.5
 """Mean E2E grows from idle to the knee (2 to 4 times in simulation); this is assumed until a step has passed."""
@@ -109,42 +109,37 @@ def extension_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmu
     return total_s
 
 
-def text(method: Method, rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmup_s: float, total_s: float) -> str:
-    """The expected time in words without a full stop; a second sentence when it is longer than the budget, with the reason where W
-    or M is longer. A list has no budget."""
-    why = why_longer(rules, slo, rate_rps, e2e_s, warmup_s)
-    if method.rates_rps:
-        about = f"about {long_duration(total_s)} for {mode_words(method)}"
-        return about if why is None else f"{about}. {why[:1].upper()}{why[1:]}"
-    about = f"about {long_duration(total_s)} in {mode_words(method)}"
-    if total_s <= rules.budget_s:
-        return about
-    return f"{about}. That is longer than the {long_duration(rules.budget_s)} set for it{'' if why is None else f': {why}'}"
+def expected(method: Method, rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmup_s: float, total_s: float) -> Fact:
+    """The expected time, with what makes a repeat longer than asked: of a list, which has no budget, always; of a search where the
+    whole is longer than its budget."""
+    longer = bool(method.rates_rps) or total_s > rules.budget_s
+    return fact(
+        "time_expected",
+        *(why_longer(rules, slo, rate_rps, e2e_s, warmup_s) if longer else ()),
+        total_s=total_s,
+        budget_s=None if method.rates_rps else rules.budget_s,
+        mode=method.mode,
+        careful=method.careful,
+        rates=len(method.rates_rps),
+    )
 
 
-def why_longer(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmup_s: float) -> str | None:
-    """Why a repeat at a rate measures longer than asked, or warms up for long; None where neither is so."""
-    reasons = [each for each in (_longer_window(rules, slo, rate_rps, e2e_s), _long_warmup(warmup_s)) if each is not None]
-    return "; ".join(reasons) or None
+def why_longer(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmup_s: float) -> list[Fact]:
+    """Why a repeat at a rate measures longer than asked, or warms up for long; empty where neither is so."""
+    window = _longer_window(rules, slo, rate_rps, e2e_s)
+    warmup = fact("warmup_long", warmup_s=warmup_s) if warmup_s > modes.LONG_WARMUP_S else None
+    return [each for each in (window, warmup) if each is not None]
 
 
-def _long_warmup(warmup_s: float) -> str | None:
-    if warmup_s <= modes.LONG_WARMUP_S:
-        return None
-    return f"each repeat warms up for {long_duration(warmup_s)}, because a server with long answers takes that long to settle"
-
-
-def _longer_window(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) -> str | None:
+def _longer_window(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) -> Fact | None:
     asked_s, needed_s = rules.final.measure_s, modes.needed_s(slo, rate_rps)
     measured_s = modes.measured_s(asked_s, slo, rate_rps, e2e_s, rules.requests_within_s)
     if measured_s < needed_s:
-        few, enough = measured_s * rate_rps, needed_s * rate_rps
-        wanted = f"a target of {100 * slo.target:g} % asks for {enough:.0f}"
-        return f"the time that was set holds about {few:.0f} requests a repeat, where {wanted}"
+        return fact("window_too_few", requests=measured_s * rate_rps, needed=needed_s * rate_rps, target=slo.target)
     if measured_s <= asked_s:
         return None
+    longer = {"measure_s": measured_s, "asked_s": asked_s}
     if measured_s == needed_s:
-        cause = f"{measured_s * rate_rps:.0f} requests are needed at a target of {100 * slo.target:g} %, at {rate_rps:.3g} a second"
-    else:
-        cause = f"it must hold five mean request durations of {duration(e2e_s)}"
-    return f"each repeat measures {long_duration(measured_s)} instead of {long_duration(asked_s)}, because {cause}"
+        requests = measured_s * rate_rps
+        return fact("window_for_requests", requests=requests, target=slo.target, rate_rps=rate_rps, **longer)
+    return fact("window_for_durations", e2e_s=e2e_s, **longer)

@@ -4,7 +4,7 @@ A fail is cheap and can be trusted, a pass is neither: a short ramp finds a fail
 from it, and only a full step may set the rate that holds. Standard and acceptance then look for a rate that clearly fails and
 for one that holds by all repeats, and spend the time left over where it narrows the bracket most.
 
-Steps that the user ended before they were judged: what they leave open, and the words for it. Pure.
+Steps that the user ended before they were judged, and what they leave open. Pure.
 """
 
 import math
@@ -15,7 +15,7 @@ import numpy as np
 
 from core import modes
 from core.config import ProbeConfig
-from core.facts import Fact, fact
+from core.facts import Fact, Said, fact
 from core.judge.idle import idle_e2e_s, idle_e2es_s, why_infeasible
 from core.judge.search import candidates, estimate
 from core.judge.search.actions import Action, Done, Hold, Ramp, Step
@@ -26,7 +26,6 @@ from core.judge.search.fit import Fit
 from core.judge.search.futile import Futile, futile
 from core.records import Phase, RequestRecord, Segment
 from core.results import Answer, Outcome, StepResult
-from core.units import rate_number, rate_text
 
 FLOOR_FRAC = 1 / 64
 """Below this share of the ramp's first rate nothing is looked for: the server hardly carries a single user."""
@@ -42,7 +41,6 @@ END_S = 3.0
 """Kept back of --max-duration for the end of the last step: whatever runs when it is over has no verdict."""
 STRICT_MISSES = 3
 """Acceptance keeps windows in which so many misses would be allowed, however long that takes: half the rate still has one."""
-HELD = "the rate was held for a day"
 _DUST = 1e-9
 
 
@@ -89,7 +87,7 @@ class Search:
         """
         why, idle_s = why_infeasible(records, self._config.slo), idle_e2e_s(records)
         if why is not None or idle_s is None:
-            message, alone = ("", "") if why is None else why
+            message, alone = ("", None) if why is None else why
             self._answer = Answer(outcome="infeasible", message=message, alone=alone)
             return
         method = self._config.method
@@ -166,22 +164,18 @@ class Search:
         """The whole time expected, in seconds; for before the load starts. None for a held rate, and before the singles."""
         return self.left_s(0.0)
 
-    def expected_text(self) -> str:
-        """The same in one or two sentences: the second when it is longer than the mode's budget, with the reason."""
-        return f"Expected time: {self.expected_words()}."
-
-    def expected_words(self) -> str:
-        """The same without its head and without a full stop."""
+    def expected(self) -> Fact:
+        """The same with the reason where it is longer than the mode's budget."""
         if self._config.method.hold_rps is not None:
-            return "until it is stopped"
+            return fact("until_stopped")
         total_s = self.expected_s()
         if total_s is None or self._answer is not None:
-            return "not known"
+            return fact("time_unknown")
         rate_rps = self._usual_rps()
         warmup_s = self._pace.planned_warmup_s(rate_rps)
-        return estimate.text(self._config.method, self._rules, self._config.slo, rate_rps, self._pace.e2e_s, warmup_s, total_s)
+        return estimate.expected(self._config.method, self._rules, self._config.slo, rate_rps, self._pace.e2e_s, warmup_s, total_s)
 
-    def answer_so_far(self, outcome: Outcome, message: str) -> Answer:
+    def answer_so_far(self, outcome: Outcome, message: Said) -> Answer:
         """What is known when the run has to end now (interrupted, held, void, server lost)."""
         return Answer(outcome=outcome, message=message, knee=self._bracket.knee(self._skipped.notes, estimated=True))
 
@@ -210,7 +204,7 @@ class Search:
 
     def _hold(self, rate_rps: float, elapsed_s: float) -> Hold | Done:
         if elapsed_s >= modes.HOLD_S:
-            return Done(answer=self.answer_so_far("held", HELD))
+            return Done(answer=self.answer_so_far("held", fact("held_a_day")))
         config, measure_s = self._config, self._rules.final.measure_s
         lasts_s, warmup_s = self._pace.e2e_s, self._pace.warmup_s
         segments = modes.hold_segments(
@@ -381,7 +375,6 @@ class Search:
             unconfirmed_rps=bracket.unconfirmed_rps,
             broken=bracket.broken,
             skipped=self._skipped.note,
-            skipped_words=self._skipped.words,
         )
         return Done(answer=answer)
 
@@ -495,18 +488,5 @@ class Skipped:
         return () if self.note is None else (self.note,)
 
     @property
-    def words(self) -> str:
-        """The same in words; empty when none was."""
-        return ended_words(self._rates_rps) if self else ""
-
-    @property
     def _rates_rps(self) -> list[float]:
         return list(dict.fromkeys(rate for _, rate in self._steps))
-
-
-def ended_words(rates_rps: Sequence[float]) -> str:
-    """Which steps the user has ended. Raises ValueError where there is none."""
-    *others, last = rates_rps
-    if not others:
-        return f"the step at {rate_text(last)} was ended by the user"
-    return f"the steps at {', '.join(map(rate_number, others))} and {rate_text(last)} were ended by the user"

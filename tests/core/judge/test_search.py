@@ -7,7 +7,7 @@ import pytest
 
 from core import prose
 from core.config import Method, Safety, Slo
-from core.facts import fact, says
+from core.facts import fact
 from core.judge.search.actions import Hold, Step
 from core.judge.search.search import Search
 from core.results import FailCount, StepResult, StepVerdict
@@ -45,10 +45,12 @@ def test_three_misses_are_infeasible_and_say_which_limit() -> None:
     search.observe_singles([single(2.0, ttft_s=0.91), single(2.0, ttft_s=0.95), single(21.0)])
     answer = answer_of(search)
     assert answer.outcome == "infeasible"
-    assert "any rate" in answer.message
-    assert "3 of 3" in answer.message
-    assert "TTFT 910 ms, limit 800 ms" in answer.message
-    assert answer.message == f"infeasible at any rate: {answer.alone}"
+    message = prose.text(answer.message)
+    assert "any rate" in message
+    assert "3 of 3" in message
+    assert "TTFT 910 ms, limit 800 ms" in message
+    assert answer.alone is not None
+    assert message == f"infeasible at any rate: {prose.text(answer.alone)}"
     assert answer.knee.pass_rps is None
     assert answer.knee.first_fail_rps is None
     assert search.left_s(0.0) == 0.0
@@ -66,7 +68,7 @@ def test_no_success_is_infeasible_with_the_reason() -> None:
     search.observe_singles([single(ending="http", error="400 no such model"), single(ending="timeout"), single(ending="empty")])
     answer = answer_of(search)
     assert answer.outcome == "infeasible"
-    assert "400 no such model" in answer.message
+    assert "400 no such model" in prose.text(answer.message)
 
 
 def test_errors_beside_misses_are_infeasible_too() -> None:
@@ -82,7 +84,7 @@ def test_a_tpot_that_does_not_exist_is_not_a_miss() -> None:
     ramp_of(search)
     strict = Search(config(slo=slo))
     strict.observe_singles([single(1.1, output_tokens=11)] * 3)
-    assert "TPOT 100 ms, limit 1 ms" in answer_of(strict).message
+    assert "TPOT 100 ms, limit 1 ms" in prose.text(answer_of(strict).message)
 
 
 def test_a_single_without_duration_still_gives_a_rate() -> None:
@@ -116,7 +118,7 @@ def test_a_ramp_that_never_failed_is_judged_at_its_highest_rate() -> None:
     assert step_of(search).rate_rps == 40.0
     answer = answer_of(fed(search, (40.0, "pass")))
     assert answer.outcome == "at_least"
-    assert answer.message == "holds at 40.0 requests/s, the highest rate tried"
+    assert answer.message == fact("at_least", pass_rps=40.0, all_tried=True)
     assert (answer.knee.pass_rps, answer.knee.first_fail_rps, answer.knee.first_fail) == (40.0, None, None)
 
 
@@ -134,7 +136,7 @@ def test_one_pass_in_the_middle_ends_the_search() -> None:
     middle = math.sqrt(128.0)
     answer = answer_of(fed(after_ramp(8.0, 16.0), (middle, "pass")))
     assert answer.outcome == "bracket"
-    assert answer.message == "holds at 11.3 requests/s, fails at 16.0 requests/s"
+    assert answer.message == fact("bracket", pass_rps=middle, first_fail_rps=16.0, fail_rps=16.0, clearly=False)
     assert (answer.knee.pass_rps, answer.knee.pass_repeats) == (middle, 1)
     assert (answer.knee.first_fail_rps, answer.knee.first_fail) == (16.0, None), "it failed in the ramp, which is no repeat"
     assert (answer.knee.clear_fail_rps, answer.knee.clear_fail) == (None, None)
@@ -197,7 +199,7 @@ def test_the_search_stops_at_a_64th_of_the_first_rate() -> None:
     assert rates_rps == [1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125]
     answer = answer_of(search)
     assert answer.outcome == "below"
-    assert answer.message == "fails at 0.0312 requests/s, the lowest rate tried"
+    assert answer.message == fact("below", fail_rps=0.03125, short_rps=None, all_tried=True)
     assert (answer.knee.pass_rps, answer.knee.first_fail_rps) == (None, 0.03125)
 
 
@@ -223,10 +225,8 @@ def test_a_server_whose_requests_mostly_break_has_shown_no_capacity(endings: dic
     answer = answer_of(search)
     assert answer.outcome == outcome
     if endings.get("truncated") == 30:
-        assert answer.message == (
-            "No answer: already at 0.0312 requests/s 32 of 52 requests ended in errors (truncated 30, http 2). "
-            "Check the server, then run again."
-        )
+        errors = fact("ended_in_errors", errors=32, ended=52, said=None, endings={"truncated": 30, "http": 2})
+        assert answer.message == fact("nothing_served", errors, rate_rps=0.03125)
 
 
 def test_no_step_is_begun_that_does_not_fit_the_budget_once_something_passed() -> None:
@@ -235,8 +235,7 @@ def test_no_step_is_begun_that_does_not_fit_the_budget_once_something_passed() -
     assert step_of(search, 146.9).rate_rps == pytest.approx(math.sqrt(32.0))
     answer = answer_of(search, 147.1)
     assert (answer.outcome, answer.knee.pass_rps, answer.knee.first_fail_rps) == ("bracket", 4.0, 8.0)
-    assert says(answer.knee.notes[-1], "time_up_ends_apart")
-    assert prose.text(answer.knee.notes[-1]) == "the time was used up: the ends are a factor 2 apart, not 1.42"
+    assert answer.knee.notes[-1] == fact("time_up_ends_apart", factor=2.0, wanted_factor=1.42)
 
 
 def test_without_a_pass_the_search_goes_on_into_overtime() -> None:
@@ -245,7 +244,7 @@ def test_without_a_pass_the_search_goes_on_into_overtime() -> None:
     fed(search, (4.0, "fail"))
     assert step_of(search, 233.0).rate_rps == 2.0
     answer = answer_of(search, 235.0)
-    assert (answer.outcome, answer.message) == ("below", "fails at 4.00 requests/s, the lowest rate tried")
+    assert (answer.outcome, answer.message) == ("below", fact("below", fail_rps=4.0, short_rps=None, all_tried=True))
     assert fact("time_up_no_pass") in answer.knee.notes
 
 

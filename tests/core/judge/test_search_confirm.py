@@ -13,6 +13,7 @@ from core.judge.search.actions import Step
 from core.judge.search.bracket import Bracket
 from core.judge.search.search import Search
 from core.results import FailCount, RepeatVerdict
+from tests.builders import told
 from tests.core.judge.feed import answer_of, config, judged, ramp_of, repeats_of, started, step_of, step_result
 from tests.core.judge.judging import TIME_UP
 
@@ -191,7 +192,7 @@ def test_without_a_clear_fail_the_answer_says_so() -> None:
     assert (answer.knee.first_fail_rps, answer.knee.clear_fail_rps, answer.knee.clear_fail) == (16.0, None, None)
     assert answer.knee.notes[-1] == fact("time_up_no_clear_fail")
     assert (answer.knee.upper_rps, answer.knee.open_above) == (None, True), "one short segment of the ramp is too little"
-    assert "open above" in answer.message
+    assert told(answer.message, "bracket").figures["fail_rps"] is None
 
 
 # --- time ---
@@ -216,7 +217,8 @@ def test_no_rate_confirmed_in_time_is_no_passing_rate() -> None:
     assert step_of(search, 1015.0).phase == "confirm", "1.3 times the budget, less half of what a candidate takes"
     answer = answer_of(search, 1030.0)
     assert (answer.outcome, answer.knee.pass_rps) == ("below", None)
-    assert answer.message.startswith(f"fails at {step.rate_rps:.3g} requests/s, the lowest rate judged by all repeats; 11.3")
+    short_rps = pytest.approx(math.sqrt(128.0))
+    assert told(answer.message, "below").figures == {"fail_rps": step.rate_rps, "short_rps": short_rps, "all_tried": True}
     assert answer.knee.notes[-1] == fact("time_up_not_confirmed", repeats=3)
 
 

@@ -5,12 +5,13 @@ import math
 import pytest
 
 from core.config import Method, Slo
-from core.facts import fact
+from core.facts import fact, says
 from core.judge.search.actions import Hold
 from core.judge.search.search import Search
 from core.modes import HOLD_S
 from core.results import RepeatVerdict
 from core.units import long_duration
+from tests.builders import told
 from tests.core.judge.feed import answer_of, config, judged, ramp_of, single, started, step_of
 
 P: RepeatVerdict = "pass"
@@ -147,13 +148,14 @@ def test_a_held_rate_is_kept_until_it_is_stopped() -> None:
     assert {(s.rate_rps, s.duration_s) for s in action.segments[2:]} == {(6.0, 40.0)}
     assert search.left_s(100.0) is None
     assert search.expected_s() is None
-    assert search.expected_text() == "Expected time: until it is stopped."
+    assert search.expected() == fact("until_stopped")
     assert isinstance(search.next(HOLD_S / 2), Hold)
     assert search.answer_so_far("held", "stopped").outcome == "held"
 
 
 def test_a_held_rate_ends_after_a_day() -> None:
-    assert answer_of(started(config(method=Method(hold_rps=6.0))), HOLD_S).outcome == "held"
+    answer = answer_of(started(config(method=Method(hold_rps=6.0))), HOLD_S)
+    assert (answer.outcome, answer.message) == ("held", fact("held_a_day"))
 
 
 # --- the expected time ---
@@ -167,44 +169,46 @@ def test_a_time_to_wait_for(seconds: float, text: str) -> None:
     assert long_duration(seconds) == text
 
 
-def test_the_expected_time_of_a_mode_that_fits_is_one_sentence() -> None:
-    assert started(config()).expected_text() == "Expected time: about 2 min 20 s in quick mode."
+def test_the_expected_time_of_a_mode_that_fits_needs_no_reason() -> None:
+    search = started(config())
+    figures = {"total_s": search.expected_s(), "budget_s": 180.0, "mode": "quick", "careful": False, "rates": 0}
+    assert search.expected() == fact("time_expected", **figures)
 
 
 def test_what_makes_it_longer_than_the_mode_is_said() -> None:
     slow = started(config(start_rps=0.02, slo=Slo(tpot_s=None, e2e_s=100.0)))
-    assert slow.expected_text().endswith(
-        "That is longer than the 3 min set for it: each repeat measures 5 min 10 s instead of 40 s, "
-        "because 100 requests are needed at a target of 95 %, at 0.32 a second."
-    )
+    assert told(slow.expected(), "window_for_requests").figures == {
+        "requests": pytest.approx(100.0),
+        "target": 0.95,
+        "rate_rps": pytest.approx(0.32),
+        "measure_s": pytest.approx(312.5),
+        "asked_s": 40.0,
+    }
     long = started(config(slo=Slo(tpot_s=None, e2e_s=100.0)), idle_s=20.0)
-    assert "100 requests are needed" in long.expected_text() or "five mean request durations of 20 s" in long.expected_text()
+    assert says(long.expected(), "window_for_requests", "window_for_durations")
 
 
 def test_the_expected_time_of_a_list_is_no_modes() -> None:
-    assert (
-        started(config(method=Method(rates_rps=(6.0, 8.0)))).expected_text()
-        == "Expected time: about 1 min 40 s for a list of rates."
-    )
-    slow = started(config(method=Method(rates_rps=(0.2,)))).expected_text()
-    assert slow.startswith(
-        "Expected time: about 8 min 30 s for one rate. Each repeat measures 8 min 20 s instead of 40 s, because 100"
-    )
-    assert "set for it" not in slow
+    two = started(config(method=Method(rates_rps=(6.0, 8.0)))).expected()
+    assert (two.figures["rates"], two.figures["budget_s"], two.of) == (2, None, ())
+    slow = started(config(method=Method(rates_rps=(0.2,)))).expected()
+    assert (slow.figures["rates"], slow.figures["budget_s"]) == (1, None)
+    assert told(slow, "window_for_requests").figures["measure_s"] == pytest.approx(500.0)
 
 
 def test_a_time_too_short_for_the_requests_is_announced() -> None:
     slo = Slo(tpot_s=None, target=0.99)
-    text = started(config(slo=slo, method=Method(rates_rps=(0.5,), budget_s=300.0))).expected_text()
-    assert "the time that was set holds about 145 requests a repeat, where a target of 99 % asks for 500" in text.lower()
+    expected = started(config(slo=slo, method=Method(rates_rps=(0.5,), budget_s=300.0))).expected()
+    few = told(expected, "window_too_few").figures
+    assert few == {"requests": pytest.approx(145.0, abs=1.0), "needed": pytest.approx(500.0), "target": 0.99}
 
 
 def test_a_long_warm_up_is_announced_with_its_reason() -> None:
-    text = started(config(method=Method(mode="standard", rates_rps=(6.0,))), idle_s=12.0).expected_text()
-    assert "each repeat warms up for 1 min 10 s, because a server with long answers takes that long to settle" in text.lower()
+    expected = started(config(method=Method(mode="standard", rates_rps=(6.0,))), idle_s=12.0).expected()
+    assert told(expected, "warmup_long").figures == {"warmup_s": pytest.approx(70.0, abs=5.0)}
 
 
 def test_before_the_singles_nothing_is_known() -> None:
     search = Search(config())
     assert search.expected_s() is None
-    assert search.expected_text() == "Expected time: not known."
+    assert search.expected() == fact("time_unknown")

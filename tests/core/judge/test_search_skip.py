@@ -1,16 +1,17 @@
 """Steps that the user ends before they are judged: where the search goes on, and that nothing is claimed of their rates."""
 
+import math
 import random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core import prose
 from core.config import Method, Mode
-from core.facts import fact, says
+from core.facts import fact, says, several
 from core.judge.search.actions import Done, Ramp, Step
 from core.judge.search.search import Search
+from tests.builders import told
 from tests.core.judge.feed import answer_of, config, judged, ramp_of, repeats_of, started, step_of
 from tests.core.judge.judging import TIME_UP
 
@@ -50,11 +51,9 @@ def test_without_a_pass_the_search_goes_on_below() -> None:
     answer = answer_of(search)
     assert (answer.outcome, answer.knee.first_fail_rps) == ("bracket", 16.0)
     assert answer.knee.pass_rps == pytest.approx(2.83, abs=0.01)
-    ended = "the steps at 11.3, 8.00 and 4.00 requests/s were ended by the user"
-    assert answer.message == f"holds at 2.83 requests/s, fails at 16.0 requests/s; {ended}"
-    assert prose.text(answer.knee.notes[-1]) == ended
-    assert answer.told == (answer.knee.notes[-1],)
-    assert says(answer.knee.notes[-1], "steps_ended")
+    ended = fact("steps_ended", rates_rps=[math.sqrt(128.0), 8.0, 4.0])
+    assert answer.told == (answer.knee.notes[-1],) == (told(answer.message, "steps_ended"),) == (ended,)
+    assert told(answer.message, "bracket").figures["first_fail_rps"] == 16.0
     assert not any(says(note, *TIME_UP) for note in answer.knee.notes)
 
 
@@ -79,7 +78,7 @@ def test_nothing_is_below_when_the_lower_rates_were_not_judged() -> None:
 
     assert len(rates) > 3
     assert (answer.outcome, answer.knee.pass_rps, answer.knee.first_fail_rps) == ("interrupted", None, 2.0)
-    assert answer.message.startswith("fails at 2.00 requests/s, whether a lower rate holds is not known; the steps at 1.00, ")
+    assert answer.message == several(fact("not_known_below", fail_rps=2.0, short_rps=None), fact("steps_ended", rates_rps=rates))
 
 
 def test_a_fail_below_what_was_ended_is_below() -> None:
@@ -91,7 +90,8 @@ def test_a_fail_below_what_was_ended_is_below() -> None:
     answer = answer_of(search)
 
     assert answer.outcome == "below"
-    assert "the lowest rate judged; the step at 11.3 requests/s was ended by the user" in answer.message
+    assert told(answer.message, "below").figures["all_tried"] is False
+    assert told(answer.message, "steps_ended").figures == {"rates_rps": [math.sqrt(128.0)]}
     assert fact("one_failing_step") in answer.knee.notes
 
 
@@ -104,7 +104,8 @@ def test_the_highest_rate_that_was_not_judged_is_no_highest_rate_tried() -> None
     answer = answer_of(search)
 
     assert answer.outcome == "at_least"
-    assert answer.message.endswith("the highest rate judged; the step at 100 requests/s was ended by the user")
+    assert told(answer.message, "at_least").figures["all_tried"] is False
+    assert told(answer.message, "steps_ended").figures == {"rates_rps": [100.0]}
 
 
 # --- lists and required rates ---
@@ -118,7 +119,7 @@ def test_a_listed_rate_is_done_with() -> None:
     assert passed(search, False) == 8.0
     answer = answer_of(search)
     assert (answer.outcome, answer.knee.pass_rps, answer.knee.first_fail_rps) == ("bracket", 2.0, 8.0)
-    assert answer.message.endswith("; the step at 4.00 requests/s was ended by the user")
+    assert told(answer.message, "steps_ended").figures == {"rates_rps": [4.0]}
 
 
 def test_a_list_of_which_nothing_was_judged_has_no_answer() -> None:
@@ -128,7 +129,7 @@ def test_a_list_of_which_nothing_was_judged_has_no_answer() -> None:
     answer = answer_of(search)
 
     assert answer.outcome == "interrupted"
-    assert answer.message == "no rate was judged; the step at 2.00 requests/s was ended by the user"
+    assert answer.message == several(fact("no_rate_judged", short_rps=None), fact("steps_ended", rates_rps=[2.0]))
 
 
 def test_a_required_rate_that_was_ended_is_not_judged_and_a_search_step_at_it_leaves_it_to_be() -> None:
@@ -169,7 +170,8 @@ def test_a_confirmation_that_was_ended_finishes_with_what_is_there() -> None:
 
     assert (answer.outcome, answer.knee.pass_rps) == ("interrupted", None)
     assert answer.knee.clear_fail_rps is not None
-    assert "whether a lower rate holds is not known; 11.3 requests/s passed one short step, no more; the step" in answer.message
+    assert told(answer.message, "not_known_below").figures["short_rps"] == pytest.approx(math.sqrt(128.0))
+    assert says(answer.message, "steps_ended")
 
 
 def test_a_second_candidate_that_was_ended_leaves_the_first() -> None:
@@ -229,6 +231,6 @@ def test_a_search_whose_steps_are_ended_at_random_ends_and_claims_only_what_was_
     answer = answer_of(search, elapsed_s)
     assert answer.knee.first_fail_rps in (None, *failed)
     if left:
-        assert "ended by the user" in answer.message
+        assert says(answer.message, "steps_ended")
     if answer.outcome == "below":
         assert min(failed) <= min(left, default=min(failed)), "a lower rate was never judged"

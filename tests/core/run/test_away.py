@@ -8,14 +8,18 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
+from core.facts import Said, fact, says
 from core.records import Ending, RequestRecord, ServerSample
 from core.run.away import ASK_EVERY_S, ASKS, AWAY_S, SAY_EVERY_S, Absence, ServerAway
-from core.run.blackout import Unserved
+from core.run.blackout import Unserved, Words
 from core.run.events import Event, Note
 from core.run.scraping import Readings
 from core.server.metrics import ScrapeError
+from tests.builders import told
 from tests.core.run.events import ended, sample
 from tests.core.run.virtual import now, run
+
+GONE: Words = {"said": "HTTP 503", "endings": {"http": 9}}
 
 
 @dataclass
@@ -40,12 +44,12 @@ class Server:
             await asyncio.sleep(0.5)
 
     @property
-    def said(self) -> list[str]:
+    def said(self) -> list[Said]:
         return [event.text for event in self.events if isinstance(event, Note)]
 
 
 def last(*, dark: bool, since: float = 1010.0) -> Unserved:
-    return Unserved(since=since, said="HTTP 503", dark=dark)
+    return Unserved(since=since, words=GONE, dark=dark)
 
 
 def found(server: Server, dark: bool, after_s: float = 20.0) -> ServerAway | None:
@@ -102,7 +106,7 @@ def test_a_request_that_could_not_be_sent_any_more_is_no_error_of_our_own() -> N
 
     async def work() -> tuple[ServerAway | None, bool]:
         absence = Absence(unsent, Readings(None, print, now, lambda sample: None), lambda event: None, now)
-        away = ServerAway(4.0, 1010.0, "HTTP 503", "asked")
+        away = ServerAway(4.0, 1010.0, GONE, "asked")
         return await absence.found(4.0, last(dark=True)), await absence.over(away)
 
     assert run(work()) == (None, False)
@@ -115,7 +119,7 @@ def test_a_few_errors_are_asked_about_several_times() -> None:
     assert away is not None
     assert (away.seen, len(server.asked)) == ("asked", ASKS)
     assert server.asked[1] - server.asked[0] == pytest.approx(ASK_EVERY_S + 0.5)
-    assert sum("asking again" in sentence for sentence in server.said) == 1
+    assert server.said == [fact("asked_again", said="http", endings={"http": 1})]
 
     begun = [0]
 
@@ -150,26 +154,31 @@ def test_metrics_that_failed_as_long_as_nothing_was_served(from_s: float, until_
 
 def test_the_wait_ends_when_a_request_is_answered() -> None:
     server = Server(lambda t: "ok" if t >= 1040 else "http")
-    back, took_s = waited(server, ServerAway(4.0, 990.0, "HTTP 503", "asked"))
+    back, took_s = waited(server, ServerAway(4.0, 990.0, GONE, "asked"))
 
     assert back
     assert 40 <= took_s <= 43.5
-    assert server.said[0] == "The server is away: HTTP 503. Waiting for it, at most 5 min."
-    assert [sentence for sentence in server.said[1:-1] if not sentence.startswith("The server is still away: http. ")] == []
-    assert len(server.said[1:-1]) == int(40 / (SAY_EVERY_S + ASK_EVERY_S + 0.5))
-    assert server.said[-1].startswith("The server is back after 5")
+    assert server.said[0] == fact("away_awaited", **GONE, within_s=AWAY_S)
+    still = [said for said in server.said if says(said, "still_away")]
+    assert server.said[1:-1] == still
+    assert len(still) == int(40 / (SAY_EVERY_S + ASK_EVERY_S + 0.5))
+    assert told(still[0], "still_away").figures["said"] == "http"
+    assert told(server.said[-1], "back_after").figures == {"away_s": pytest.approx(took_s + 10.0)}
 
 
 def test_the_wait_has_its_limit_whatever_a_request_takes() -> None:
-    back, took_s = waited(Server(lambda t: "aborted"), ServerAway(4.0, 990.0, "HTTP 503", "asked"))
+    server = Server(lambda t: "aborted")
+    back, took_s = waited(server, ServerAway(4.0, 990.0, GONE, "asked"))
 
     assert not back
+    still = [said for said in server.said if says(said, "still_away")]
+    assert all(told(said, "still_away").figures["said"] is None for said in still), "it said nothing"
     assert took_s == pytest.approx(AWAY_S, abs=0.1)
 
 
 def test_who_is_back_is_not_waited_for() -> None:
     server = Server(lambda t: "http")
 
-    assert waited(server, ServerAway(4.0, 990.0, "HTTP 503", "restarted")) == (True, 0.0)
+    assert waited(server, ServerAway(4.0, 990.0, GONE, "restarted")) == (True, 0.0)
     assert server.asked == []
-    assert server.said == ["The server is back: it was away (HTTP 503; it restarted meanwhile)."]
+    assert server.said == [fact("back_already", **GONE, seen="restarted")]

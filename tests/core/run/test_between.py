@@ -9,14 +9,18 @@ from pathlib import Path
 import httpx
 import pytest
 
-from core.errors import UserError
+from core.facts import Code, fact, says
 from core.run.between import OUTPUT_BYTES, Between, Ended, run_command
+from core.run.ends import NoAnswer
 from core.run.events import Event, Note, RepeatJudged, RunEnded
 from core.run.scraping import Readings
 from tests.builders import asked_step
 from tests.core.run.bench import Bench, assert_ended_clean, events_of, on_bench, scripted, to_the_end
 from tests.core.run.fakes import config
 from tests.core.run.virtual import now, run
+
+CACHE: tuple[Code, ...] = ("cache_unreached", "cache_not_offered", "cache_not_reset", "cache_held", "cache_unchecked")
+RESTARTED: tuple[Code, ...] = ("restarted_between_repeats", "restarted_between_steps", "server_restarted")
 
 # --- a command ---
 
@@ -117,8 +121,9 @@ def test_a_server_that_does_not_come_back_ends_the_run(monkeypatch: pytest.Monke
     async def work() -> None:
         each, _ = between(lambda: None, monkeypatch)
         await each.prepare()
-        with pytest.raises(UserError, match="not ready 600 s after"):
+        with pytest.raises(NoAnswer) as ended:
             await each.prepare()
+        assert ended.value.fact == fact("between_not_ready", within_s=600.0, missing="health")
 
     run(work())
 
@@ -151,7 +156,7 @@ def test_a_restart_between_repeats_voids_nothing(path: Path, monkeypatch: pytest
     assert answer.outcome == "bracket"
     assert [event.result.verdict for event in events_of(path, RepeatJudged)] == ["pass"] * 3
     assert idle == [True, True]
-    assert not any("restarted" in event.text for event in events_of(path, Note)), "it was wanted"
+    assert not any(says(event.text, *RESTARTED) for event in events_of(path, Note)), "it was wanted"
     assert "secret" not in path.read_text()
     assert bench.asked.count("GET /health") == 4, "before each command, and once the server is back"
 
@@ -164,7 +169,7 @@ def test_a_failing_command_ends_the_run(path: Path, monkeypatch: pytest.MonkeyPa
     bench, answer = on_bench(path, to_the_end, between="false", set_up=scripted(asked_step(4.0, 3)))
 
     assert answer.outcome == "void"
-    assert "exit code 7" in answer.message
+    assert answer.message == fact("between_failed", exit_code=7, within_s=600.0)
     assert bench.session.between_output == "password=hunter2"
     assert "hunter2" not in path.read_text()
     assert [event.result.verdict for event in events_of(path, RepeatJudged)] == ["pass"]
@@ -203,7 +208,7 @@ def resets(path: Path, *answers: httpx.Response) -> tuple[Bench, list[Note]]:
 
     bench, answer = on_bench(path, to_the_end, probe=config(reset_cache=True), set_up=set_up)
     assert answer.outcome == "bracket"
-    return bench, [note for note in events_of(path, Note) if "prefix cache" in note.text]
+    return bench, [note for note in events_of(path, Note) if says(note.text, *CACHE)]
 
 
 def yes(success: bool = True) -> httpx.Response:
@@ -221,22 +226,21 @@ def test_a_server_without_a_reset_is_told_of_once_and_asked_no_more(path: Path) 
     bench, notes = resets(path)
 
     assert bench.asked.count("POST /reset_prefix_cache") == 1
-    assert [note.level for note in notes] == ["info"]
-    assert "offers no reset" in notes[0].text
+    assert [(note.level, says(note.text, "cache_not_offered")) for note in notes] == [("info", True)]
 
 
 def test_a_reset_that_cannot_be_checked_is_told_of_once(path: Path) -> None:
     bench, notes = resets(path, httpx.Response(200), httpx.Response(200), httpx.Response(200))
 
     assert bench.asked.count("POST /reset_prefix_cache") == 3
-    assert [note.level for note in notes] == ["info"]
+    assert [(note.level, note.text) for note in notes] == [("info", fact("cache_unchecked"))]
 
 
 def test_a_reset_that_failed_is_tried_once_more(path: Path) -> None:
     bench, notes = resets(path, yes(False), yes(), yes(False), yes(False), yes())
 
     assert bench.asked.count("POST /reset_prefix_cache") == 5
-    assert [note.level for note in notes] == ["warn"]
+    assert [(note.level, note.text) for note in notes] == [("warn", fact("cache_held"))]
 
 
 def test_without_the_option_nothing_is_reset(tmp_path: Path) -> None:

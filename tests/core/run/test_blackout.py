@@ -24,7 +24,8 @@ def test_errors_and_nothing_else_for_a_while_are_dark() -> None:
     found = unserved(records, IDLE_S)
 
     assert found is not None
-    assert (found.since, found.said) == (START + 1, "HTTP 503: no healthy upstream")
+    words = {"said": "HTTP 503: no healthy upstream", "endings": {"http": DARK_ERRORS}}
+    assert (found.since, found.words) == (START + 1, words)
     assert found.dark
 
 

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from core.config import Lengths, Target, Workload
-from core.errors import UserError
 from core.facts import fact
 from core.judge.verdict import Decision
 from core.records import Hello, PromptAlphabet, RepeatOrder, RequestFirst, RequestSent, Segment
 from core.run.conductor import END_S, Conductor
+from core.run.ends import ClientSilent
 from core.run.events import Event, LoadStateChanged, Note, RepeatStarted
 from tests.core.run.fakes import FakeGenerator, FakeServer
 from tests.core.run.virtual import VirtualLoop, now, run
@@ -150,10 +150,10 @@ def test_a_child_that_stands_still_is_not_a_frozen_server() -> None:
 def test_a_child_that_says_nothing_any_more_is_an_error() -> None:
     async def work(room: Room) -> None:
         room.generator.mute = (1005.0, math.inf)
-        with pytest.raises(UserError, match="said nothing") as caught:
+        with pytest.raises(ClientSilent) as caught:
             await room.conductor.run(room.order(), after(60, COMPLETE), 0.8)
 
-        assert caught.value.exit_code == 3
+        assert caught.value.fact == fact("client_mute", silent_s=20.0)
         assert 1024 < now() < 1026
 
     in_room(work)
@@ -165,8 +165,9 @@ def test_a_child_that_does_not_stop_is_an_error() -> None:
             del order
 
         room.generator.abort = deaf  # type: ignore[method-assign]
-        with pytest.raises(UserError, match="did not stop"):
+        with pytest.raises(ClientSilent) as caught:
             await room.conductor.run(room.order(), after(12, COMPLETE), 0.8)
+        assert caught.value.fact == fact("client_stuck", within_s=END_S)
         assert now() == pytest.approx(1012 + END_S, abs=0.5)
 
     in_room(work)
@@ -220,9 +221,7 @@ def test_a_single_request_without_an_end_is_given_up() -> None:
 
         assert [record.ending for record in records] == ["aborted"]  # a silent server is not waited for again
         assert 1030 < now() < 1031
-        assert [note.text for note in room.notes()] == [
-            "Waiting for the first token of a single request (at most 30 s): a server may still be warming up."
-        ]
+        assert [note.text for note in room.notes()] == [fact("first_token_awaited", within_s=30.0)]
 
     in_room(work)
 

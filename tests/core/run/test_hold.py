@@ -11,18 +11,21 @@ import pytest
 
 from core import prose
 from core.config import Safety
-from core.facts import fact
+from core.facts import Fact, fact, says
 from core.records import LoadDone, RepeatOrder, RequestEnded, RequestSent
 from core.report import notes, to_text
 from core.results import Answer, StepResult
 from core.run import log as runs
 from core.run.events import LoadStateChanged, Note, RepeatJudged, RepeatStarted, RunEnded, StepJudged, StepStarted
 from core.run.hold import HeldRate
-from core.run.state import State, step_line
+from core.run.state import State, step_told
 from core.schedule import draw
 from core.slo import allowed_misses, good
+from tests.builders import told
 from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_view, on_bench, stopped_at
 from tests.core.run.fakes import CAPACITY_RPS, config
+from tui.cli.probe import code_of
+from tui.terminal.signals import NO_ANSWER
 
 RATE_RPS = 4.0
 pytestmark = pytest.mark.usefixtures("short_orders")
@@ -68,7 +71,8 @@ def test_each_segment_is_judged_and_a_stop_ends_it_as_held(path: Path) -> None:
     bench, answer = on_bench(path, stopped_at(1160.0), probe=config(hold_rps=RATE_RPS, measure_s=30.0))
 
     assert answer.outcome == "held"
-    assert answer.message.startswith("held 4.00 requests/s (5 of 5 segments passed")
+    figures = told(answer.message, "held_rate").figures
+    assert (figures["rate_rps"], figures["segments"], figures["passed"]) == (RATE_RPS, 5, 5)
     (held,) = steps(path)
     assert (held.phase, held.rate_rps, held.verdict) == ("hold", RATE_RPS, "pass")
     assert [repeat.index for repeat in held.repeats] == [0, 1, 2, 3, 4, 5]
@@ -100,11 +104,10 @@ def test_what_was_measured_of_the_segment_that_a_stop_cuts_is_kept_and_told(path
     assert (cut.verdict, cut.curtailed, cut.planned, cut.good, cut.misses) == ("unjudged", True, planned, good_, 0)
     assert 0 < cut.good == cut.sent - aborted
     assert cut.ttft_s.n == cut.good
-    told = f"cut off: {cut.sent} sent, {cut.good} good, 0 missed, {aborted} open"
+    found = fact("cut_off", sent=cut.sent, good=cut.good, misses=0, open=aborted)
     assert held.verdict == "unjudged"
-    assert told in prose.text(held.reason)
-    assert told in answer.message
-    assert told in to_text(final_view(path), None).replace("\n  ", " ")
+    assert told(held.reason, "cut_off") == told(answer.message, "cut_off") == found
+    assert prose.text(found) in to_text(final_view(path), None).replace("\n  ", " ")
 
 
 def test_a_fail_that_was_certain_when_its_segment_was_cut_off_is_a_fail(path: Path) -> None:
@@ -117,7 +120,9 @@ def test_a_fail_that_was_certain_when_its_segment_was_cut_off_is_a_fail(path: Pa
     assert cut.sent < cut.planned
     assert cut.attainment is None
     assert held.floor == cut.attainment_interval
-    assert "0 of 1 segment passed, the lowest attainment at most" in answer.message
+    low, high = cut.attainment_interval
+    figures = told(answer.message, "held_rate").figures
+    assert figures == {"rate_rps": held.rate_rps, "segments": 1, "passed": 0, "low_frac": low, "high_frac": high}
 
 
 def test_the_misses_of_a_server_that_froze_before_the_stop_are_no_verdict(path: Path) -> None:
@@ -177,7 +182,7 @@ def test_a_rate_that_is_changed_before_its_first_segment_gives_no_warning(path: 
     assert [line.text for line in view.lines if line.level != "info"] == []
     assert notes(view) == []
     assert steps(path)[0].reason == fact("no_segment_judged")
-    assert answer.message.count("requests/s (") == sum(bool(step.repeats) for step in steps(path))
+    assert len(told(answer.message, "held").of) == sum(bool(step.repeats) for step in steps(path))
 
 
 def test_a_press_while_an_order_is_being_prepared_is_not_lost(path: Path) -> None:
@@ -192,7 +197,8 @@ def test_a_press_while_an_order_is_being_prepared_is_not_lost(path: Path) -> Non
     )
 
     assert {segment.rate_rps for order in held_orders(path) for segment in order.segments if segment.role == "measured"} == {5.0}
-    assert answer.message.startswith("held 5.00 requests/s (2 of 2 segments passed")
+    figures = told(answer.message, "held_rate").figures
+    assert (figures["rate_rps"], figures["segments"], figures["passed"]) == (5.0, 2, 2)
 
 
 def test_nothing_is_aborted_before_the_stop(path: Path) -> None:
@@ -244,17 +250,45 @@ def test_the_view_follows_the_segment_that_is_sent(path: Path) -> None:
     assert max(finished for *_, finished in seen) == 5
 
 
-def test_a_late_client_voids_a_segment_and_the_rate_is_held_on(path: Path) -> None:
-    def set_up(bench: Bench) -> None:
-        bench.generator.late_s = lambda order: 2.0 if order.phase == "hold" else 0.0
+def late(bench: Bench) -> None:
+    bench.generator.late_s = lambda order: 2.0 if order.phase == "hold" and order.segments[-1].rate_rps == RATE_RPS else 0.0
 
-    _, answer = on_bench(path, stopped_at(1100.0), probe=config(hold_rps=RATE_RPS, measure_s=30.0), set_up=set_up)
+
+@pytest.mark.parametrize("limit_s", [None, 100.0], ids=["x", "--max-duration"])
+def test_a_held_rate_of_which_every_segment_is_void_is_no_answer(path: Path, limit_s: float | None) -> None:
+    probe = config(hold_rps=RATE_RPS, measure_s=30.0)
+    probe = msgspec.structs.replace(probe, safety=Safety(max_duration_s=limit_s))
+    _, answer = on_bench(path, stopped_at(1101.0 if limit_s else 1100.0), probe=probe, set_up=late)
+
+    (held,) = steps(path)
+    verdicts = [repeat.verdict for repeat in held.repeats]
+    assert set(verdicts[:2]) == {"void"}
+    assert (held.verdict, held.floor) == ("void", None)
+    newest = [repeat.reason for repeat in held.repeats if repeat.verdict == "void"][-1]
+    void = fact("segments_void", newest, void=verdicts.count("void"))
+    assert told(held.reason, "segments_void") == void
+    assert says(newest, "client_late", "client_late_once", "client_unsent")
+
+    view = final_view(path)
+    assert answer.outcome == "void"
+    assert told(answer.message, "held_in_vain") == answer.message
+    assert told(answer.message, "segments_void") == void
+    assert says(answer.message, "max_duration") == (limit_s is not None)
+    assert code_of(view) == NO_ANSWER
+    assert prose.text(newest) in " ".join(to_text(view, None).split())
+    assert [line.level for line in view.lines if line.text == step_told(held)] == ["warn"]
+
+
+def test_a_late_client_voids_a_segment_and_the_next_rate_is_held_on(path: Path) -> None:
+    def up(bench: Bench) -> None:
+        bench.session.change_rate(1.25)
+
+    _, answer = on_bench(path, at((1060.0, up), (1160.0, stop)), probe=config(hold_rps=RATE_RPS, measure_s=30.0), set_up=late)
 
     assert answer.outcome == "held"
-    assert [repeat.verdict for repeat in steps(path)[0].repeats][:2] == ["void", "void"]
-    assert steps(path)[0].verdict == "unjudged"
-    assert "no segment was judged" in answer.message
-    assert [line.level for line in final_view(path).lines if line.text == step_line(steps(path)[0])] == ["warn"]
+    assert [step.verdict for step in steps(path)] == ["void", "pass"]
+    assert told(answer.message, "held_void").figures == {"rate_rps": RATE_RPS}
+    assert told(answer.message, "held_rate").figures["rate_rps"] == 5.0
 
 
 def test_a_changed_rate_is_a_new_step_once_what_is_open_has_ended(path: Path) -> None:
@@ -277,8 +311,8 @@ def test_a_changed_rate_is_a_new_step_once_what_is_open_has_ended(path: Path) ->
     assert [repeat.verdict for repeat in steps(path)[0].repeats] == ["pass", "unjudged"]
     assert steps(path)[1].repeats[0].index == 0
     assert steps(path)[1].repeats[0].verdict == "pass"
-    assert ", then 5.00 requests/s" in answer.message
-    assert any("5.00 requests/s next" in note.text for note in events_of(path, Note))
+    assert [each.figures["rate_rps"] for each in told(answer.message, "held").of if isinstance(each, Fact)] == [4.0, 5.0]
+    assert fact("rate_next", rate_rps=5.0, at_limit=False) in [note.text for note in events_of(path, Note)]
 
 
 def test_presses_add_up_and_max_rps_holds(path: Path) -> None:
@@ -297,7 +331,7 @@ def test_presses_add_up_and_max_rps_holds(path: Path) -> None:
     assert returned == [pytest.approx(4.8), pytest.approx(5.76), 6.0, 6.0]
     assert [step.rate_rps for step in steps(path)] == [4.0, 6.0], "a press at the limit starts nothing anew"
     assert max(segment.rate_rps for order in held_orders(path) for segment in order.segments) == 6.0
-    assert any("--max-rps" in note.text for note in events_of(path, Note))
+    assert fact("rate_stays", rate_rps=6.0, at_limit=True) in [note.text for note in events_of(path, Note)]
     assert answer.outcome == "held"
 
 
@@ -333,7 +367,7 @@ def test_a_server_that_freezes_while_a_rate_is_held_gives_no_answer(path: Path) 
     )
 
     assert answer.outcome == "void"
-    assert "has produced nothing" in answer.message
+    assert answer.message == fact("server_unusable", fact("server_frozen", silent_s=10.0))
     assert steps(path)[-1].verdict == "void"
     assert_ended_clean(bench, path)
 

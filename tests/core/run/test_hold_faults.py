@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from core.config import ProbeConfig, Slo
-from core.facts import fact
+from core.facts import fact, says
 from core.records import RepeatOrder, ServerSample
 from core.results import StepResult
 from core.run.events import RepeatStarted, StepJudged
-from core.run.state import step_line
+from core.run.state import step_told
 from core.slo import allowed_misses
 from tests.core.run.bench import Bench, events_of, final_view, on_bench, stopped_at, to_the_end
 from tests.core.run.fakes import CAPACITY_RPS, FakeServer, config
@@ -98,13 +98,13 @@ def test_what_ages_while_the_load_generator_is_silent_is_no_miss_of_the_server(p
 
     verdicts = [repeat.verdict for repeat in steps(path)[0].repeats]
     assert set(verdicts) == {"pass", "unjudged"} if stopped < 1050 else {"pass"}
-    assert (answer.outcome, "said nothing for 20 s" in answer.message) == (("held", False) if stopped < 1050 else ("void", True))
+    assert (answer.outcome, says(answer.message, "client_mute")) == (("held", False) if stopped < 1050 else ("void", True))
 
 
 def test_neither_is_it_one_of_a_step(path: Path) -> None:
     _, answer = on_bench(path, to_the_end, probe=many_open(rates_rps=(0.95 * CAPACITY_RPS,)), set_up=silent_from(1014.0))
 
-    assert "said nothing for 20 s" in answer.message
+    assert answer.message == fact("client_mute", silent_s=20.0)
     assert (answer.outcome, answer.knee.first_fail_rps, steps(path)[0].verdict) == ("void", None, "unjudged")
 
 
@@ -117,4 +117,4 @@ def test_an_error_of_our_own_leaves_a_segment_unjudged_and_is_no_matter_of_cours
 
     (held,) = steps(path)
     assert held.reason == fact("broken_off", fact("no_segment_judged"))
-    assert [line.level for line in final_view(path).lines if line.text == step_line(held)] == ["warn"]
+    assert [line.level for line in final_view(path).lines if line.text == step_told(held)] == ["warn"]

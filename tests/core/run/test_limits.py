@@ -6,15 +6,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from core import prose
 from core.config import ProbeConfig, Safety, Slo
-from core.facts import Fact, fact, says
+from core.facts import Fact, fact, says, several
 from core.records import LoadDone, LoadTick, RepeatOrder, ServerSample
 from core.results import Answer, StepResult
+from core.run.ends import NoAnswer
 from core.run.events import Note, RepeatJudged, RunStarted, StepJudged
 from core.run.limits import Others, on_top, others_rps
 from tests.builders import repeat as judged_repeat
 from tests.builders import step as judged_step
+from tests.builders import told
 from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_view, on_bench, to_the_end
 from tests.core.run.events import sample
 from tests.core.run.fakes import CAPACITY_RPS, FakeServer, config
@@ -33,7 +34,9 @@ def test_more_in_flight_than_allowed_ends_the_run_and_keeps_what_is_finished(pat
     bench, answer = on_bench(path, to_the_end, probe=asked)
 
     assert answer.outcome == "void"
-    assert "in flight, --max-in-flight allows 12; finished steps are kept" in answer.message
+    limit = told(answer.message, "max_in_flight")
+    assert answer.message == fact("limit_reached", limit)
+    assert limit.figures["limit"] == 12
     first, last = (event.result for event in events_of(path, StepJudged))
     assert (first.rate_rps, first.verdict) == (4.0, "pass")
     assert (last.rate_rps, last.verdict) == (40.0, "unjudged")
@@ -46,8 +49,8 @@ def test_a_held_rate_that_reaches_a_limit_has_been_held(path: Path) -> None:
     bench, answer = on_bench(path, to_the_end, probe=probe(Safety(max_duration_s=200.0), hold_rps=0.2))
 
     assert answer.outcome == "held"
-    assert answer.message.startswith("held 0.200 requests/s (")
-    assert answer.message.endswith("; stopped: --max-duration 200 s is over")
+    held = fact("held", told(answer.message, "held_rate"))
+    assert answer.message == several(held, fact("max_duration", limit_s=200.0))
     duration_s = final_view(path).duration_s
     assert duration_s is not None
     assert 200 <= duration_s < 202
@@ -58,9 +61,15 @@ def test_a_search_that_is_out_of_time_has_no_answer(path: Path) -> None:
     bench, answer = on_bench(path, to_the_end, probe=probe(Safety(max_duration_s=60.0)))
 
     assert answer.outcome == "void"
-    assert "No answer, stopped: --max-duration 60 s is over" in answer.message
+    assert answer.message == fact("limit_reached", fact("max_duration", limit_s=60.0))
     assert events_of(path, StepJudged)[0].result.phase == "ramp"
     assert_ended_clean(bench, path)
+
+
+def test_checks_that_are_out_of_time_are_not_complete(path: Path) -> None:
+    with pytest.raises(NoAnswer) as ended:
+        on_bench(path, lambda bench: bench.session.preflight(), probe=probe(Safety(max_duration_s=1.0)))
+    assert ended.value.fact == fact("checks_incomplete", fact("max_duration", limit_s=1.0))
 
 
 @pytest.mark.parametrize("rate_rps", [4.0, 40.0])
@@ -114,7 +123,7 @@ def test_requests_that_wait_for_a_connection_count_as_in_flight(path: Path) -> N
         bench.generator.late_s = late_s
 
     _, answer = on_bench(path, to_the_end, probe=probe(Safety(max_in_flight=400), rates_rps=(4.0,)), set_up=stuck)
-    assert "500 requests in flight, --max-in-flight allows 400" in answer.message
+    assert answer.message == fact("limit_reached", fact("max_in_flight", in_flight=500, limit=400))
 
 
 def test_a_ramp_does_not_run_away_while_limits_are_too_long_to_tell(path: Path) -> None:
@@ -155,18 +164,17 @@ def test_others_void_nothing_when_that_was_agreed_to(path: Path) -> None:
     _, answer = on_bench(path, to_the_end, probe=asked, set_up=shared)
 
     assert answer.outcome == "at_least"
-    assert "on top of " in answer.message
-    assert answer.message.endswith("requests/s of others")
+    assert told(answer.message, "on_top").figures == {"others_rps": pytest.approx(3.0, abs=0.15)}
     repeat = events_of(path, RepeatJudged)[-1].result
     assert repeat.verdict == "pass"
     assert repeat.others_rps == pytest.approx(3.0, abs=0.15)  # without the twelve that were there before
-    assert not any("still has" in note.text for note in events_of(path, Note))
+    assert not any(says(note.text, "not_settled") for note in events_of(path, Note))
 
 
 def test_without_that_they_void_the_run(path: Path) -> None:
     _, answer = on_bench(path, to_the_end, probe=probe(Safety(), rates_rps=(4.0,)), set_up=shared)
     assert answer.outcome == "void"
-    assert "others used the server" in answer.message
+    assert says(told(answer.message, "void_twice").of[0], "others_took_part")
 
 
 def test_load_backs_off_as_soon_as_more_of_them_wait_than_may(path: Path) -> None:
@@ -176,8 +184,8 @@ def test_load_backs_off_as_soon_as_more_of_them_wait_than_may(path: Path) -> Non
     assert answer.outcome == "bracket"
     failed = [event.result for event in events_of(path, StepJudged) if event.result.verdict == "fail"]
     assert all(says(step.reason, "backed_off") for step in failed)
-    assert all("--max-waiting allows 4" in prose.text(step.reason) for step in failed)
-    assert any(note.text.startswith("backed off from") and note.level == "warn" for note in events_of(path, Note))
+    assert all(told(step.reason, "others_wait").figures["limit"] == 4 for step in failed)
+    assert any(says(note.text, "backed_off") and note.level == "warn" for note in events_of(path, Note))
     assert max(point.waiting or 0 for point in final_view(path).series) < 40
     assert_ended_clean(bench, path)
 
@@ -187,7 +195,7 @@ def test_a_held_rate_ends_for_the_sake_of_others(path: Path) -> None:
     bench, answer = on_bench(path, to_the_end, probe=asked, set_up=shared)
 
     assert answer.outcome == "held"
-    assert "backed off for the sake of others" in answer.message
+    assert says(told(answer.message, "backed_off_held").of[0], "others_wait")
     assert bench.generator.commands[-1] == f"abort {bench.generator.orders[-1].order}", "the ends of what was open are in the log"
     assert_ended_clean(bench, path)
 
@@ -241,7 +249,7 @@ def test_errors_far_apart_are_not_the_servers_state() -> None:
 def test_an_answer_beside_others_says_so_also_when_they_cannot_be_counted() -> None:
     steps: tuple[StepResult, ...] = ()
     found = on_top(Answer(outcome="at_least", message="holds at 4 requests/s"), steps)
-    assert found.message == "holds at 4 requests/s, on top of what others ask for, which the server does not tell"
+    assert found.message == fact("on_top", "holds at 4 requests/s", others_rps=None)
     refused = Answer(outcome="refused", message="no")
     assert on_top(refused, steps) == refused
 

@@ -14,7 +14,7 @@ import pytest
 from core import report
 from core.errors import UserError
 from core.run import log as runs
-from core.run.events import Event, Note, time_of
+from core.run.events import SCHEMA, Event, Note, time_of
 from core.run.log import RunLog
 from core.run.state import State
 from tests.core.run.events import started
@@ -105,7 +105,7 @@ def test_what_is_no_run_file_is_refused_at_once(tmp_path: Path, content: bytes) 
 
 def test_a_file_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "run.jsonl", started())
-    path.write_bytes(path.read_bytes().replace(b'"schema":2', b'"schema":99'))
+    path.write_bytes(path.read_bytes().replace(b'"schema":%d' % SCHEMA, b'"schema":99'))
 
     with pytest.raises(UserError, match="newer kneescope"):
         runs.read_run(path)

@@ -29,12 +29,15 @@ def test_its_sentences_are_shown_as_stored() -> None:
     assert [prose.text(step.reason) for step in view.steps][-1] == REASON
     assert REASON in " ".join(to_text(view, None).split())
     assert "upper end comes from the ramp" in to_markdown(view, "")
+    assert view.answer.message == "holds at 17.5 requests/s, fails at 24.7 requests/s"
+    assert view.lines[0].text == "Expected time: about 2 min 20 s in quick mode."
     assert [prose.text(note) for note in view.answer.knee.notes] == notes(view)[:2]
 
 
 def test_its_result_has_sentences_without_a_code() -> None:
     data = json.loads(to_json(Recorded(str(RUN)).view(), None))
 
+    assert data["message_fact"] is None
     last = data["steps"][-1]
     assert (last["reason"], last["reason_fact"]) == (REASON, None)
     assert (last["repeats"][0]["reason"], last["repeats"][0]["reason_fact"]) == (REASON, None)

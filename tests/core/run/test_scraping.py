@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 
 from core.config import Safety
+from core.facts import Said, fact
 from core.records import ServerSample
 from core.run.events import Event, Note, SampleFailed, ServerSampled
 from core.run.scraping import FRESH_S, SETTLE_S, Readings
@@ -48,7 +49,7 @@ def settle(source: Source | None) -> tuple[float, list[Event]]:
     return run(work())
 
 
-def notes(events: list[Event]) -> list[str]:
+def notes(events: list[Event]) -> list[Said]:
     return [event.text for event in events if isinstance(event, Note)]
 
 
@@ -79,8 +80,7 @@ def test_a_server_that_never_gets_idle_is_told_of() -> None:
     took, events = settle(Source(lambda t: sample(t, running=2.0, waiting=1.0)))
 
     assert SETTLE_S <= took <= SETTLE_S + 0.5
-    assert len(notes(events)) == 1
-    assert "still has 3 requests" in notes(events)[0]
+    assert notes(events) == [fact("not_settled", requests=3.0, after_s=SETTLE_S)]
 
 
 def test_failed_readings_end_the_wait() -> None:
@@ -88,7 +88,7 @@ def test_failed_readings_end_the_wait() -> None:
 
     assert took == FRESH_S
     assert next(event.reason for event in events if isinstance(event, SampleFailed)) == "Metrics answer 404."
-    assert len(notes(events)) == 1
+    assert notes(events) == [fact("readings_stopped", within_s=FRESH_S)]
 
 
 def test_without_metrics_there_is_nothing_to_wait_for() -> None:
@@ -151,9 +151,7 @@ def test_a_slow_reading_is_said_once_and_waited_for_longer() -> None:
     sample, took_s, events = run(work())
     assert sample is not None
     assert took_s > FRESH_S
-    assert notes(events) == [
-        "A reading of the server's metrics takes 1 s: they are read only every 5 s, so as not to be a load of their own."
-    ]
+    assert notes(events) == [fact("readings_slow", took_s=1.0, every_s=5.0)]
 
 
 def test_with_others_only_their_own_limit_is_waited_for() -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from core.facts import fact
+from core.facts import fact, several
 from core.records import LoadDone
 from core.results import Answer, StepResult
 from core.run.between import Between
 from core.run.events import RepeatStarted, StepJudged, StepStarted
 from core.view import StepView
-from tests.builders import asked_step
+from tests.builders import asked_step, told
 from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_view, on_bench, scripted, to_the_end
 from tests.core.run.fakes import config
 from tests.core.run.virtual import now
@@ -67,7 +67,7 @@ def test_the_run_goes_on_below_the_step_that_was_ended(path: Path) -> None:
     assert answer.outcome == "bracket"
     assert answer.knee.pass_rps is not None
     assert answer.knee.pass_rps < ended.rate_rps < ramp.rate_rps
-    assert answer.message.endswith("was ended by the user")
+    assert told(answer.message, "steps_ended").figures == {"rates_rps": [ended.rate_rps]}
     assert_ended_clean(bench, path)
     assert final_view(path) == bench.session.state.view(1e9)
 
@@ -165,7 +165,7 @@ def test_a_list_of_which_the_only_rate_was_ended_has_no_answer(path: Path) -> No
     _, answer = on_bench(path, ended_when(measuring(0), []), probe=config(rates_rps=(4.0,)))
 
     assert (answer.outcome, answer.knee.pass_rps, answer.knee.first_fail_rps) == ("interrupted", None, None)
-    assert answer.message == "no rate was judged; the step at 4.00 requests/s was ended by the user"
+    assert answer.message == several(fact("no_rate_judged", short_rps=None), fact("steps_ended", rates_rps=[4.0]))
 
 
 def test_a_stop_right_after_it_stops_the_run(path: Path) -> None:

@@ -20,6 +20,7 @@ from core.run import log as runs
 from core.run.away import AWAY_S
 from core.run.events import CheckDone, Note, RepeatJudged, RepeatStarted, RunEnded, StepJudged
 from core.run.scraping import FRESH_S
+from tests.builders import told
 from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_view, on_bench, to_the_end
 from tests.core.run.fakes import config
 
@@ -42,7 +43,8 @@ def test_a_void_repeat_is_done_once_more_with_the_same_index(path: Path) -> None
     assert [(repeat.index, repeat.verdict) for repeat in step.repeats] == [(0, "void"), (0, "pass")]
     assert step.verdict == "pass"
     assert step.floor == step.repeats[1].attainment_interval
-    assert any("done again" in note.text and "late" in note.text for note in events_of(path, Note))
+    again = [told(note.text, "done_again") for note in events_of(path, Note) if says(note.text, "done_again")]
+    assert [says(each, "client_late", "client_late_once") for each in again] == [True]
     orders = [event.order for event in events_of(path, RepeatStarted) if event.order.phase == "search"]
     assert (orders[0].repeat, orders[0].segments) == (orders[1].repeat, orders[1].segments)
 
@@ -54,8 +56,10 @@ def test_a_second_void_ends_the_run_without_an_answer(path: Path) -> None:
     bench, answer = on_bench(path, to_the_end, set_up=late)
 
     assert answer.outcome == "void"
-    assert "the client, not the server" in answer.message
-    assert events_of(path, StepJudged)[-1].result.verdict == "void"
+    last = events_of(path, StepJudged)[-1].result
+    assert last.verdict == "void"
+    assert says(last.reason, "client_late", "client_late_once")
+    assert answer.message == fact("void_twice", last.reason, rate_rps=last.rate_rps)
     assert sum(order.phase == "search" for order in bench.generator.orders) == 2
     assert_ended_clean(bench, path)
 
@@ -77,7 +81,7 @@ def test_death_of_the_child_ends_the_run(path: Path) -> None:
     bench, answer = on_bench(path, to_the_end, set_up=dies)
 
     assert answer.outcome == "void"
-    assert "SIGKILL" in answer.message
+    assert "SIGKILL" in prose.text(answer.message)
     assert [event.result.verdict for event in events_of(path, StepJudged)] == ["fail", "unjudged"]
     assert_ended_clean(bench, path)
 
@@ -91,7 +95,7 @@ def test_a_fail_whose_load_the_child_does_not_stop_is_no_knee(path: Path) -> Non
 
     work = on_bench(path, to_the_end, set_up=set_up, probe=config(rates_rps=(40.0,)))
 
-    assert "did not stop within" in work[1].message
+    assert work[1].message == fact("client_stuck", within_s=5.0)
     assert work[1].knee.first_fail_rps is None
 
 
@@ -107,7 +111,7 @@ def test_a_scrape_that_hangs_delays_neither_sends_nor_verdicts(path: Path) -> No
     judged, judged_hung = events_of(path, RepeatJudged), events_of(hung_path, RepeatJudged)
     assert [event.result.sent for event in judged] == [event.result.sent for event in judged_hung]
     assert all(b.t - a.t <= FRESH_S * len(judged) for a, b in zip(judged, judged_hung, strict=True))
-    assert any("no new reading" in note.text for note in events_of(hung_path, Note))
+    assert any(says(note.text, "readings_stopped") for note in events_of(hung_path, Note))
     age = bench.session.state.view(1e9).sample_age_s
     assert age is not None
     assert age > 10
@@ -129,7 +133,8 @@ def test_an_error_nobody_foresaw_stops_the_load_first_and_is_raised(path: Path) 
 
     assert caught == ["the parser met what nobody foresaw"]
     assert events_of(path, RunEnded)[0].answer.outcome == "void"
-    assert "nobody foresaw" in events_of(path, RunEnded)[0].answer.message
+    what = "RuntimeError: the parser met what nobody foresaw"
+    assert events_of(path, RunEnded)[0].answer.message == fact("own_error", what=what)
     assert events_of(path, StepJudged)[-1].result.verdict == "unjudged"
     assert_ended_clean(bench, path)
 
@@ -142,7 +147,7 @@ def test_a_frozen_server_is_no_knee(path: Path, frozen_at: float) -> None:
     bench, answer = on_bench(path, to_the_end, set_up=freezes, probe=config(start_rps=0.7))
 
     assert answer.outcome == "void"
-    assert "has produced nothing for 10 s" in answer.message
+    assert answer.message == fact("server_unusable", fact("server_frozen", silent_s=10.0))
     last = events_of(path, StepJudged)[-1].result
     assert last.verdict == "void"
     assert answer.knee.first_fail_rps != last.rate_rps
@@ -159,12 +164,11 @@ def test_a_server_that_is_gone_is_no_knee(path: Path, cuts: bool) -> None:
     bench, answer = on_bench(path, to_the_end, set_up=goes)
 
     assert answer.outcome == "void"
-    assert "the server was away at" in answer.message
-    assert "did not come back within 5 min" in answer.message
+    assert told(answer.message, "away_for_good").figures["within_s"] == AWAY_S
     judged = events_of(path, StepJudged)[-1].result
     assert judged.verdict == "void"
     assert says(judged.reason, "server_away")
-    assert prose.text(judged.reason).endswith("its /health does not answer either")
+    assert told(judged.reason, "server_away").figures["seen"] == "lost"
     assert_ended_clean(bench, path)
 
 
@@ -178,7 +182,7 @@ def test_a_server_that_refuses_connections_but_is_there_fails(path: Path) -> Non
     assert step.verdict == "fail"
     assert step.repeats[0].endings["connection"] > 0
     assert answer.outcome == "void"
-    assert "ended in errors (connection " in answer.message
+    assert list(told(answer.message, "ended_in_errors").figures["endings"]) == ["connection"]  # type: ignore[arg-type]
 
 
 def test_a_server_that_refuses_connections_and_does_not_say_how_it_is_is_gone(path: Path) -> None:
@@ -192,14 +196,14 @@ def test_a_server_that_refuses_connections_and_does_not_say_how_it_is_is_gone(pa
     _, answer = on_bench(path, in_time, set_up=hangs)
 
     assert answer.outcome == "void"
-    assert "did not come back within 5 min" in answer.message
+    assert says(answer.message, "away_for_good")
 
 
 def test_a_refused_check_sends_no_load(path: Path) -> None:
     bench, answer = on_bench(path, to_the_end, refuse=("prompt length",))
 
     assert answer.outcome == "refused"
-    assert answer.message == "prompt length is not right; mend it."
+    assert answer.message == fact("refused", "prompt length is not right; mend it.")
     assert {order.phase for order in bench.generator.orders} == {"single"}
     assert_ended_clean(bench, path)
 
@@ -209,7 +213,7 @@ def test_limits_that_single_requests_miss_are_infeasible(path: Path) -> None:
     bench, answer = on_bench(path, to_the_end, refuse=("slo",), probe=strict)
 
     assert answer.outcome == "infeasible"
-    assert "even single requests miss the limits" in answer.message
+    assert "even single requests miss the limits" in prose.text(answer.message)
     assert {order.phase for order in bench.generator.orders} == {"single"}
 
 
@@ -232,9 +236,8 @@ def test_a_limit_under_the_floor_of_the_hardware_is_refused_before_load(path: Pa
     bench, answer = on_bench(path, to_the_end, probe=asked)
 
     assert answer.outcome == "refused"
-    assert says(final_view(path).checks[-1].message, "limit_under_floor")
-    assert "no number of replicas changes that. " in answer.message
-    assert "What would help" in answer.message
+    assert says(answer.message, "limit_under_floor")
+    assert "no number of replicas changes that. " in prose.text(answer.message)
     assert {order.phase for order in bench.generator.orders} == {"single"}
     assert final_view(path).checks[-1].check == "speed"
 
@@ -269,7 +272,7 @@ def test_a_full_disk_ends_the_run_with_its_reason(path: Path, monkeypatch: pytes
     bench, answer = on_bench(path, to_the_end)
 
     assert answer.outcome == "void"
-    assert "the disk is full" in answer.message
+    assert "the disk is full" in prose.text(answer.message)
     assert not bench.generator.loading
     assert bench.session.state.view(1e9).answer == answer
     assert len(list(runs.read_run(path))) > 10
@@ -284,7 +287,8 @@ def test_an_error_that_nobody_foresaw_is_kept_and_shown_without_the_key(path: Pa
     with pytest.raises(RuntimeError) as caught:
         on_bench(path, to_the_end, set_up=broken)
     assert str(caught.value) == "Illegal header value b'Bearer ***'"
-    assert "Illegal header value b'Bearer ***'" in events_of(path, RunEnded)[0].answer.message
+    what = "RuntimeError: Illegal header value b'Bearer ***'"
+    assert events_of(path, RunEnded)[0].answer.message == fact("own_error", what=what)
     assert b"TESTSECRET" not in path.read_bytes()
 
 

@@ -29,7 +29,7 @@ from core.run.events import (
     time_of,
 )
 from core.run.series import MAX_BINS
-from core.run.state import LINES_KEPT, State, step_line
+from core.run.state import LINES_KEPT, State, step_told
 from tests import builders
 from tests.core.run.events import CONFIG, START, due, ended, first, opening, order, request, sample, sent, started
 
@@ -61,7 +61,7 @@ def test_a_search_that_starts_anew_sets_aside_what_was_judged() -> None:
     void = step_result(step=3, verdict="void", reason="the server was away", floor=None, repeats=(repeat_result(verdict="void"),))
     judged = (step_result(), mixed, void)
     before = applied(started(), *(StepJudged(t=START + n, result=step) for n, step in enumerate(judged, 1)))
-    kept = [step_line(step) for step in judged]
+    kept = [step_told(step) for step in judged]
     before.apply(SearchRestarted(t=START + 9, since=START + 3))
     before.apply(StepJudged(t=START + 20, result=step_result(step=4)))
     *aside, anew = before.view(START + 30).steps
@@ -228,7 +228,8 @@ def test_a_judged_step_moves_to_the_ladder_and_says_so() -> None:
     assert view.current is None
     assert view.left_s is None
     assert view.steps == (step_result(),)
-    assert view.lines[-1].text == "step 1: pass at 4.00 requests/s: all fine"
+    told = fact("step_judged", "all fine", step=1, phase="search", verdict="pass", rate_rps=4.0)
+    assert view.lines[-1].text == step_told(step_result()) == told
     assert view.lines[-1].t_s == 15
 
 

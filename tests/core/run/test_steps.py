@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import prose
-from core.facts import fact, several
+from core.facts import Fact, fact, several
 from core.judge.rate_verdicts import (
     failed_segment,
     floor_of,
@@ -75,12 +74,19 @@ def test_when_a_step_of_three_repeats_is_over(verdicts: list[str], stop: Literal
 
 
 def test_what_became_of_held_rates() -> None:
-    text = prose.text(held([(4.0, results("pass", "fail", "void")), (5.0, results("void"))]))
+    first = fact("held_rate", rate_rps=4.0, segments=2, passed=1, low_frac=0.5, high_frac=0.6)
+    none = fact("held_void", fact("segments_void", "because", void=1), rate_rps=5.0)
+    assert held([(4.0, results("pass", "fail", "void")), (5.0, results("void"))]) == ("held", fact("held", first, none))
+    assert held([(5.0, results("void"))]) == ("void", fact("held", none))
+    assert held([(5.0, [])]) == ("held", fact("held", fact("held_rate", rate_rps=5.0, segments=0))), "nothing was void"
 
-    assert text == (
-        "held 4.00 requests/s (1 of 2 segments passed, the lowest attainment at most 60 %), "
-        "then 5.00 requests/s (no segment was judged)"
-    )
+
+def test_a_held_rate_of_which_no_segment_counts_is_void() -> None:
+    void = fact("segments_void", "because", void=2)
+    assert held_verdict(results("void", "void")) == ("void", void)
+    assert held_verdict([*results("void", "void"), cut(20)])[0] == "void"
+    assert held([(4.0, [*results("void", "void"), cut(20)])])[0] == "void", "what was cut off is no answer either"
+    assert held_verdict(results("void", "pass"))[0] == "pass"
 
 
 def cut(sent: int) -> RepeatResult:
@@ -89,24 +95,20 @@ def cut(sent: int) -> RepeatResult:
 
 
 def test_a_segment_that_was_cut_off_is_told_with_what_came_of_it() -> None:
-    assert prose.text(held([(4.0, [*results("pass"), cut(20)])])) == (
-        "held 4.00 requests/s (1 of 1 segment passed, the lowest attainment 97 %; "
-        "the next was cut off: 20 sent, 17 good, 1 missed, 2 open)"
-    )
-    assert prose.text(held([(4.0, [cut(20)])])) == (
-        "held 4.00 requests/s (no segment was judged, one was cut off: 20 sent, 17 good, 1 missed, 2 open)"
-    )
+    came = fact("cut_off", sent=20, good=17, misses=1, open=2)
+    passed = {"segments": 1, "passed": 1, "low_frac": 0.97, "high_frac": 0.97}
+    assert held([(4.0, [*results("pass"), cut(20)])])[1].of == (fact("held_rate", came, rate_rps=4.0, **passed),)
+    assert held([(4.0, [cut(20)])])[1].of == (fact("held_rate", came, rate_rps=4.0, segments=0),)
     verdict, reason = held_verdict([*results("pass", "pass"), cut(20)])
-    cut_off = fact("segment_cut_off", fact("cut_off", sent=20, good=17, misses=1, open=2))
+    cut_off = fact("segment_cut_off", came)
     assert (verdict, reason) == ("pass", several(fact("all_passed", repeats=2), cut_off))
     assert held_verdict([cut(20)])[1] == several(fact("no_segment_judged"), cut_off)
     assert held_verdict([])[1] == fact("no_segment_judged")
 
 
 def test_rates_that_were_changed_again_in_their_warm_up_are_not_told() -> None:
-    assert prose.text(held([(4.0, []), (4.4, results("pass")), (4.8, []), (5.3, [])])) == (
-        "held 4.40 requests/s (1 of 1 segment passed, the lowest attainment 97 %), then 5.30 requests/s (no segment was judged)"
-    )
+    _, found = held([(4.0, []), (4.4, results("pass")), (4.8, []), (5.3, [])])
+    assert [each.figures["rate_rps"] for each in found.of if isinstance(each, Fact)] == [4.4, 5.3]
 
 
 def test_the_reason_is_that_of_the_first_failing_repeat() -> None:

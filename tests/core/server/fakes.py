@@ -203,7 +203,7 @@ def found(check: Check | None) -> Fact:
     """What a check found; of several things the first."""
     assert check is not None
     assert isinstance(check.message, Fact)
-    return next(each for each in parts(check.message) if isinstance(each, Fact) and each.code != "several")
+    return next(each for each in parts(check.message) if isinstance(each, Fact) and each.code not in ("several", "in_turn"))
 
 
 def codes(check: Check) -> list[Code]:

@@ -4,6 +4,7 @@ import httpx
 import pytest
 
 from core.access import Access
+from core.facts import Code
 from core.server.cache import CacheReset, reset_prefix_cache
 from core.server.http import Caller, Credential
 
@@ -32,23 +33,23 @@ async def test_it_posts_to_the_server_with_its_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "status", "words"),
+    ("answer", "status", "code", "said"),
     [
-        (httpx.Response(200, json={"success": False}), "failed", "some request still holds"),
-        (httpx.Response(200), "unchecked", "does not tell whether it did"),
-        (httpx.Response(200, text="ok"), "unchecked", "does not tell whether it did"),
-        (httpx.Response(200, json=["success"]), "unchecked", "does not tell whether it did"),
-        (httpx.Response(404, json={"detail": "Not Found"}), "missing", "VLLM_SERVER_DEV_MODE=1"),
-        (httpx.Response(405), "missing", "offers no reset"),
-        (httpx.Response(401), "missing", "does not allow"),
-        (httpx.Response(500), "failed", "answers 500"),
-        (httpx.Response(302, headers={"location": "/x"}), "failed", "answers 302"),
-        (httpx.ConnectError("refused"), "failed", "could not be reset"),
+        (httpx.Response(200, json={"success": False}), "failed", "cache_held", None),
+        (httpx.Response(200), "unchecked", "cache_unchecked", None),
+        (httpx.Response(200, text="ok"), "unchecked", "cache_unchecked", None),
+        (httpx.Response(200, json=["success"]), "unchecked", "cache_unchecked", None),
+        (httpx.Response(404, json={"detail": "Not Found"}), "missing", "cache_not_offered", "answers 404 (not found: Not Found)"),
+        (httpx.Response(405), "missing", "cache_not_offered", "answers 405"),
+        (httpx.Response(401), "missing", "cache_not_allowed", "answers 401 (unauthorised)"),
+        (httpx.Response(500), "failed", "cache_not_reset", "answers 500"),
+        (httpx.Response(302, headers={"location": "/x"}), "failed", "cache_not_reset", "answers 302"),
+        (httpx.ConnectError("refused"), "failed", "cache_unreached", "cannot be reached: refused"),
     ],
 )
-async def test_what_became_of_it(answer: httpx.Response | Exception, status: str, words: str) -> None:
+async def test_what_became_of_it(answer: httpx.Response | Exception, status: str, code: Code, said: str | None) -> None:
     done, _ = await reset(answer)
 
     assert done.status == status
-    assert words in done.message
-    assert done.message.endswith((".", "anyway."))
+    assert done.found is not None
+    assert (done.found.code, done.found.figures.get("said")) == (code, said)

@@ -329,7 +329,7 @@ async def test_a_chat_server_that_leaves_the_newer_field_unread_is_asked_by_the_
         assert [hello.length_by for hello, _, _ in send.calls] == ["max_completion_tokens", "max_tokens", "max_tokens"]
         assert ran.names == ALL
         assert {check.status for check in ran.checks} <= {"pass", "warn"}
-        assert codes(ran["request"]) == ["several", "request_answered", "takes_max_tokens"]
+        assert codes(ran["request"]) == ["in_turn", "request_answered", "takes_max_tokens"]
         assert ran.preflight.hello is not None
         assert ran.preflight.hello.length_by == "max_tokens"
         assert figures(ran["usage"], "output_tokens", "asked") == (128, 128)
@@ -372,7 +372,7 @@ async def test_a_chat_server_that_refuses_the_newer_field_is_asked_by_the_older_
         (False, "max_tokens"),
     ]
     assert ran["request"].status == "warn"
-    assert codes(ran["request"]) == ["several", "request_answered", "takes_max_tokens", "takes_no_salt"]
+    assert codes(ran["request"]) == ["in_turn", "request_answered", "takes_max_tokens", "takes_no_salt"]
     assert ran.names == ALL
 
 
@@ -419,7 +419,7 @@ async def test_the_field_that_is_heeded_is_found_once_for_calibration_and_reques
     ran = await run(FakeVllm(tokenize=None), send, CHAT)
     assert [hello.length_by for hello, _, _ in send.calls] == ["max_completion_tokens"] + ["max_tokens"] * 4
     assert ran.names == ALL
-    assert codes(ran["request"]) == ["several", "request_answered", "takes_max_tokens"]
+    assert codes(ran["request"]) == ["in_turn", "request_answered", "takes_max_tokens"]
 
 
 # --- a stream that is held back -------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 
 from core.access import Access
 from core.config import ProbeConfig, Safety, Target
-from core.facts import Said, fact, says, several
+from core.facts import Said, fact, in_turn, says
 from core.records import Hello, Phase, RequestRecord
 from core.server import checks
 from core.server.preflight import Preflight
@@ -91,7 +91,7 @@ def test_proxies_are_told_without_their_passwords() -> None:
     named = "HTTPS_PROXY (http://proxy:3128)"
     assert unused == ("pass", fact("proxies_not_obeyed", named, variable="HTTPS_PROXY"))
     both = connection(Target(url="https://gw", insecure=True), Access(), HTTPS_PROXY="http://proxy:3128")
-    assert both == ("warn", several(fact("certificate_unchecked"), fact("proxies_not_obeyed", named, variable="HTTPS_PROXY")))
+    assert both == ("warn", in_turn(fact("certificate_unchecked"), fact("proxies_not_obeyed", named, variable="HTTPS_PROXY")))
 
 
 async def test_the_headers_of_a_gateway_go_where_the_key_goes() -> None:
