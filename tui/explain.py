@@ -38,7 +38,7 @@ PANELS: dict[str, Explained] = {
             ("FAIL early", "a repeat ends as soon as the target cannot be met any more"),
         ),
     ),
-    "ladder": Explained(
+    "steps": Explained(
         "2 steps",
         "which rates were tried, and how did they end?",
         (

@@ -75,11 +75,11 @@ async def test_checks_come_in_one_by_one_then_it_may_start(config_folder: Path) 
         assert KEY not in text_of(app)
         await pilot.press("ctrl+s")
         await settle(app, pilot)
-    asked = app.return_value
-    assert asked is not None
-    assert (asked.url, asked.access.api_key, asked.config.method.seed) == (URL, KEY, 7)
-    assert asked.command == f"kneescope probe {URL} --input-tokens 64 --ttft 500ms --seed 7"
-    assert KEY not in repr(asked)
+    request = app.return_value
+    assert request is not None
+    assert (request.url, request.access.api_key, request.config.method.seed) == (URL, KEY, 7)
+    assert request.command == f"kneescope probe {URL} --input-tokens 64 --ttft 500ms --seed 7"
+    assert KEY not in repr(request)
     assert profiles.load(profiles.last_path()) == PROFILE
     assert KEY not in profiles.last_path().read_text()
     assert server.open == 0

@@ -39,9 +39,9 @@ async def test_a_server_that_is_far_is_checked_unasked_and_loaded_after_a_yes_al
         await settle(app, pilot)
         await pilot.press("y")
         await settle(app, pilot)
-    asked = app.return_value
-    assert asked is not None
-    assert (asked.config.safety.public_ok, asked.config.safety.with_others) == (True, False)
+    request = app.return_value
+    assert request is not None
+    assert (request.config.safety.public_ok, request.config.safety.with_others) == (True, False)
     assert profiles.load(profiles.last_path()) == PROFILE, "the next run is asked about again"
 
 

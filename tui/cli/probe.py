@@ -265,12 +265,12 @@ async def _lines(session: Session, quiet: bool) -> None:
 
 
 async def _screen(session: Session, path: Path) -> FleetAsk | None:
-    from tui.app import Hands
+    from tui.app import RunControls
     from tui.terminal import display  # textual and plotext are loaded only when they are shown
 
     live = Live(session)
-    hands = Hands(stop=session.stop, rate=session.change_rate, end_step=session.end_step)
-    return await display.show(live, run=live.run, hands=hands, end=live.end, path=str(path))
+    controls = RunControls(stop=session.stop, rate=session.change_rate, end_step=session.end_step)
+    return await display.show(live, run=live.run, controls=controls, end=live.end, path=str(path))
 
 
 def _dropped_empty(path: Path) -> bool:

@@ -72,7 +72,7 @@ _OWN = {name for name in FIELDS if name in OPTIONS}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class RunRequest:
     """A run as the fields ask for it. `words` are its options as on the command line of probe."""
 
     url: str
@@ -100,7 +100,7 @@ class Wrong(Exception):
         self.problems = problems
 
 
-def read(texts: Mapping[str, str], key: str, environ: Mapping[str, str]) -> Asked:
+def read(texts: Mapping[str, str], key: str, environ: Mapping[str, str]) -> RunRequest:
     """The run that the fields ask for; `key` is the typed one. Raises Wrong."""
     problems = {name: why for name in FIELDS if (why := problem(name, texts.get(name, ""))) is not None}
     typed = None
@@ -114,7 +114,7 @@ def read(texts: Mapping[str, str], key: str, environ: Mapping[str, str]) -> Aske
     try:
         given = argv.given(said)
         access = structs.replace(access_of(replace(given, api_key_file=None), {}), api_key=typed)
-        return Asked(url=url, words=tuple(said), given=given, config=build(given, url), access=access)
+        return RunRequest(url=url, words=tuple(said), given=given, config=build(given, url), access=access)
     except UserError as error:
         raise Wrong({_whose(str(error)): str(error)}) from None
 

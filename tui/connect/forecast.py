@@ -12,7 +12,7 @@ from tui.draw.style import count, number
 from tui.phrases import duration_text, method_text, mode_name
 
 
-class Outlook(NamedTuple):
+class Forecast(NamedTuple):
     """Three sentences without their subject."""
 
     time: str
@@ -20,7 +20,7 @@ class Outlook(NamedTuple):
     sends: str
 
 
-def outlook(config: ProbeConfig, singles: Sequence[RequestRecord] = ()) -> Outlook:
+def forecast(config: ProbeConfig, singles: Sequence[RequestRecord] = ()) -> Forecast:
     """What is to be expected; `singles` are the judged single requests of the checks, without which less is known."""
     search = Search(config)
     if why_infeasible(singles, config.slo) is not None:
@@ -29,7 +29,7 @@ def outlook(config: ProbeConfig, singles: Sequence[RequestRecord] = ()) -> Outlo
         search.observe_singles(singles)
     expected_s = search.expected_s()
     time = search.expected_words() if expected_s is not None else _usual_time(config)
-    return Outlook(time, _rate(config, singles), _sends(config, singles, expected_s))
+    return Forecast(time, _rate(config, singles), _sends(config, singles, expected_s))
 
 
 def _usual_time(config: ProbeConfig) -> str:

@@ -13,7 +13,7 @@ from textual.widgets import Button, Footer, Static
 
 from core.view import RunView
 from tui.connect.fields import FIELDS
-from tui.connect.forecast import Outlook
+from tui.connect.forecast import Forecast
 from tui.connect.form import Form
 from tui.draw.style import CHECKS, Mark, clean, clock, shorten
 from tui.widgets import checks
@@ -53,7 +53,7 @@ class Shown:
     sent: bool = False
     stale: bool = False
     age_s: float | None = None
-    outlook: Outlook | None = None
+    forecast: Forecast | None = None
     command: str = ""
     next: str = ""
 
@@ -161,7 +161,7 @@ class ExpectPanel(Vertical, Titled):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._lines, self._next = Static(id="outlook"), Static(id="next")
+        self._lines, self._next = Static(id="forecast"), Static(id="next")
         self._start = Button(START, id="start", compact=True, disabled=True)
 
     def compose(self) -> ComposeResult:
@@ -172,17 +172,17 @@ class ExpectPanel(Vertical, Titled):
         """Take what is to be said; `brief`: in one line each."""
         self.set_title((Piece("what to expect", "strong"),))
         width = self.size.width
-        put(self._lines, _outlook(shown.outlook, width, brief=brief))
+        put(self._lines, _forecast_lines(shown.forecast, width, brief=brief))
         usable = shown.may_start or shown.may_ask
         self._start.disabled = not usable
         put(self._next, Content.assemble(styled(shown.next, "strong" if usable else "muted")))
 
 
-def _outlook(known: Outlook | None, width: int, *, brief: bool) -> Content:
+def _forecast_lines(known: Forecast | None, width: int, *, brief: bool) -> Content:
     if known is None:
         return Content.assemble(styled("known when the fields are right", "muted"))
     lines: list[Content] = []
-    for label, text in zip(Outlook._fields, known, strict=True):
+    for label, text in zip(Forecast._fields, known, strict=True):
         room = max(20, width - _LABEL)
         first, *rest = [shorten(text, room)] if brief else textwrap.wrap(text, room)
         lines.append(Content.assemble(styled(f"{label:<{_LABEL}}", "muted"), styled(first, "strong")))
