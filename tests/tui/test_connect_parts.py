@@ -12,7 +12,7 @@ from tests.core.judge.feed import single
 from tests.tui.connect_fakes import PASSED, SINGLES, URL, Server
 from tui import discovery
 from tui.cli import argv
-from tui.cli.options import build
+from tui.cli.configure import build
 from tui.connect import fields
 from tui.connect.fields import FIELDS, Wrong, fields_of, read
 from tui.connect.forecast import forecast
@@ -20,7 +20,7 @@ from tui.connect.preflight_run import PreflightRun
 
 
 def asked_in_words(line: str) -> ProbeConfig:
-    return build(argv.given(argv.split(line)), URL)
+    return build(argv.options(argv.split(line)), URL)
 
 
 def test_fields_and_the_command_line_are_the_same_run() -> None:
@@ -35,7 +35,7 @@ def test_fields_and_the_command_line_are_the_same_run() -> None:
         " --target 99% --careful --max-rps 40 --peak-rps 50 --headroom 0.5 --seed 3 --between 'x y' --json -"
     )
     assert (request.url, request.config) == (URL, asked_in_words(line))
-    assert (request.given.between, request.given.json_file) == ("x y", "-")
+    assert (request.options["between"], request.options["json"]) == ("x y", "-")
     assert request.command == f"kneescope probe {URL} {line}".replace("'x y'", "'...'")
     assert set(texts) == set(FIELDS) - {"key", "api-key-file"}
 

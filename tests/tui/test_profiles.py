@@ -52,7 +52,7 @@ def test_a_saved_profile_says_the_same_again(tmp_path: Path) -> None:
     path = tmp_path / "prod.toml"
     assert profiles.save(path, URL, said) == []
     assert profiles.load(path) == {"url": URL, **argv.texts(said)}
-    assert argv.given(argv.words({n: t for n, t in profiles.load(path).items() if n != "url"})) == argv.given(said)
+    assert argv.options(argv.words({n: t for n, t in profiles.load(path).items() if n != "url"})) == argv.options(said)
     assert "input-tokens = 64\n" in path.read_text()
 
 
@@ -115,8 +115,8 @@ def test_certificates_that_a_profile_leaves_unchecked_are_said(tmp_path: Path, j
 def test_headers_are_words_too_and_are_kept_nowhere(tmp_path: Path) -> None:
     said = argv.split("--header 'X-A: SECRET' --seed 3 --header='X-B: SECRET'")
     assert argv.texts(said) == {"header": ["X-A: SECRET", "X-B: SECRET"], "seed": "3"}
-    assert argv.given(argv.words(argv.texts(said))) == argv.given(said)
-    assert "SECRET" not in argv.logged(said) + repr(argv.given(said))
+    assert argv.options(argv.words(argv.texts(said))) == argv.options(said)
+    assert "SECRET" not in argv.logged(said) + repr(argv.options(said))
     path = tmp_path / "prod.toml"
     assert profiles.save(path, URL, said) == ["header"]
     assert "SECRET" not in path.read_text()
@@ -248,7 +248,14 @@ def test_no_more_can_stand_beside_what_it_excludes(
 ) -> None:
     code, said = kneescope("probe", URL, "--profile", profile(tmp_path, content), *options)
     assert (code, said) == (0, "")
-    assert not any(getattr(jobs[0].given, name) for name in gone)
+    assert not any(jobs[0].options[name] for name in gone)
+
+
+def test_zero_on_the_command_line_is_a_value(tmp_path: Path, jobs: list[probe.Job]) -> None:
+    content = "seed = 7\nlost = 2\nrollout = 3"
+    code, said = kneescope("probe", URL, "--profile", profile(tmp_path, content), "--seed", "0", "--lost", "0", "--rollout", "0")
+    assert (code, said) == (0, "")
+    assert (jobs[0].config.method.seed, jobs[0].config.fleet.lost, jobs[0].config.fleet.rollout) == (0, 0, 0)
 
 
 def test_demo_takes_all_but_the_server(tmp_path: Path, jobs: list[probe.Job]) -> None:

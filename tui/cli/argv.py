@@ -12,7 +12,8 @@ import click
 
 from core.errors import UserError
 from tui.cli.click_types import Option
-from tui.cli.options import SECRET_OPTIONS, Given, run_options
+from tui.cli.configure import CliOptions
+from tui.cli.options import RUN_OPTIONS, SECRET_OPTIONS
 
 _KEY_OPTIONS = {"--api-key", "--apikey", "--key", "--token"}
 _KEY_REFUSED = (
@@ -24,7 +25,7 @@ Text = str | bool | Sequence[str]
 Texts = Mapping[str, Text]
 """Options by name without dashes, as text; True for one that takes no value, a list for one that may be repeated."""
 
-OPTIONS: dict[str, Option] = {option.opts[0].removeprefix("--"): option for option in run_options() if isinstance(option, Option)}
+OPTIONS: dict[str, Option] = {option.flag.removeprefix("--"): option for option in RUN_OPTIONS}
 _PROBE = click.Command("probe", params=[*OPTIONS.values()], add_help_option=False)
 
 
@@ -36,17 +37,17 @@ def key_refused(error: click.UsageError) -> str | None:
 
 
 def parsed(words: Sequence[str]) -> dict[str, Any]:
-    """The values of probe's options, by the names that `Given` has for them. Raises UserError for the first that is wrong."""
+    """The values of probe's options, by the names that `CliOptions` has for them. Raises UserError for the first that is wrong."""
     with _refused_in_a_sentence(), _PROBE.make_context("kneescope probe", list(words)) as context:
         return dict(context.params)
 
 
-def given(words: Sequence[str]) -> Given:
+def options(words: Sequence[str]) -> CliOptions:
     """The options of a run. Raises UserError for what is wrong with one of them, or with them together."""
     values = parsed(words)
     if values.pop("profile") is not None:
-        raise UserError("--profile is for the command line: its options stand in the fields here.")
-    return Given(**values)
+        raise UserError("--profile works on the command line only; give the options that it holds.")
+    return CliOptions(values)
 
 
 def texts(words: Sequence[str]) -> dict[str, Text]:

@@ -11,9 +11,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from core.access import Access
-from core.config import Lengths
+from core.config import Lengths, parse_duration_s
 from core.errors import UserError
-from core.hardware import require_positive
+from core.hardware import find, require_positive
+
+NO_LIMIT = "none"
+MOST_TOKENS = 10**15
+LOWEST_RATE_RPS = 1e-6
+"""One request in eleven days: below that no fleet is sized, and prices of a token are beyond numbers."""
 
 _KEY_CHARS = 8192
 KEY_VARIABLE = "KNEESCOPE_API_KEY"
@@ -35,6 +40,35 @@ def read_rates(text: str, name: str) -> tuple[float, ...]:
     if not text.strip():
         raise UserError(f"{name}: no rate is given; give requests per second, such as 2,4,6.5.")
     return tuple(read_rate(part.strip(), name) for part in text.split(","))
+
+
+def read_user_rate(text: str, name: str) -> float:
+    """The rate of all users together: one that a fleet is sized for."""
+    value = read_rate(text, name)
+    if value < LOWEST_RATE_RPS:
+        raise UserError(f"{name}: {value:g} requests/s is too low to size a fleet for; give at least {LOWEST_RATE_RPS:g}.")
+    return value
+
+
+def read_limit(text: str, name: str) -> float | str:
+    """A duration in seconds, or NO_LIMIT."""
+    return NO_LIMIT if text.strip().lower() == NO_LIMIT else parse_duration_s(text, name)
+
+
+def read_number(text: str, name: str) -> float:
+    """A finite number above zero."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise UserError(f"{name}: {text!r} is not a number above zero; give one such as 15.2.")
+    return value
+
+
+def read_gpu(text: str, name: str) -> str:
+    """The name of an accelerator, as the table has it."""
+    return find(text, name).name
 
 
 def read_command(text: str, name: str) -> str:
@@ -59,11 +93,19 @@ def read_count(text: str, name: str) -> int:
     return value
 
 
-def read_seed(text: str, name: str) -> int:
+def read_whole(text: str, name: str) -> int:
     """A whole number of at least 0."""
     value = _whole(text, name)
     if value < 0:
         raise UserError(f"{name}: {value} must be zero or more.")
+    return value
+
+
+def read_tokens(text: str, name: str) -> int:
+    """A number of tokens, no more than any memory holds."""
+    value = read_count(text, name)
+    if value > MOST_TOKENS:
+        raise UserError(f"{name}: that is more tokens than any memory holds; give at most {MOST_TOKENS:,}.")
     return value
 
 

@@ -19,6 +19,7 @@ from core.errors import UserError
 from tui.cli import argv
 from tui.cli.argv import OPTIONS
 from tui.cli.click_types import Reads
+from tui.cli.configure import is_given
 from tui.cli.inputs import read_server
 from tui.cli.options import ACCESS, OUTPUT, SECRET_OPTIONS, SERVER
 
@@ -72,14 +73,14 @@ def load(path: Path) -> dict[str, argv.Text]:
 
 
 def under(path: Path, values: Mapping[str, Any], *, server: bool = True) -> tuple[str | None, dict[str, Any]]:
-    """The address in a profile, and `values` (by the names of `Given`) with its options where they have none.
+    """The address in a profile, and `values` (by the names of `CliOptions`) with its options where they have none.
 
     `server` False: its address and what belongs to its server are left out. Raises UserError as `load` does.
     """
     texts = load(path)
     kept = {name: text for name, text in _options(texts).items() if server or OPTIONS[name].section not in (SERVER, ACCESS)}
     theirs = argv.parsed(argv.words(kept))
-    given = {name for name, value in values.items() if value not in (None, False, ())}
+    given = {name for name, value in values.items() if is_given(value)}
     out = set().union(*(_GIVES_WAY.get(name, ()) for name in given))
     merged = {name: theirs.get(name) if name not in given | out else value for name, value in values.items()}
     return (str(texts[URL]) if URL in texts and server else None), merged

@@ -3,7 +3,7 @@
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from msgspec import structs
 
@@ -12,7 +12,7 @@ from core.config import ProbeConfig, Target
 from core.errors import UserError
 from tui.cli import argv, inputs
 from tui.cli.argv import OPTIONS
-from tui.cli.options import Given, access_of, build
+from tui.cli.configure import CliOptions, access_of, build
 from tui.cli.profiles import URL
 from tui.draw.style import limit, share_limit
 
@@ -77,7 +77,7 @@ class RunRequest:
 
     url: str
     words: tuple[str, ...] = field(repr=False)  # among them may be a header, or a command
-    given: Given
+    options: CliOptions
     config: ProbeConfig
     access: Access
 
@@ -112,9 +112,9 @@ def read(texts: Mapping[str, str], key: str, environ: Mapping[str, str]) -> RunR
         raise Wrong(problems)
     url, said = inputs.read_server(texts[URL], "URL"), said_by(texts)
     try:
-        given = argv.given(said)
-        access = structs.replace(access_of(replace(given, api_key_file=None), {}), api_key=typed)
-        return RunRequest(url=url, words=tuple(said), given=given, config=build(given, url), access=access)
+        options = argv.options(said)
+        access = structs.replace(access_of({**options, "api_key_file": None}, {}), api_key=typed)
+        return RunRequest(url=url, words=tuple(said), options=options, config=build(options, url), access=access)
     except UserError as error:
         raise Wrong({_whose(str(error)): str(error)}) from None
 
@@ -135,7 +135,7 @@ def problem(name: str, text: str) -> str | None:
         elif name == MORE:
             _check_more(text)
         elif name in _OWN and text.strip():
-            build(argv.given(said_by({name: text})), _ANYWHERE)
+            build(argv.options(said_by({name: text})), _ANYWHERE)
     except UserError as error:
         return str(error)
     return None
@@ -144,7 +144,7 @@ def problem(name: str, text: str) -> str | None:
 def sketch(texts: Mapping[str, str]) -> ProbeConfig | None:
     """The run that the options ask for, of whatever server; None while one of them is wrong."""
     try:
-        return build(argv.given(said_by(texts)), _ANYWHERE)
+        return build(argv.options(said_by(texts)), _ANYWHERE)
     except UserError:
         return None
 
@@ -194,7 +194,7 @@ def _check_more(text: str) -> None:
     for name in argv.texts(said):
         if name in _OWN or name == CAREFUL:
             raise UserError(f"--{name} has a field of its own ({FIELDS[MODE if name == CAREFUL else name].label}); set it there.")
-    build(argv.given(said), _ANYWHERE)
+    build(argv.options(said), _ANYWHERE)
 
 
 def _api_key(file: str, typed: str, environ: Mapping[str, str]) -> str | None:
