@@ -278,7 +278,7 @@ async def test_help_lists_keys_and_panels_on_one_page() -> None:
         await press(app, pilot, "question_mark")
         assert isinstance(app.screen, HelpScreen)
         text = text_of(app)
-        for word in ("stop the load at once", "ctrl+c", "space", "hold the panels still"):
+        for word in ("stop the load at once", "ctrl+c", "space", "freeze the panels"):
             assert word in text
         assert "● LOADING" in lines_of(app)[0]
         assert "esc closes  ↑ ↓ for more" in text

@@ -329,7 +329,7 @@ def test_what_is_no_key(jobs: list[command.Job], tmp_path: Path, content: bytes)
 def test_a_file_without_an_end_is_no_key(jobs: list[command.Job]) -> None:
     code, out, err = probe("--api-key-file", "/dev/zero")
     assert (code, out, jobs) == (2, "", [])
-    assert "is no API key" in err
+    assert "hold an API key" in err
 
 
 def test_empty_environment_is_no_key(jobs: list[command.Job], monkeypatch: pytest.MonkeyPatch) -> None:

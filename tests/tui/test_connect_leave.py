@@ -8,7 +8,7 @@ from tests.tui.connect_fakes import BUSY, PASSED, REFUSED, SINGLES, URL, Server,
 from tui.cli import profiles
 
 PROFILE = {"url": URL, "seed": "7"}
-FAR = f"{URL} is neither on this machine nor in a private network. May you load it, and shall it be loaded?"
+FAR = f"{URL} is neither on this machine nor in a private network. Are you allowed to load it, and do you want to?"
 
 
 @pytest.fixture(autouse=True)
@@ -71,10 +71,10 @@ async def test_a_server_that_serves_others_is_asked_about_and_then_checked_on() 
         server.checker.say(PASSED, BUSY)
         server.checker.end()
         await settle(app, pilot)
-        assert "▲ SERVES OTHERS" in text_of(app)
+        assert "▲ SERVING OTHERS" in text_of(app)
         await pilot.press("ctrl+s")
         await settle(app, pilot)
-        assert "The server has 3 requests of others. Load slows theirs" in words_of(app)
+        assert "The server has 3 requests from other clients. Load slows them down" in words_of(app)
         await pilot.press("n")
         await settle(app, pilot)
         assert len(server.checkers) == 1
@@ -130,7 +130,7 @@ async def test_leave_helps_against_no_other_refusal() -> None:
         assert "✘ REFUSED" in text_of(app)
         await pilot.press("ctrl+s")
         await settle(app, pilot)
-        assert "Load slows theirs" not in words_of(app)
+        assert "Load slows them down" not in words_of(app)
 
 
 async def test_what_excludes_others_is_said_in_place_of_a_start() -> None:
@@ -144,7 +144,7 @@ async def test_what_excludes_others_is_said_in_place_of_a_start() -> None:
         await settle(app, pilot)
         await pilot.press("ctrl+s")
         await settle(app, pilot)
-        assert "The server has 1 request of others." in words_of(app)
+        assert "The server has 1 request from other clients." in words_of(app)
         await pilot.press("y")
         await settle(app, pilot)
         assert "to the others on it" in words_of(app, "#checks")

@@ -57,8 +57,8 @@ def texts(words: Sequence[str]) -> dict[str, Text]:
     if rest:
         secret = next((param.opts[0] for param in order if param.opts[0] in SECRET_OPTIONS), None)
         if secret is not None:  # the rest may be the part of its value behind a blank
-            raise UserError(f"There is a word that belongs to no option; the value of {secret} needs quotes when it has blanks.")
-        raise UserError(f"{rest[0]!r} is no option; options begin with --.")
+            raise UserError(f"One word belongs to no option; if the value of {secret} has blanks, put it in quotes.")
+        raise UserError(f"{rest[0]!r} is not an option; options begin with --.")
     return {param.opts[0].removeprefix("--"): values[param.name or ""] for param in order}
 
 
@@ -79,7 +79,7 @@ def split(line: str) -> list[str]:
     try:
         return shlex.split(line)
     except ValueError as error:
-        raise UserError(f"This is no list of options: {str(error).lower()}.") from None
+        raise UserError(f"These options cannot be read: {str(error).lower()}.") from None
 
 
 def logged(argv: Sequence[str]) -> str:

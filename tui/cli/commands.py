@@ -70,7 +70,7 @@ def _exit_code(command: Callable[[], Any]) -> int:
         return NO_ANSWER
     except Exception as error:
         trace = str(error) if isinstance(error, Fault) else traceback.format_exc()
-        say_if_heard(f"Error: this is a fault of kneescope itself; please report it with these lines.\n{trace}")
+        say_if_heard(f"Error: this is a bug in kneescope; please report it with these lines.\n{trace}")
         return NO_ANSWER
 
 
@@ -129,7 +129,7 @@ def _with_profile(options: dict[str, Any], *, server: bool) -> tuple[str | None,
         insecure = options["insecure"]
         url, options = profiles.under(Path(profile), options, server=server)
         if options["insecure"] and not insecure:
-            say_if_heard(plain(f"profile {profile}: insecure is set there, so the server's certificate is not checked."))
+            say_if_heard(plain(f"profile {profile}: it sets insecure, so the server's certificate is not checked."))
     return url, CliOptions(options)
 
 

@@ -58,7 +58,7 @@ def _recorded(run: str) -> ReplicaFigures:
     recorded = Recorded(run)
     view = recorded.view()
     knee = answer_of(view).knee
-    held = "no rate was seen to hold" if knee.pass_rps is None else f"one replica held {rate_text(knee.pass_rps)}"
+    held = "no rate held" if knee.pass_rps is None else f"one replica held {rate_text(knee.pass_rps)}"
     return ReplicaFigures(
         ask=view.config.fleet if view.config else FleetAsk(),
         knee=knee,
@@ -100,11 +100,11 @@ def _tokens(base: fleet.Tokens | None, options: Mapping[str, Any]) -> fleet.Toke
     elif outputs is not None:
         tokens = fleet.answers_of(outputs)
     elif inputs is not None:
-        raise UserError("--input-tokens needs --output-tokens: both together are what one request keeps in memory.")
+        raise UserError("--input-tokens needs --output-tokens: a request keeps both in memory.")
     if p90 is None:
         return tokens
     if tokens is None or not _fixed(outputs) or p90 < tokens.mean_output:
-        raise UserError("--output-p90 belongs to --output-tokens N, the mean, and is not below it.")
+        raise UserError("--output-p90 needs --output-tokens N, the mean, and cannot be below it.")
     longer = p90 - tokens.p90_output
     return replace(tokens, p90_output=float(p90), p90_total=None if tokens.p90_total is None else tokens.p90_total + longer)
 
@@ -121,20 +121,21 @@ def _knee(base: ReplicaFigures, tokens: fleet.Tokens | None, options: Mapping[st
         if held is not None:
             raise UserError("--replica-rps and --output-tps both say what one replica carries; give one of them.")
         if tokens is None:
-            raise UserError("--output-tps needs --output-tokens: requests/s are output tokens/s over the mean answer.")
+            raise UserError("--output-tps needs --output-tokens: requests/s are output tokens/s divided by the mean answer length.")
         held = output_tps / tokens.mean_output
         source = f"One replica: {output_tps:,g} output tokens/s / {tokens.mean_output:,.4g} tokens an answer = {rate_text(held)}."
     for name, rate_rps in (("the rate that holds", held), ("--replica-fails-rps", fails)):
         if rate_rps is not None and not LOWEST_REPLICA_RPS <= rate_rps <= HIGHEST_REPLICA_RPS:
             raise UserError(
-                f"{name}: {rate_rps:g} requests/s of one replica is not between {LOWEST_REPLICA_RPS:g} and {HIGHEST_REPLICA_RPS:g}."
+                f"{name}: {rate_rps:g} requests/s is too low or too high for one replica; "
+                f"give {LOWEST_REPLICA_RPS:g} to {HIGHEST_REPLICA_RPS:g}."
             )
     if held is None and fails is None:
         return base.knee, source
     safe = base.knee.pass_rps if held is None else held
     if fails is not None and (safe is None or fails <= safe):
         raise UserError(
-            "--replica-fails-rps is the upper end: give the rate that holds too (--replica-rps), and a higher one here."
+            "--replica-fails-rps is the upper end: give the rate that holds too (--replica-rps), and here a higher one."
         )
     return Knee(pass_rps=safe, first_fail_rps=fails), source
 
@@ -147,10 +148,10 @@ def _require_something(figures: ReplicaFigures, plan: fleet.Fleet | None, gates:
     if plan is not None or gates.speed is not None or gates.memory is not None:
         return
     if figures.knee.pass_rps is None and figures.run_log is not None:
-        raise UserError(f"In {figures.run_log} no rate was seen to hold; give one with --replica-rps.", exit_code=NO_ANSWER)
+        raise UserError(f"No rate held in {figures.run_log}; give one with --replica-rps.", exit_code=NO_ANSWER)
     missing = "--peak-rps" if figures.ask.peak_rps is None else "--replica-rps (or --output-tps and --output-tokens, or --run)"
     raise UserError(
-        f"There is nothing to work out: {missing} is missing. For a fleet give --peak-rps and --replica-rps, for the speed gate "
+        f"There is nothing to work out: give {missing}. For a fleet give --peak-rps and --replica-rps, for the speed gate "
         "--weights-gb and --gpu."
     )
 
@@ -160,7 +161,7 @@ def _text(figures: ReplicaFigures, plan: fleet.Fleet | None, gates: fleet.Gates,
         [figures.source] if figures.source else [],
         fleet.work_lines(figures.evidence.tokens, WIDTH),
         fleet.fleet_lines(plan, WIDTH) if plan is not None else [],
-        ["No fleet size: no number of replicas meets that TPOT limit."] if refused else [],
+        ["No fleet size: no number of replicas can meet that TPOT limit."] if refused else [],
         fleet.gate_lines(gates, WIDTH),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"

@@ -38,7 +38,7 @@ def read_rate(text: str, name: str) -> float:
 def read_rates(text: str, name: str) -> tuple[float, ...]:
     """Rates with commas between them, such as `2,4,6.5`."""
     if not text.strip():
-        raise UserError(f"{name}: no rate is given; give requests per second, such as 2,4,6.5.")
+        raise UserError(f"{name}: no rate given; give requests per second, such as 2,4,6.5.")
     return tuple(read_rate(part.strip(), name) for part in text.split(","))
 
 
@@ -74,7 +74,9 @@ def read_gpu(text: str, name: str) -> str:
 def read_command(text: str, name: str) -> str:
     """A command for the shell; what it says is never repeated, because it may hold a secret."""
     if not text.strip() or "\0" in text:
-        raise UserError(f"{name}: this is no command; give one for the shell, such as 'docker restart vllm'.")
+        raise UserError(
+            f"{name}: the command is empty or holds a null byte; give one for the shell, such as 'docker restart vllm'."
+        )
     return text
 
 
@@ -113,7 +115,7 @@ def read_port(text: str, name: str) -> int:
     """A TCP port; 0 lets the system choose."""
     value = _whole(text, name)
     if not 0 <= value <= 65535:
-        raise UserError(f"{name}: {value} is no port; give 0 to 65535.")
+        raise UserError(f"{name}: {value} is not a port; give 0 to 65535.")
     return value
 
 
@@ -132,9 +134,11 @@ def read_length(text: str, name: str) -> Lengths:
 def read_url(text: str, name: str) -> str:
     """An http(s) address without user, key, query or fragment; a trailing slash is cut off."""
     if "@" in text:
-        raise UserError(f"{name}: no user, password or key may stand in an address, which is written down; use {_KEY_WAYS}.")
+        raise UserError(
+            f"{name}: addresses are recorded, so give this one without user, password and key; for a key use {_KEY_WAYS}."
+        )
     if "?" in text or "#" in text:
-        raise UserError(f"{name}: no ?query and no #part may stand in an address, which is written down and could hold a key.")
+        raise UserError(f"{name}: addresses are recorded, so give this one without ?query and #part, which could hold a key.")
     stripped = text.strip()
     try:
         parts = urlsplit(stripped)
@@ -157,7 +161,7 @@ def read_header(text: str, name: str) -> tuple[str, str]:
     header, colon, value = text.partition(":")
     value = value.strip()
     if not colon or not header.strip():
-        raise UserError(f"{name}: this is no header; give 'Name: value', 'Name: env:VARIABLE' or 'Name: file:PATH'.")
+        raise UserError(f"{name}: this is not a header; give 'Name: value', 'Name: env:VARIABLE' or 'Name: file:PATH'.")
     value = _from_elsewhere(value, name) if value.startswith(("env:", "file:")) else value
     return Access(headers=((header.strip(), value),)).headers[0]
 
@@ -168,7 +172,9 @@ def read_proxy(text: str, name: str) -> str:
     if hidden:
         value = _from_elsewhere(value, name)
     elif "@" in value:
-        raise UserError(f"{name}: a password on the command line is seen by others; put the address into a variable: env:NAME.")
+        raise UserError(
+            f"{name}: other users can see a password on the command line; put the address into a variable and give env:NAME."
+        )
     value = value if "://" in value else f"http://{value}"
     try:
         parts = urlsplit(value)
@@ -177,7 +183,7 @@ def read_proxy(text: str, name: str) -> str:
         usable = False
     if not usable or not value.isascii() or not value.isprintable() or " " in value:
         shown = "what the variable holds" if hidden else repr(text)
-        raise UserError(f"{name}: {shown} is no address of a proxy; give one such as http://127.0.0.1:3128, or env:NAME.")
+        raise UserError(f"{name}: {shown} is not the address of a proxy; give one such as http://127.0.0.1:3128, or env:NAME.")
     return value.rstrip("/")
 
 
@@ -187,7 +193,7 @@ def _from_elsewhere(value: str, name: str) -> str:
     if kind == "env":
         found = os.environ.get(place.strip(), "").strip()
         if not found:
-            raise UserError(f"{name}: the variable that it names (env:...) is not set or empty.")
+            raise UserError(f"{name}: the variable named after env: is not set or is empty; set it before you start kneescope.")
         return found
     return _content(place.strip(), name).strip()
 
@@ -213,5 +219,5 @@ def read_key(text: str, source: str) -> str:
     """A key without the blanks around it. Raises UserError naming the source, never showing the key."""
     key = text.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise UserError(f"{source}: what it holds is no API key; it must be one line of plain characters without blanks.")
+        raise UserError(f"{source}: this does not hold an API key; a key is one line of plain characters without blanks.")
     return key

@@ -112,7 +112,7 @@ def _done(job: Job) -> int:
         ended = asyncio.run(_run(job))
         if ended.between_output:
             said = "\n".join(f"  {plain(line)}" for line in ended.between_output.splitlines())
-            say_if_heard(f"The --between command ended with these lines (they are kept nowhere):\n{said}")
+            say_if_heard(f"The --between command failed with these lines (they are not recorded):\n{said}")
         if ended.view.started_utc is not None:
             hand_over(ended.view, ended.path, out, also_say=not job.options["quiet"])
     finally:
@@ -167,7 +167,7 @@ async def _watch(session: Session, path: Path, options: CliOptions) -> FleetAsk 
     why = None if no_screen else why_no_screen(sys.stdin, sys.stderr)
     if no_screen or why:
         if why:
-            say_if_heard(f"No screen, because {why}: the run goes on line by line.")
+            say_if_heard(f"No screen, because {why}; the run prints lines instead.")
         if not quiet:
             say_if_heard(f"run file  {path}")
         await _lines(session, quiet)
@@ -235,7 +235,9 @@ def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
     try:
         return tempfile.TemporaryDirectory(prefix="kneescope-")
     except OSError as error:
-        raise UserError(f"No temporary folder can be made: {error.strerror}. Name one that can be written in TMPDIR.") from None
+        raise UserError(
+            f"Cannot make a temporary folder: {error.strerror}. Set TMPDIR to a folder that you can write to."
+        ) from None
 
 
 async def _preflight(session: Session, *, quiet: bool) -> tuple[list[Check], bool]:

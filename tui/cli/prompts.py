@@ -18,8 +18,8 @@ from tui.terminal.whole import plain, why_no_screen
 
 KEY_TRIES = 3
 
-FAR = "{} is neither on this machine nor in a private network. May you load it, and shall it be loaded?"
-OTHERS = "The server has {} of others. Load slows theirs, and the answer will be what fits on top of them. Load it?"
+FAR = "{} is neither on this machine nor in a private network. Are you allowed to load it, and do you want to?"
+OTHERS = "The server has {} from other clients. Load slows them down, and the answer is what fits on top of them. Load it?"
 
 Looks = Callable[[ProbeConfig, Access], Coroutine[Any, Any, ServerGlance]]
 """What looks at a server; tests have their own."""
@@ -74,8 +74,8 @@ def _let_in(config: ProbeConfig, access: Access, looks: Looks) -> tuple[ServerGl
     for _ in range(KEY_TRIES):
         if not seen.key_wanted or named:
             break
-        before = "does not accept the key" if access.api_key else "wants an API key"
-        text = f"{plain(config.target.url)} {before} (401). API key, not shown (empty: go on without)"
+        before = "rejects the key" if access.api_key else "requires an API key"
+        text = f"{plain(config.target.url)} {before} (401). API key, not shown (leave empty to go on without one)"
         key = click.prompt(text, default="", hide_input=True, show_default=False, err=True).strip()
         if not key:
             break
@@ -92,13 +92,13 @@ def _model(access: Access, models: tuple[str, ...]) -> str:
     """The model that is chosen by its number."""
     for number, name in enumerate(models, 1):
         click.echo(f"  {number:>3}  {plain(access.scrub(name))[:120]}", err=True)
-    number = click.prompt("Which model", type=click.IntRange(1, len(models)), err=True)
+    number = click.prompt("Number of the model to load", type=click.IntRange(1, len(models)), err=True)
     return models[number - 1]
 
 
 def _confirm(question: str, option: str) -> None:
     if not click.confirm(plain(question), default=False, err=True):
-        raise UserError(f"Not confirmed, so nothing was loaded; {option} says yes beforehand.")
+        raise UserError(f"Not confirmed, so no load was sent; give {option} to confirm beforehand.")
 
 
 def agreed(config: ProbeConfig, **leave: bool) -> ProbeConfig:

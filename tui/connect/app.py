@@ -144,7 +144,7 @@ class ConnectApp(App[RunRequest]):
         self._left.update(FIELDS)
         self._read()
         if self._request is None:
-            self._to_first_problem("Nothing is checked")
+            self._to_first_problem("Nothing was checked")
         else:
             self._list_models(self._request, self._request.access)
             self._check(self._request)
@@ -168,7 +168,7 @@ class ConnectApp(App[RunRequest]):
         self._read()
         request = self._request
         if request is None:
-            self._to_first_problem("Nothing is saved")
+            self._to_first_problem("Nothing was saved")
         elif not isinstance(self.screen, SaveProfile):
             save = lambda path, may_replace: profiles.save(path, request.url, request.words, replace=may_replace)  # noqa: E731
             self.push_screen(SaveProfile(save), self._tell)
@@ -210,7 +210,7 @@ class ConnectApp(App[RunRequest]):
         for key in keys.CONNECT:
             if key.action != "interrupt" and self.check_action(key.action, ()):
                 yield SystemCommand(key.short, key.help, partial(self.run_action, key.action))
-        yield SystemCommand("Theme", "other colours", self.action_change_theme)
+        yield SystemCommand("Theme", "choose other colours", self.action_change_theme)
 
     def close(self) -> None:
         """Leave as soon as nothing is in flight any more. Fit for signal handlers in this loop."""
@@ -322,7 +322,7 @@ class ConnectApp(App[RunRequest]):
         self._ask.form.control(name).focus()
         why = self._problems.get(name) or next(iter(self._problems.values()), "")
         label = FIELDS[name].label if name in self._problems else "the settings"
-        self._tell(f"{what}, because of {label}: {why.removeprefix(f'{label}: ')}")
+        self._tell(f"{what}; fix {label} first: {why.removeprefix(f'{label}: ')}")
 
     def _tell(self, text: str | None) -> None:
         if text:
@@ -383,5 +383,5 @@ def ask(environ: Mapping[str, str]) -> RunRequest | None:
     app = ConnectApp(environ, profile, note=note, driver_class=StderrDriver)
     asyncio.run(carried(app, app.action_leave, app.close, app.end))
     if app.return_code:
-        raise UserError("The screen ended by an error of its own; no load was sent.", NO_ANSWER)
+        raise UserError("The screen failed with an error of its own; no load was sent.", NO_ANSWER)
     return app.return_value

@@ -41,12 +41,12 @@ ROWS: tuple[tuple[Field, ...], ...] = (
         Field(
             URL,
             "URL",
-            "Address of the server to probe. When you leave it, its list of models is asked for.",
+            "Address of the server to probe. When you leave this field, it is asked for its list of models.",
             example=f"such as {_ANYWHERE}:8000",
         ),
     ),
     (
-        Field("model", "model", "Model to ask for, from the list of the server.", (("the only one", ""),)),
+        Field("model", "model", "Model to request, from the server's list.", (("the only one", ""),)),
         _option("api", "API", ("completions", ""), ("chat", "chat")),
     ),
     (_option("input-tokens", "prompt"), _option("output-tokens", "answer")),
@@ -58,11 +58,11 @@ ROWS: tuple[tuple[Field, ...], ...] = (
     ),
     (_option("peak-rps", "peak rps"), _option("headroom", "headroom")),
     (
-        Field("api-key-file", "key file", "File that holds the API key. Its path is kept, what it holds never."),
+        Field("api-key-file", "key file", "File that holds the API key. Profiles keep its path, never the key."),
         Field(
             KEY,
             "API key",
-            "Typed here it is kept in memory only; it wins over the file and KNEESCOPE_API_KEY. Checks and load send it.",
+            "A key typed here stays in memory. It overrides the file and KNEESCOPE_API_KEY, and goes out with checks and load.",
         ),
     ),
     (Field(MORE, "more", "Any other option of probe, as on the command line.", example="such as --rates 2,4 --seed 7"),),
@@ -160,7 +160,7 @@ def placeholders(config: ProbeConfig | None, environ: Mapping[str, str]) -> dict
         "input-tokens": f"{config.workload.input_tokens} tokens",
         "output-tokens": f"{config.workload.output_tokens} tokens",
         "target": share_limit(slo.target),
-        "max-rps": "no such limit",
+        "max-rps": "no limit",
         "peak-rps": "no fleet size",
         "headroom": f"{config.fleet.headroom:g}",
         "api-key-file": "none",
@@ -201,7 +201,7 @@ def _api_key(file: str, typed: str, environ: Mapping[str, str]) -> str | None:
     if typed.strip():
         return inputs.read_key(typed, "API key")
     if os.path.exists(file) and not os.path.isfile(file):  # opening a FIFO would hold up the screen for ever
-        raise UserError("--api-key-file: this is no file; give the path of a file that holds the key.")
+        raise UserError("--api-key-file: this is not a regular file; give the path of one that holds the key.")
     return inputs.api_key(file or None, environ)
 
 

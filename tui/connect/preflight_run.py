@@ -98,18 +98,18 @@ class PreflightRun:
 def connect_status(preflight: PreflightRun | None, *, stale: bool, wrong: bool) -> tuple[Mark, str]:
     """The state as a mark, and a sentence about Start."""
     if wrong:
-        return screen.WRONG, "correct what is marked ✘"
+        return screen.WRONG, "fix what is marked ✘"
     if preflight is None:
         return screen.NOT_CHECKED, "ctrl+r checks first: about five single requests, no load"
     if preflight.stage == "checking":
-        return screen.CHECKING, "when the checks are through; esc stops them"
+        return screen.CHECKING, "when the checks are done; esc stops them"
     if stale:
         return screen.CHANGED, "ctrl+r checks the new settings first"
     if preflight.asks:
-        return screen.ASKS, "ctrl+s: asks whether to load it on top of them"
+        return screen.ASKS, "ctrl+s asks whether to add load on top of theirs"
     if preflight.stage == "refused":
-        return screen.REFUSED, "not while a check refuses: change what it says first"
+        return screen.REFUSED, "not while a check refuses; fix what it says first"
     if preflight.stage == "ready":
         warned = any(check.status == "warn" for check in preflight.view().checks)
-        return screen.WARNED if warned else screen.READY, "ctrl+s: the checks are repeated, then load begins"
+        return screen.WARNED if warned else screen.READY, "ctrl+s repeats the checks, then starts the load"
     return (screen.STOPPED if preflight.stage == "stopped" else screen.BROKEN), "ctrl+r checks again, esc leaves"

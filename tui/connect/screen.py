@@ -21,9 +21,10 @@ from tui.widgets.pieces import Piece, fit, join, mark_part, styled
 from tui.widgets.plot_view import Titled
 
 START = "Start"
-NOTHING_SENT, LIST_SENT = "Nothing has been sent.", "Nothing has been sent but a question for the list of models."
+NOTHING_SENT, LIST_SENT = "Nothing has been sent.", "Nothing has been sent but one request for the list of models."
 BEFORE = (
-    "The checks send about five single requests, one after another, and no load. No server at hand? `kneescope demo` brings one."
+    "The checks send about five single requests, one after another, and no load. No server at hand? "
+    "`kneescope demo` starts a simulated one."
 )
 _LABEL = 7
 _SEPARATOR = " · "
@@ -32,12 +33,12 @@ NOT_CHECKED = Mark("·", "NOT CHECKED", "muted")
 CHECKING = Mark("…", "CHECKING", "strong")
 READY = Mark("✔", "READY", "holds")
 WARNED = Mark("▲", "READY, WITH WARNINGS", "strong")
-ASKS = Mark("▲", "SERVES OTHERS", "strong")
+ASKS = Mark("▲", "SERVING OTHERS", "strong")
 REFUSED = Mark("✘", "REFUSED", "breaks")
 CHANGED = Mark("▲", "CHANGED SINCE THE CHECKS", "strong")
 STOPPED = Mark("■", "CHECKS STOPPED", "strong")
-BROKEN = Mark("✘", "CHECKS BROKE OFF", "breaks")
-WRONG = Mark("✘", "TO CORRECT", "breaks")
+BROKEN = Mark("✘", "CHECKS FAILED TO RUN", "breaks")
+WRONG = Mark("✘", "INVALID SETTINGS", "breaks")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +137,7 @@ def _title(shown: Shown, more: str) -> tuple[Piece, ...]:
             if n:
                 pieces.append(Piece(f"{mark.glyph} {n} {mark.word}", mark.role, 2))
     if shown.stale:
-        pieces.append(Piece("of earlier settings", "strong", 0))
+        pieces.append(Piece("for earlier settings", "strong", 0))
     elif shown.age_s is not None and shown.age_s >= 1:
         pieces.append(Piece(f"{clock(shown.age_s)} ago", "muted", 4))
     if more:
@@ -180,7 +181,7 @@ class ExpectPanel(Vertical, Titled):
 
 def _forecast_lines(known: Forecast | None, width: int, *, brief: bool) -> Content:
     if known is None:
-        return Content.assemble(styled("known when the fields are right", "muted"))
+        return Content.assemble(styled("shown when the fields are valid", "muted"))
     lines: list[Content] = []
     for label, text in zip(Forecast._fields, known, strict=True):
         room = max(20, width - _LABEL)
@@ -237,7 +238,7 @@ class ConnectScreen(Screen[None]):
         put(self._command, Content.assemble(*command))
         put(
             self._too_small,
-            Content(f"{shown.mark}\n{self.size.width}x{self.size.height} is too small,\n60x16 is the least.\nesc leaves"),
+            Content(f"{shown.mark}\n{self.size.width}x{self.size.height} is too small,\nit takes 60x16.\nesc leaves"),
         )
         self._say_hint()
 
