@@ -134,7 +134,7 @@ PANELS: dict[str, Explained] = {
             ("limit", "the longest that one request may take"),
             (
                 "worst stretch",
-                "the part of the window with the lowest share; no independent sample, as neighbouring requests share their fate",
+                "the part of the window with the lowest share; neighbouring requests are not independent",
             ),
             ("tokens", "the same figures by length of prompt and answer, for the worst repeat"),
             ("inside", "share of those requests that met every limit"),

@@ -125,7 +125,7 @@ async def test_a_refusal_says_what_to_change_and_forbids_the_start() -> None:
         await pilot.press("ctrl+s")
         await settle(app, pilot)
         assert app.is_running
-        assert "not while a check refuses; fix what it says first" in words_of(app, "#expect")
+        assert "blocked by a check; fix what it says first" in words_of(app, "#expect")
         assert len(server.checkers) == 1
 
 

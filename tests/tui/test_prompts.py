@@ -77,7 +77,7 @@ def test_nothing_is_asked_where_nothing_is_missing(person: Person) -> None:
     assert person.asked == []
 
 
-def test_a_server_that_is_far_is_loaded_only_with_leave(person: Person) -> None:
+def test_a_server_that_is_far_is_loaded_only_with_permission(person: Person) -> None:
     person.answers = [True]
     settled, _ = prompts.settle(config(THERE), Access(), Looks([PLAIN]))
     assert settled.safety.public_ok
@@ -139,7 +139,7 @@ def test_of_several_models_one_is_chosen(person: Person, capsys: pytest.CaptureF
     assert len(person.asked) == 1
 
 
-def test_a_server_at_work_is_loaded_only_with_leave(person: Person) -> None:
+def test_a_server_at_work_is_loaded_only_with_permission(person: Person) -> None:
     working = ServerGlance(near=True, models=("tiny",), sample=busy(3))
     person.answers = [True]
     settled, _ = prompts.settle(config(), Access(), Looks([working]))

@@ -199,7 +199,7 @@ def hand_over(view: RunView, path: Path | None, out: JsonOut, *, also_say: bool)
 def preflight(config: ProbeConfig, access: Access, json_file: str | None) -> int:
     """The checks alone, each printed as soon as it is known; 0 when load could start, else 3. Leaves no run file.
 
-    A server that is far may be looked at without leave: what it would take to load it is no check of it.
+    A remote server may be checked without permission, which only load needs.
     """
     config = replace(config, safety=replace(config.safety, public_ok=True))
     with scrubbed(access):

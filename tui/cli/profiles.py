@@ -29,7 +29,7 @@ SECRETS = frozenset(
 )
 """What may hold one, whether or not there is such an option."""
 ONE_RUN = frozenset({"yes"})
-"""Leave that is given for one run: kept in a file it would hold for servers that nobody thought of when it was given."""
+"""Permission for one run: kept in a file it would cover servers that nobody thought of when it was given."""
 
 _MOST_CHARS = 65536
 _HEAD = "# kneescope settings: options of `kneescope probe` by name. Keys and other secrets are never saved here.\n"
@@ -168,7 +168,7 @@ def _refuse_kind(name: str, kind: str) -> str | bool:
 
 
 def _may_hold(name: str) -> bool:
-    """Output files and the like belong to one call, and so does leave; secrets to none that is written down."""
+    """Output files and the like belong to one call, and so does permission; secrets to none that is written down."""
     return name in OPTIONS and OPTIONS[name].section != OUTPUT and name not in SECRETS | ONE_RUN
 
 

@@ -37,9 +37,9 @@ async def look_at(config: ProbeConfig, access: Access) -> ServerGlance:
 
 
 def settle(config: ProbeConfig, access: Access, looks: Looks = look_at, *, loads: bool = True) -> tuple[ProbeConfig, Access]:
-    """The run with what was answered; only what is missing is asked. `loads` False: single requests, which need no leave.
+    """The run with what was answered; only what is missing is asked. `loads` False: single requests, which need no permission.
 
-    Raises UserError when leave was not given, click.Abort for Ctrl-C and the end of input.
+    Raises UserError when permission was not given, click.Abort for Ctrl-C and the end of input.
     """
     if loads and not config.safety.public_ok and not asyncio.run(near(config)):
         _confirm(FAR.format(config.target.url), "--yes")
@@ -101,6 +101,6 @@ def _confirm(question: str, option: str) -> None:
         raise UserError(f"Not confirmed, so no load was sent; give {option} to confirm beforehand.")
 
 
-def agreed(config: ProbeConfig, **leave: bool) -> ProbeConfig:
-    """The run with leave to load its server (`public_ok`, `with_others`). Raises UserError where it asks for what that excludes."""
-    return replace(config, safety=replace(config.safety, **leave))
+def agreed(config: ProbeConfig, **permission: bool) -> ProbeConfig:
+    """The run with permission to load its server (`public_ok`, `with_others`). Raises UserError for what that excludes."""
+    return replace(config, safety=replace(config.safety, **permission))

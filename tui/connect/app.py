@@ -151,7 +151,7 @@ class ConnectApp(App[RunRequest]):
         self.look()
 
     def action_start(self) -> None:
-        """Start what was checked, with the leave that it takes; else check it first, and leave the start to another press. What a
+        """Start what was checked, with the permission that it takes; else check it first, and start at another press. What a
         check refuses never starts."""
         self.look()
         request, shown = self._request, self._shown()
@@ -230,7 +230,7 @@ class ConnectApp(App[RunRequest]):
     # --- what is done about it ---
 
     async def _begin(self, request: RunRequest) -> None:
-        """Go, unless the server is far and nobody gives leave to load it."""
+        """Go, unless the server is far and nobody permits its load."""
         if not request.config.safety.public_ok and not await self._near(request.config):
             if not await self.push_screen_wait(Confirm(prompts.FAR.format(request.url))):
                 return
@@ -240,7 +240,7 @@ class ConnectApp(App[RunRequest]):
             self._go(request)
 
     async def _ask_for_others(self, request: RunRequest) -> None:
-        """How many requests of others there are now; leave to load on top of them, and then the checks that they held up."""
+        """How many requests of others there are now; permission to load on top of them, and then the checks that they held up."""
         try:
             others = others_now((await self._looks(request.config, request.access)).sample)
         except UserError as error:
@@ -362,8 +362,8 @@ class ConnectApp(App[RunRequest]):
         self._close_messages_no_wait()
 
 
-def _agreed(request: RunRequest, **leave: bool) -> RunRequest:
-    return dataclasses.replace(request, config=prompts.agreed(request.config, **leave))
+def _agreed(request: RunRequest, **permission: bool) -> RunRequest:
+    return dataclasses.replace(request, config=prompts.agreed(request.config, **permission))
 
 
 def _models_note(n: int) -> str | None:

@@ -2,13 +2,13 @@
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec import structs
 
 from core.access import Access
-from core.config import ProbeConfig, Target
+from core.config import ProbeConfig, Slo, Target
 from core.errors import UserError
 from tui.cli import argv, inputs
 from tui.cli.argv import OPTIONS
@@ -23,17 +23,22 @@ _ANYWHERE = "http://127.0.0.1"
 
 @dataclass(frozen=True)
 class Field:
-    """One field. `name` is that of the option, where it is one; `choices` are what it can be, the first the default."""
+    """One field. `name` is that of the option, where it is one; `choices` are what it can be, the first the default. `empty` says
+    what an empty field stands for in the run that the others ask for."""
 
     name: str
     label: str
     help: str
     choices: tuple[tuple[str, str], ...] = ()
-    example: str = ""
+    empty: Callable[[ProbeConfig], str] | None = None
 
 
-def _option(name: str, label: str, *choices: tuple[str, str]) -> Field:
-    return Field(name, label, OPTIONS[name].help or "", choices)
+def _option(name: str, label: str, *choices: tuple[str, str], empty: Callable[[ProbeConfig], str] | None = None) -> Field:
+    return Field(name, label, OPTIONS[name].help or "", choices, empty)
+
+
+def _limit(seconds: float | None, slo: Slo) -> str:
+    return "none" if seconds is None else f"{limit(seconds)}{' default' if slo.default else ''}"
 
 
 ROWS: tuple[tuple[Field, ...], ...] = (
@@ -41,31 +46,55 @@ ROWS: tuple[tuple[Field, ...], ...] = (
         Field(
             URL,
             "URL",
-            "Address of the server to probe. When you leave this field, it is asked for its list of models.",
-            example=f"such as {_ANYWHERE}:8000",
+            "Address of the server. Leaving the field asks it for its list of models.",
+            empty=lambda _: f"such as {_ANYWHERE}:8000",
         ),
     ),
     (
         Field("model", "model", "Model to request, from the server's list.", (("the only one", ""),)),
         _option("api", "API", ("completions", ""), ("chat", "chat")),
     ),
-    (_option("input-tokens", "prompt"), _option("output-tokens", "answer")),
-    (_option("ttft", "TTFT"), _option("tpot", "TPOT")),
-    (_option("e2e", "E2E"), _option("target", "target")),
+    (
+        _option("input-tokens", "prompt", empty=lambda run: f"{run.workload.input_tokens} tokens"),
+        _option("output-tokens", "answer", empty=lambda run: f"{run.workload.output_tokens} tokens"),
+    ),
+    (
+        _option("ttft", "TTFT", empty=lambda run: _limit(run.slo.ttft_s, run.slo)),
+        _option("tpot", "TPOT", empty=lambda run: _limit(run.slo.tpot_s, run.slo)),
+    ),
+    (
+        _option("e2e", "E2E", empty=lambda run: _limit(run.slo.e2e_s, run.slo)),
+        _option("target", "target", empty=lambda run: share_limit(run.slo.target)),
+    ),
     (
         _option(MODE, "mode", ("quick", ""), ("quick, careful", CAREFUL), ("standard", "standard"), ("acceptance", "acceptance")),
-        _option("max-rps", "max rps"),
+        _option("max-rps", "max rps", empty=lambda _: "no limit"),
     ),
-    (_option("peak-rps", "peak rps"), _option("headroom", "headroom")),
     (
-        Field("api-key-file", "key file", "File that holds the API key. Profiles keep its path, never the key."),
+        _option("peak-rps", "peak rps", empty=lambda _: "no fleet size"),
+        _option("headroom", "headroom", empty=lambda run: f"{run.fleet.headroom:g}"),
+    ),
+    (
+        Field(
+            "api-key-file",
+            "key file",
+            "File that holds the API key. Profiles keep its path, never the key.",
+            empty=lambda _: "none",
+        ),
         Field(
             KEY,
             "API key",
             "A key typed here stays in memory. It overrides the file and KNEESCOPE_API_KEY, and goes out with checks and load.",
         ),
     ),
-    (Field(MORE, "more", "Any other option of probe, as on the command line.", example="such as --rates 2,4 --seed 7"),),
+    (
+        Field(
+            MORE,
+            "more",
+            "Any other option of probe, as on the command line.",
+            empty=lambda _: "such as --rates 2,4 --seed 7",
+        ),
+    ),
 )
 FIELDS: dict[str, Field] = {each.name: each for row in ROWS for each in row}
 _OWN = {name for name in FIELDS if name in OPTIONS}
@@ -151,22 +180,9 @@ def sketch(texts: Mapping[str, str]) -> ProbeConfig | None:
 
 def placeholders(config: ProbeConfig | None, environ: Mapping[str, str]) -> dict[str, str]:
     """What an empty field stands for, beside the others as they are; None: with nothing asked for."""
-    config = config or ProbeConfig(target=Target(url=_ANYWHERE))
-    slo = config.slo
-    default = " default" if slo.default else ""
-    limits = {"ttft": slo.ttft_s, "tpot": slo.tpot_s, "e2e": slo.e2e_s}
-    return {
-        **{name: "none" if value is None else f"{limit(value)}{default}" for name, value in limits.items()},
-        "input-tokens": f"{config.workload.input_tokens} tokens",
-        "output-tokens": f"{config.workload.output_tokens} tokens",
-        "target": share_limit(slo.target),
-        "max-rps": "no limit",
-        "peak-rps": "no fleet size",
-        "headroom": f"{config.fleet.headroom:g}",
-        "api-key-file": "none",
-        KEY: "variable is set" if environ.get(inputs.KEY_VARIABLE, "").strip() else "not set",
-        **{name: each.example for name, each in FIELDS.items() if each.example},
-    }
+    run = config or ProbeConfig(target=Target(url=_ANYWHERE))
+    told = {name: each.empty(run) for name, each in FIELDS.items() if each.empty is not None}
+    return {**told, KEY: "variable is set" if environ.get(inputs.KEY_VARIABLE, "").strip() else "not set"}
 
 
 def fields_of(profile: argv.Texts) -> dict[str, str]:

@@ -56,7 +56,7 @@ class PreflightRun:
     async def run(self) -> None:
         """Do the checks. Nothing is in flight any more when it returns; what goes wrong is in `failure`."""
         try:
-            config = agreed(self.request.config, public_ok=True)  # single requests need no leave: that is asked for at the start
+            config = agreed(self.request.config, public_ok=True)  # what single requests do without; Start asks
             with self._makes(config, self.request.access) as checker:
                 self._checker = checker
                 if self.stopping:
@@ -85,7 +85,7 @@ class PreflightRun:
 
     @property
     def asks(self) -> bool:
-        """Whether all that holds the run back is leave: the server has requests of others."""
+        """Whether permission is all that is missing: the server has requests of others."""
         refusals = [check.check for check in self._last.checks if check.status == "refuse"]
         return self.stage == "refused" and refusals == ["traffic"]
 
@@ -108,7 +108,7 @@ def connect_status(preflight: PreflightRun | None, *, stale: bool, wrong: bool) 
     if preflight.asks:
         return screen.ASKS, "ctrl+s asks whether to add load on top of theirs"
     if preflight.stage == "refused":
-        return screen.REFUSED, "not while a check refuses; fix what it says first"
+        return screen.REFUSED, "blocked by a check; fix what it says first"
     if preflight.stage == "ready":
         warned = any(check.status == "warn" for check in preflight.view().checks)
         return screen.WARNED if warned else screen.READY, "ctrl+s repeats the checks, then starts the load"

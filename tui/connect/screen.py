@@ -65,7 +65,7 @@ class Shown:
 
     @property
     def may_ask(self) -> bool:
-        """Whether Start asks for the leave without which the checks do not go on."""
+        """Whether Start asks for the permission without which the checks do not go on."""
         return self.mark == ASKS
 
 

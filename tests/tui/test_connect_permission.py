@@ -22,7 +22,7 @@ async def test_a_server_that_is_far_is_checked_unasked_and_loaded_after_a_yes_al
     async with connecting(server, PROFILE) as (app, pilot):
         await pilot.press("ctrl+r")
         await settle(app, pilot)
-        assert server.checker.config.safety.public_ok, "single requests need no leave"
+        assert server.checker.config.safety.public_ok, "single requests need no permission"
         server.checker.say(PASSED)
         server.checker.end(singles=SINGLES)
         await settle(app, pilot)
@@ -45,7 +45,7 @@ async def test_a_server_that_is_far_is_checked_unasked_and_loaded_after_a_yes_al
     assert profiles.load(profiles.last_path()) == PROFILE, "the next run is asked about again"
 
 
-async def test_leave_that_was_given_beforehand_is_not_asked_for() -> None:
+async def test_permission_that_was_given_beforehand_is_not_asked_for() -> None:
     server = Server("tiny")
     server.is_near = False
     async with connecting(server, PROFILE) as (app, pilot):
@@ -90,7 +90,7 @@ async def test_a_server_that_serves_others_is_asked_about_and_then_checked_on() 
         form_of(app).control("url").focus()
         await pilot.press("end", "/", "x", "tab", "ctrl+r")
         await settle(app, pilot)
-        assert not server.checker.config.safety.with_others, "leave is for one server"
+        assert not server.checker.config.safety.with_others, "permission is for one server"
         server.checker.end()
         await settle(app, pilot)
         await pilot.press("shift+tab", "end", "backspace", "backspace", "tab", "ctrl+r")
@@ -118,7 +118,7 @@ async def test_others_that_have_left_are_not_asked_about() -> None:
         assert [checker.config.safety.with_others for checker in server.checkers] == [False, False]
 
 
-async def test_leave_helps_against_no_other_refusal() -> None:
+async def test_permission_helps_against_no_other_refusal() -> None:
     server = Server("tiny")
     server.others = 3
     async with connecting(server, PROFILE) as (app, pilot):
