@@ -28,7 +28,7 @@ from core.run.events import CheckDone, Event, RepeatStarted, RunStarted, ServerK
 from core.run.replay import Replay
 from core.run.state import State
 from core.view import RunView
-from tui.app import Hands, KneescopeApp, Name
+from tui.app import KneescopeApp, Name, RunControls
 from tui.cli.argv import Texts
 from tui.connect.app import ConnectApp
 from tui.draw.style import limit
@@ -111,7 +111,7 @@ def shots(run: Path) -> dict[str, Shot]:
 async def screen(view: RunView, name: Name, size: tuple[int, int]) -> str:
     """A screen of a run over a view."""
     live = view.answer is None
-    app = KneescopeApp(Still(view), run=never_ends if live else None, hands=Hands(end_step=lambda: None))
+    app = KneescopeApp(Still(view), run=never_ends if live else None, controls=RunControls(end_step=lambda: None))
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         app.action_look_at(name)

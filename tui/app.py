@@ -70,7 +70,7 @@ class Player(Source, Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hands:
+class RunControls:
     """What a user can do to a live run: `stop` ends its load at once, `rate` multiplies the rate that is held, `end_step` ends the
     step that runs, with the verdict that stands by then."""
 
@@ -80,7 +80,7 @@ class Hands:
 
 
 class KneescopeApp(App[Answer | None]):
-    """Shows a run. With `run` it also carries it, as a task in the same loop, and `hands` act on it; `player`: it is recorded.
+    """Shows a run. With `run` it also carries it, as a task in the same loop, and `controls` act on it; `player`: it is recorded.
     `path`: of the run file, for the summary. `driver_class` None: textual's own.
 
     Returns the answer, or None when there is none yet. An exception of the run is shown, kept in `run_error`, and ends nothing.
@@ -105,7 +105,7 @@ class KneescopeApp(App[Answer | None]):
         source: Source,
         *,
         run: Callable[[], Awaitable[Answer]] | None = None,
-        hands: Hands | None = None,
+        controls: RunControls | None = None,
         player: Player | None = None,
         path: str = "",
         driver_class: type[Driver] | None = None,
@@ -116,7 +116,7 @@ class KneescopeApp(App[Answer | None]):
         self.fleet_ask: FleetAsk | None = None
         self._source = source
         self._run = run
-        self._hands = hands or Hands()
+        self._controls = controls or RunControls()
         self._player = player
         self._path = path
         self._shown: Name = "ramp"
@@ -161,9 +161,9 @@ class KneescopeApp(App[Answer | None]):
     def _means_something(self, action: str, parameters: tuple[object, ...]) -> bool:
         match action:
             case "rate":
-                return self.phase == "hold" and self._hands.rate is not None
+                return self.phase == "hold" and self._controls.rate is not None
             case "end_step":
-                return self.phase not in (None, "ramp", "hold") and self._hands.end_step is not None
+                return self.phase not in (None, "ramp", "hold") and self._controls.end_step is not None
             case "pause":
                 return self.running and self.frozen is None
             case "resume":
@@ -192,20 +192,20 @@ class KneescopeApp(App[Answer | None]):
     def action_stop_load(self) -> None:
         """End the load at once and stay, with what is finished; a view that was held would hide that end."""
         self._stop_asked, self.frozen = True, None
-        if self._hands.stop is not None:
-            self._hands.stop()
+        if self._controls.stop is not None:
+            self._controls.stop()
         self.look()
 
     def action_end_step(self) -> None:
         """End the step that runs: with the verdict that stands by then, else unjudged."""
-        if self._hands.end_step is not None:
-            self._hands.end_step()
+        if self._controls.end_step is not None:
+            self._controls.end_step()
         self.look()
 
     def action_rate(self, steps: int) -> None:
         """Raise the rate that is held by 10 %, or take that back."""
-        if self._hands.rate is not None:
-            self._hands.rate(RATE_STEP**steps)
+        if self._controls.rate is not None:
+            self._controls.rate(RATE_STEP**steps)
         self.look()
 
     def action_play(self) -> None:
@@ -315,8 +315,8 @@ class KneescopeApp(App[Answer | None]):
             raise
         except Exception as error:  # of whatever kind: the results so far stay on the screen, and the load must end
             self.run_error = error
-            if self._hands.stop is not None:
-                self._hands.stop()
+            if self._controls.stop is not None:
+                self._controls.stop()
             text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
             for screen in self._run_screens.values():
                 screen.say(f"✘ The run broke off: {clean(text)} What is finished is kept.")

@@ -28,84 +28,98 @@ class Key:
 
 
 KEYS: tuple[Key, ...] = (
-    Key(("x",), "x", "stop_load", "Stop load", "stop the load at once; what is finished is kept", 0, anywhere=True),
-    Key(("q",), "q", "leave", "Quit", "while loading the same, again: leave; without load: leave", 0, anywhere=True),
-    Key(("ctrl+c",), "ctrl+c", "interrupt", "Interrupt", "as q, whatever is open", anywhere=True),
+    Key(("x",), "x", "stop_load", "Stop load", "stop the load at once; finished steps are kept", 0, anywhere=True),
+    Key(("q",), "q", "leave", "Quit", "stop the load; press again, or without load, to quit", 0, anywhere=True),
+    Key(("ctrl+c",), "ctrl+c", "interrupt", "Interrupt", "same as q, whatever is open", anywhere=True),
     Key(
         ("space",),
         "space",
         "pause",
         "Pause",
-        "hold the panels still; the load goes on, its state is live",
+        "freeze the panels; the load and the top line go on",
         1,
-        page="hold the panels still while the load goes on, or live again; a recorded run: play, or hold it",
+        page="freeze the panels while the load goes on, and unfreeze them; recorded run: play or pause",
     ),
-    Key(("space",), "space", "resume", "Resume", "live again", 1),
-    Key(("space",), "space", "play", "Play", "play a recorded run, or hold it; at its end from the beginning", 1),
+    Key(("space",), "space", "resume", "Resume", "unfreeze the panels", 1),
+    Key(("space",), "space", "play", "Play", "play or pause a recorded run; at its end, play from the beginning", 1),
     Key(
         ("comma",),
         ", .",
         "seek(-1)",
         "Seek",
-        "through a recorded run, back by a twentieth of it",
+        "jump back 5 % in a recorded run",
         2,
-        page="through a recorded run, back and on by a twentieth of it",
+        page="jump back or ahead 5 % in a recorded run",
     ),
-    Key(("full_stop",), ".", "seek(1)", "Seek on", "through a recorded run, on by a twentieth of it"),
+    Key(("full_stop",), ".", "seek(1)", "Seek on", "jump ahead 5 % in a recorded run"),
     Key(
         ("left_square_bracket",),
         "[ ]",
         "speed(-1)",
         "Speed",
-        "half the speed of a recorded run",
+        "halve the speed of a recorded run",
         3,
-        page="half and double the speed of a recorded run",
+        page="halve or double the speed of a recorded run",
     ),
     Key(("right_square_bracket",), "]", "speed(1)", "Faster", "double the speed of a recorded run"),
-    Key(("n",), "n", "end_step", "End step", "end this step as it stands and go on to the next", 3),
+    Key(("n",), "n", "end_step", "End step", "end this step with its verdict so far, and go on to the next", 3),
     Key(
         ("plus",),
         "+ -",
         "rate(1)",
         "Rate",
-        "with --hold: the rate up by 10 %",
+        "with --hold: raise the rate by 10 %",
         2,
-        page="with --hold: the rate up by 10 %, and down again",
+        page="with --hold: raise the rate by 10 %, or lower it again",
     ),
-    Key(("minus",), "-", "rate(-1)", "Lower rate", "with --hold: the rate down again", None),
-    Key(("r",), "r", "look_at('ramp')", "Ramp", "the run as it goes: floor, steps, latencies, queue, KV cache", 5, anywhere=True),
+    Key(("minus",), "-", "rate(-1)", "Lower rate", "with --hold: lower the rate again", None),
     Key(
-        ("k",), "k", "look_at('knee')", "Knee", "attainment against rate: where it breaks, how sure that is, why", 5, anywhere=True
+        ("r",),
+        "r",
+        "look_at('ramp')",
+        "Ramp",
+        "the run in progress: attainment, steps, latencies, queue, KV cache",
+        5,
+        anywhere=True,
     ),
-    Key(("f",), "f", "look_at('fleet')", "Fleet", "how many replicas for a peak, with how much headroom", 5, anywhere=True),
+    Key(("k",), "k", "look_at('knee')", "Knee", "attainment by rate: where it breaks, how sure that is, and why", 5, anywhere=True),
+    Key(("f",), "f", "look_at('fleet')", "Fleet", "how many replicas a peak needs, with how much headroom", 5, anywhere=True),
     *(
         Key(
             (str(n),),
             str(n),
             f"panel({n})",
             "Zoom",
-            "one panel alone; again: all",
+            "show one panel alone; press again for all",
             4 if n == 1 else None,
         )
         for n in range(1, 8)
     ),
-    Key(("c",), "c", "copy", "Copy", "copy a summary, to be pasted into an incident", 7),
-    Key(("s",), "s", "picture", "Picture", "save this screen as a picture, an SVG in the current folder"),
+    Key(("c",), "c", "copy", "Copy", "copy a summary to paste into an incident", 7),
+    Key(("s",), "s", "picture", "Picture", "save this screen as an SVG in the current folder"),
     Key(("question_mark",), "?", "explain", "Explain", "explain this panel and all keys", 2),
 )
 CONNECT: tuple[Key, ...] = (
     Key(("ctrl+r",), "ctrl+r", "check", "Check", "check the server: about five single requests, no load", 0, anywhere=True),
-    Key(("ctrl+s",), "ctrl+s", "start", "Start", "start the load, once the checks are through; before: check", 0, anywhere=True),
+    Key(
+        ("ctrl+s",),
+        "ctrl+s",
+        "start",
+        "Start",
+        "start the load once the checks are done; until then, run the checks",
+        0,
+        anywhere=True,
+    ),
     Key(("ctrl+o",), "ctrl+o", "save", "Save profile", "save the settings as a profile", 0, anywhere=True),
-    Key(("f1", "question_mark"), "f1, ?", "explain", "Explain", "this page; in a field only f1, for there ? is a character", 0),
-    Key(("pagedown",), "pgdn", "read", "Read checks", "every check in whole sentences; tab goes back to the fields"),
-    Key(("escape",), "esc", "leave", "Leave", "stop the checks; without checks: leave", 0),
-    Key(("ctrl+c",), "ctrl+c", "interrupt", "Interrupt", "as esc, whatever is open", anywhere=True),
+    Key(("f1", "question_mark"), "f1, ?", "explain", "Explain", "this page; inside a field only f1, because ? is typed there", 0),
+    Key(("pagedown",), "pgdn", "read", "Read checks", "show every check in full; tab goes back to the fields"),
+    Key(("escape",), "esc", "leave", "Leave", "stop the checks; leave if none are running", 0),
+    Key(("ctrl+c",), "ctrl+c", "interrupt", "Interrupt", "same as esc, whatever is open", anywhere=True),
 )
 """The keys of the screen before a run."""
 _TEXTUALS = (
-    ("esc", "close what is open, or all panels again"),
-    ("ctrl+p", "every command that means something now, and the themes"),
+    ("esc", "close what is open, or show all panels again"),
+    ("ctrl+p", "command palette: what you can do now, and the themes"),
 )
 """Keys that are not in the table."""
 TYPED = frozenset(key.action.partition("(")[0] for key in KEYS if key.action != "interrupt")
@@ -129,7 +143,7 @@ def connect_bindings() -> Iterator[Binding]:
 def connect_help() -> list[tuple[str, str]]:
     """Those keys and what they do."""
     return [(key.shown_as, key.help) for key in CONNECT] + [
-        ("tab", "to the next field; with shift to the one before"),
+        ("tab", "next field; with shift the previous one"),
         _TEXTUALS[1],
     ]
 

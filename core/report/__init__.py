@@ -1,24 +1,10 @@
 """What a run has found, for reading and for machines: text, Markdown, JSON, and the rule of an autoscaler."""
 
+from core.report.json import answer_of, check_data, evidence_of, finite, result, to_json, while_going
 from core.report.markdown import to_markdown
 from core.report.scalers import Form
 from core.report.scaling import scaling_text
-from core.report.text import (
-    FEW,
-    WIDTH,
-    Remark,
-    answer_of,
-    check_data,
-    evidence_of,
-    finite,
-    largest,
-    notes,
-    remarks,
-    result,
-    to_json,
-    to_text,
-    while_going,
-)
+from core.report.text import FEW, WIDTH, Remark, largest, notes, remarks, to_text
 from core.report.why import Head, diagnosis_lines, diagnosis_parts
 
 __all__ = [

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from core import fleet, prose
-from core.report.text import answer_of, evidence_of, floor_words, latencies, notes, passing_step
+from core.report.json import answer_of, evidence_of
+from core.report.text import floor_words, latencies, notes, passing_step
 from core.report.why import diagnosis_lines
 from core.results import Answer, FailCount, Outcome, StepResult
 from core.units import count, duration, estimate, limits, mode_words, rate_number, rate_text

@@ -2,8 +2,8 @@
 
 from core import fleet
 from core.errors import UserError
+from core.report.json import answer_of, evidence_of
 from core.report.scalers import Form, Scaling, snippet, waiting_target
-from core.report.text import answer_of, evidence_of
 from core.units import limits, mode_words, rate_text
 from core.view import RunView
 

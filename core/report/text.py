@@ -1,27 +1,23 @@
-"""From a run's view to what people and scripts read: the result as JSON, the verdict as text.
+"""From a run's view to what people read: the verdict as text.
 
 What a text says of the rates that were judged: each step, lists side by side, latencies, bad moments.
 """
 
-import json
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple
-
-import msgspec
+from typing import Literal, NamedTuple
 
 from core import fleet, prose
-from core.config import FleetAsk, Lengths, Method, ProbeConfig
-from core.facts import Said, as_data, fact, says
-from core.judge import Bracket
-from core.records import Check
-from core.report.why import diagnosis_data, diagnosis_lines
-from core.results import Answer, FailCount, Knee, Percentiles, RepeatResult, StepResult
-from core.run import others_rps
+from core.config import Method
+from core.facts import Said, fact, says
+from core.report.json import answer_of, evidence_of
+from core.report.why import diagnosis_lines
+from core.results import Answer, FailCount, Knee, Percentiles, StepResult
 from core.units import at_most, beside, duration, estimate, limits, mode_words, rate_number, rate_text
 from core.view import RunView
 
+WIDTH = 100
 FEW = {"p95": 20, "p99": 100}
 """Nearest rank makes the p95 or p99 of fewer values the slowest one or nearly so."""
 
@@ -134,186 +130,6 @@ def lateness(view: RunView) -> str:
 def largest(values: Iterable[float | None]) -> float | None:
     """Of what is known; None where nothing is."""
     return max((value for value in values if value is not None), default=None)
-
-
-SCHEMA = 2
-WIDTH = 100
-
-
-def result(view: RunView, run_log: str | None) -> dict[str, Any]:
-    """The result as plain data with every key of README.md "Result" always there, null where not known."""
-    config, answer = view.config, answer_of(view)
-    data: dict[str, Any] = {
-        "schema": SCHEMA,
-        "outcome": answer.outcome,
-        "message": prose.text(answer.message),
-        "message_fact": as_data(answer.message),
-        "knee": _knee(answer.knee),
-        "slo": msgspec.to_builtins(config.slo) if config else None,
-        "workload": _workload(config) if config else None,
-        "method": msgspec.to_builtins(config.method) if config else None,
-        "mode": config.method.mode if config else None,
-        "seed": config.method.seed if config else None,
-        "started_at": view.started_utc,
-        "duration_s": view.duration_s if view.duration_s is not None else view.now_s,
-        "required": _required(config, answer) if config else None,
-        "others_rps": others_rps(view.steps) if config and config.safety.with_others else None,
-        "server": _server(view),
-        "client": msgspec.to_builtins(view.client) if view.client else None,
-        "preflight": check_data(view.checks),
-        "steps": [_step(step) for step in view.steps],
-        "diagnosis": diagnosis_data(answer.diagnosis),
-        "fleet": _fleet(view, answer),
-        "run_log": run_log,
-    }
-    data = finite(data)
-    return data
-
-
-def check_data(checks: Iterable[Check]) -> list[dict[str, Any]]:
-    """The checks before the load as plain data."""
-    return [
-        {
-            "check": check.check,
-            "status": check.status,
-            "message": prose.sentence(check.message),
-            "message_fact": as_data(check.message),
-        }
-        for check in checks
-    ]
-
-
-def to_json(view: RunView, run_log: str | None) -> str:
-    """`result` as strict JSON text; no NaN or infinity can get in."""
-    return json.dumps(result(view, run_log), allow_nan=False, ensure_ascii=False, indent=2) + "\n"
-
-
-def answer_of(view: RunView) -> Answer:
-    """The run's answer; of a run that was ended from outside, what its finished steps say."""
-    if view.answer is not None:
-        return view.answer
-    bracket = Bracket.of(view.config.method, view.steps) if view.config else Bracket()
-    return Answer(outcome="interrupted", message=fact("unfinished"), knee=bracket.knee(), required_met=bracket.required_met)
-
-
-def while_going(view: RunView) -> RunView:
-    """The view of a run whose file is still being written: what it will answer is not known yet, and it has not ended either."""
-    if view.answer is not None:
-        return view
-    return msgspec.structs.replace(view, answer=msgspec.structs.replace(answer_of(view), message=fact("still_going")))
-
-
-def _workload(config: ProbeConfig) -> dict[str, Any]:
-    return {
-        "api": config.target.api,
-        "input_tokens": _lengths(config.workload.input_tokens),
-        "output_tokens": _lengths(config.workload.output_tokens),
-        "prefix": "cold",
-        "sampling": {"temperature": config.workload.temperature, "top_p": 1.0, "ignore_eos": True},
-        "cache": "cold",
-        "reset_cache": config.method.reset_cache,
-        "between": config.method.between,
-    }
-
-
-def _knee(knee: Knee) -> dict[str, Any]:
-    told = {"notes": [prose.text(note) for note in knee.notes], "notes_fact": [as_data(note) for note in knee.notes]}
-    return {**msgspec.to_builtins(knee), **told}
-
-
-def _required(config: ProbeConfig, answer: Answer) -> dict[str, Any] | None:
-    rate_rps = config.method.require_rps
-    return None if rate_rps is None else {"rate_rps": rate_rps, "met": answer.required_met}
-
-
-def _lengths(lengths: Lengths) -> int | str:
-    return lengths.largest if lengths.fixed else str(lengths)
-
-
-def _server(view: RunView) -> dict[str, Any]:
-    info = view.server
-    return {
-        "url": info.url if info else view.config.target.url if view.config else None,
-        "version": info.version if info else None,
-        "model": info.model if info else None,
-        "max_model_len": info.max_model_len if info else None,
-        "metrics": info.metrics_url is not None if info else None,
-        "kv_cache_tokens": info.kv_cache_tokens if info else None,
-        "engines": info.engines if info else None,
-        "tp": info.tp if info else None,
-        "pp": info.pp if info else None,
-        "dp": info.dp if info else None,
-        "fingerprint": info.fingerprint if info else None,
-        "simulated": info.simulated if info else None,
-        "insecure": view.config.target.insecure if view.config else None,
-        "proxy": view.config.target.proxy if view.config else None,
-        "config": dict(info.config) if info else {},
-    }
-
-
-def _step(step: StepResult) -> dict[str, Any]:
-    exact = step.floor is not None and step.floor[0] == step.floor[1]
-    return {
-        "rate_rps": step.rate_rps,
-        "phase": step.phase,
-        "verdict": step.verdict,
-        "reason": prose.text(step.reason),
-        "reason_fact": as_data(step.reason),
-        "floor": step.floor[0] if step.floor and exact else None,
-        "floor_interval": list(step.floor) if step.floor else None,
-        "duration_s": step.duration_s,
-        "set_aside": step.set_aside,
-        "repeats": [_repeat(repeat) for repeat in step.repeats],
-    }
-
-
-def _repeat(repeat: RepeatResult) -> dict[str, Any]:
-    fields: dict[str, Any] = msgspec.to_builtins(repeat)
-    lateness = {name: fields["lateness_s"][name] for name in ("p50", "p95", "p99", "max")}
-    latencies = {
-        name: {key: fields[name][key] for key in ("p50", "p95", "p99", "mean", "n")}
-        for name in ("ttft_s", "tpot_s", "e2e_s", "itl_s", "margin")
-    }
-    return {
-        **fields,
-        "reason": prose.text(repeat.reason),
-        "reason_fact": as_data(repeat.reason),
-        "warnings": [prose.text(warning) for warning in repeat.warnings],
-        "warnings_fact": [as_data(warning) for warning in repeat.warnings],
-        **latencies,
-        "lateness_s": lateness,
-        "lateness_p99_s": lateness["p99"],
-    }
-
-
-def _fleet(view: RunView, answer: Answer) -> dict[str, Any]:
-    config = view.config
-    if config is None:
-        return fleet.fleet_data(FleetAsk(), fleet.Unit(), None, fleet.Gates())
-    unit, evidence = fleet.unit_of(config.fleet, view.server), evidence_of(view)
-    plan = fleet.plan(answer.knee, config.fleet, view.server, evidence)
-    return fleet.fleet_data(config.fleet, unit, plan, fleet.gates(config.fleet, unit, view.server, evidence))
-
-
-def evidence_of(view: RunView) -> fleet.Evidence:
-    """What the run has measured that a fleet can be reasoned from; empty before it is known what was asked."""
-    if view.config is None:
-        return fleet.Evidence()
-    return fleet.evidence_of(view.config, answer_of(view).knee, view.steps, view.single_tpot_s)
-
-
-def finite(value: Any) -> Any:
-    """The same data with None for what JSON has no number for."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: finite(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(each) for each in value]
-    return value
-
-
-# --- the same for people ------------------------------------------------------------------------------------------
 
 
 def to_text(view: RunView, run_log: str | None) -> str:

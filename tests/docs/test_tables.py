@@ -13,7 +13,7 @@ from core.hardware import DEFAULT_WEIGHT_BITS
 from tests.docs import meanings, options, result, tables
 from tui.cli import argv
 from tui.cli.commands import cli
-from tui.cli.options import build
+from tui.cli.configure import build
 from tui.cli.recorded import Recorded
 
 ROOT = Path(__file__).parents[2]
@@ -59,9 +59,9 @@ def defaults() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(("name", "default"), list(defaults()))
 def test_a_default_in_the_help_is_what_leaving_the_option_out_means(name: str, default: str) -> None:
     paper = {"eta": DEFAULT_ETA, "weight-bits": DEFAULT_WEIGHT_BITS, "activations-gb": DEFAULT_ACTIVATIONS_GB}
-    given, without = argv.given([f"--{name}", default]), argv.given([])
+    given, without = argv.options([f"--{name}", default]), argv.options([])
     if name in paper:
-        assert getattr(given, name.replace("-", "_")) == paper[name]
+        assert given[name.replace("-", "_")] == paper[name]
     elif name in ("ttft", "tpot"):
         assert getattr(build(given, "http://h").slo, f"{name}_s") == getattr(build(without, "http://h").slo, f"{name}_s")
     else:

@@ -18,7 +18,7 @@ from core.records import ServerSample
 from core.report import to_json, to_text
 from core.server.exposition import ScrapeError, cache_config, kv_capacity_tokens, parse
 from tui.cli import argv, profiles
-from tui.cli.options import Given, build
+from tui.cli.configure import CliOptions, build
 from tui.cli.recorded import Recorded
 
 DATA = Path(__file__).parents[1] / "data"
@@ -105,7 +105,7 @@ def profile(data: bytes) -> None:
         assert not profiles.SECRETS & texts.keys(), texts
         _, values = profiles.under(path, argv.parsed([]))
         values.pop("profile")
-        build(Given(**values), "http://127.0.0.1:8000")
+        build(CliOptions(values), "http://127.0.0.1:8000")
     except UserError as error:
         _sentence(error)
 

@@ -19,7 +19,7 @@ from tests.core.judge.feed import single
 from tests.tui.cli_fakes import CLIENT
 from tui.cli.argv import Texts
 from tui.connect.app import ConnectApp
-from tui.connect.fields import Asked
+from tui.connect.fields import RunRequest
 from tui.connect.form import Form
 
 URL = "http://127.0.0.1:8000"
@@ -118,7 +118,7 @@ async def connecting(
     size: tuple[int, int] = (120, 36),
     environ: Mapping[str, str] | None = None,
     note: str | None = None,
-) -> AsyncIterator[tuple[ConnectApp, Pilot[Asked]]]:
+) -> AsyncIterator[tuple[ConnectApp, Pilot[RunRequest]]]:
     """The app and its pilot, drawn."""
     app = ConnectApp(environ or {}, profile, note=note, **server.hands)
     async with app.run_test(size=size) as pilot:
@@ -126,7 +126,7 @@ async def connecting(
         yield app, pilot
 
 
-async def settle(app: ConnectApp, pilot: Pilot[Asked]) -> None:
+async def settle(app: ConnectApp, pilot: Pilot[RunRequest]) -> None:
     """Let everything happen that is due, and be drawn."""
     for _ in range(3):
         await pilot.pause()

@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 
 from core.results import Answer
 from core.view import RunView
-from tui.app import Hands, KneescopeApp, Name, Player
+from tui.app import KneescopeApp, Name, Player, RunControls
 
 
 class Held:
@@ -37,13 +37,13 @@ async def shown(
     size: tuple[int, int] = (120, 36),
     *,
     run: Callable[[], Awaitable[Answer]] | None = None,
-    hands: Hands | None = None,
+    controls: RunControls | None = None,
     player: Player | None = None,
     on: Name = "ramp",
 ) -> AsyncIterator[tuple[KneescopeApp, Pilot[Answer | None], Held]]:
     """The app, its pilot and its source, with the first view drawn on the screen of that name."""
     held = Held(view)
-    app = KneescopeApp(held, run=run, hands=hands, player=player)
+    app = KneescopeApp(held, run=run, controls=controls, player=player)
     async with app.run_test(size=size) as pilot:
         await settle(app, pilot)
         if on != app.current_mode:

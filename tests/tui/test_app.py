@@ -12,7 +12,7 @@ from core.errors import UserError
 from core.results import Answer
 from tests.tui import knee_samples, samples
 from tests.tui.screen import Held, lines_of, settle, shown, text_of
-from tui.app import Hands, KneescopeApp, Name
+from tui.app import KneescopeApp, Name, RunControls
 from tui.keys import MOST_IN_FOOTER
 from tui.screens.help import HelpScreen
 from tui.screens.run_screen import RunScreen
@@ -59,7 +59,7 @@ def left(app: KneescopeApp) -> bool:
 @pytest.mark.parametrize("key", ["x", "q", "ctrl+c", "ctrl+q"])
 async def test_the_first_key_stops_the_load_at_once_and_stays(key: str) -> None:
     fake = FakeRun()
-    async with shown(samples.mid_step(), run=fake.run, hands=Hands(stop=fake.stop)) as (app, pilot, held):
+    async with shown(samples.mid_step(), run=fake.run, controls=RunControls(stop=fake.stop)) as (app, pilot, held):
         fake.held = held
         await press(app, pilot, key)
         assert fake.stops == 1
@@ -70,7 +70,7 @@ async def test_the_first_key_stops_the_load_at_once_and_stays(key: str) -> None:
 @pytest.mark.parametrize("keys", [("q", "q"), ("ctrl+c", "ctrl+c"), ("x", "q"), ("q", "ctrl+c")])
 async def test_the_second_leaves_with_the_answer(keys: tuple[str, str]) -> None:
     fake = FakeRun()
-    async with shown(samples.mid_step(), run=fake.run, hands=Hands(stop=fake.stop)) as (app, pilot, held):
+    async with shown(samples.mid_step(), run=fake.run, controls=RunControls(stop=fake.stop)) as (app, pilot, held):
         fake.held = held
         await press(app, pilot, keys[0])
         await pilot.press(keys[1])
@@ -91,7 +91,7 @@ async def test_without_load_the_first_leaves(key: str) -> None:
 
 async def test_x_keeps_stopping_but_never_leaves() -> None:
     fake = FakeRun(stubborn=True)
-    async with shown(samples.mid_step(), run=fake.run, hands=Hands(stop=fake.stop)) as (app, pilot, _):
+    async with shown(samples.mid_step(), run=fake.run, controls=RunControls(stop=fake.stop)) as (app, pilot, _):
         await press(app, pilot, "x", "x", "x")
         assert fake.stops == 3
         assert not left(app)
@@ -100,7 +100,7 @@ async def test_x_keeps_stopping_but_never_leaves() -> None:
 
 async def test_a_run_that_does_not_end_is_left_on_the_third_press() -> None:
     fake = FakeRun(stubborn=True)
-    async with shown(samples.mid_step(), run=fake.run, hands=Hands(stop=fake.stop)) as (app, pilot, _):
+    async with shown(samples.mid_step(), run=fake.run, controls=RunControls(stop=fake.stop)) as (app, pilot, _):
         await press(app, pilot, "q", "q")
         assert not left(app)
         await pilot.press("q")
@@ -111,7 +111,7 @@ async def test_a_run_that_does_not_end_is_left_on_the_third_press() -> None:
 async def test_between_two_steps_a_key_still_means_stop() -> None:
     fake = FakeRun()
     idle = replace(samples.mid_step(), load="idle")
-    async with shown(idle, run=fake.run, hands=Hands(stop=fake.stop)) as (app, pilot, _):
+    async with shown(idle, run=fake.run, controls=RunControls(stop=fake.stop)) as (app, pilot, _):
         await press(app, pilot, "q")
         assert fake.stops == 1
         assert not left(app)
@@ -119,7 +119,7 @@ async def test_between_two_steps_a_key_still_means_stop() -> None:
 
 async def test_during_the_checks_q_stops_the_run_and_leaves() -> None:
     fake = FakeRun()
-    async with shown(samples.preflight(), run=fake.run, hands=Hands(stop=fake.stop)) as (app, pilot, _):
+    async with shown(samples.preflight(), run=fake.run, controls=RunControls(stop=fake.stop)) as (app, pilot, _):
         await pilot.press("q")
         await pilot.pause()
         await pilot.pause()
@@ -130,7 +130,7 @@ async def test_during_the_checks_q_stops_the_run_and_leaves() -> None:
 @pytest.mark.parametrize("leave", [False, True])
 async def test_a_signal_handler_can_ask_for_the_end(leave: bool) -> None:
     fake = FakeRun()
-    async with shown(samples.mid_step(), run=fake.run, hands=Hands(stop=fake.stop)) as (app, pilot, held):
+    async with shown(samples.mid_step(), run=fake.run, controls=RunControls(stop=fake.stop)) as (app, pilot, held):
         fake.held = held
         app.request_stop(leave=leave)
         await pilot.pause()
@@ -142,7 +142,7 @@ async def test_a_signal_handler_can_ask_for_the_end(leave: bool) -> None:
 @pytest.mark.parametrize("keys", [("question_mark",), ("f", "5"), ("3",)])
 async def test_x_stops_from_wherever_the_user_is(keys: tuple[str, ...]) -> None:
     fake = FakeRun()
-    async with shown(samples.mid_step(), run=fake.run, hands=Hands(stop=fake.stop)) as (app, pilot, _):
+    async with shown(samples.mid_step(), run=fake.run, controls=RunControls(stop=fake.stop)) as (app, pilot, _):
         await press(app, pilot, *keys)
         await press(app, pilot, "x")
         assert fake.stops == 1
@@ -150,7 +150,7 @@ async def test_x_stops_from_wherever_the_user_is(keys: tuple[str, ...]) -> None:
 
 async def test_typing_in_the_palette_stops_nothing() -> None:
     fake = FakeRun()
-    async with shown(samples.mid_step(), run=fake.run, hands=Hands(stop=fake.stop)) as (app, pilot, _):
+    async with shown(samples.mid_step(), run=fake.run, controls=RunControls(stop=fake.stop)) as (app, pilot, _):
         await pilot.press("ctrl+p")
         await pilot.pause()
         await pilot.press("x", "q", "space")
@@ -162,7 +162,7 @@ async def test_typing_in_the_palette_stops_nothing() -> None:
 
 async def test_ctrl_c_stops_the_load_from_the_palette_too() -> None:
     fake = FakeRun()
-    async with shown(samples.mid_step(), run=fake.run, hands=Hands(stop=fake.stop)) as (app, pilot, _):
+    async with shown(samples.mid_step(), run=fake.run, controls=RunControls(stop=fake.stop)) as (app, pilot, _):
         await pilot.press("ctrl+p")
         await pilot.pause()
         assert isinstance(app.screen, CommandPalette)
@@ -184,7 +184,8 @@ async def test_an_exception_of_the_run_is_shown_and_the_results_stay(error: Exce
     async def run() -> Answer:
         raise error
 
-    async with shown(samples.mid_step(), (80, 24), run=run, hands=Hands(stop=lambda: stops.append(True))) as (app, pilot, _):
+    controls = RunControls(stop=lambda: stops.append(True))
+    async with shown(samples.mid_step(), (80, 24), run=run, controls=controls) as (app, pilot, _):
         await settle(app, pilot)
         assert text in text_of(app)
         assert "attainment floor" in text_of(app)
@@ -200,7 +201,7 @@ async def test_an_exception_of_the_run_is_shown_and_the_results_stay(error: Exce
 
 async def test_the_run_is_cancelled_when_the_screen_goes() -> None:
     fake = FakeRun(stubborn=True)
-    async with shown(samples.mid_step(), run=fake.run, hands=Hands(stop=fake.stop)):
+    async with shown(samples.mid_step(), run=fake.run, controls=RunControls(stop=fake.stop)):
         pass
     assert fake.cancelled
 
@@ -222,7 +223,7 @@ async def test_a_look_while_the_screens_go_is_none(on: Name, monkeypatch: pytest
 
 async def test_space_holds_the_panels_and_says_that_the_load_goes_on() -> None:
     fake = FakeRun()
-    async with shown(samples.mid_step(), run=fake.run, hands=Hands(stop=fake.stop)) as (app, pilot, held):
+    async with shown(samples.mid_step(), run=fake.run, controls=RunControls(stop=fake.stop)) as (app, pilot, held):
         await press(app, pilot, "space")
         assert "VIEW PAUSED, the load goes on" in text_of(app)
         assert "Resume" in lines_of(app)[-1]
@@ -240,7 +241,7 @@ async def test_space_holds_the_panels_and_says_that_the_load_goes_on() -> None:
 
 async def test_the_answer_and_a_stop_end_a_pause() -> None:
     fake = FakeRun()
-    async with shown(samples.mid_step(), run=fake.run, hands=Hands(stop=fake.stop)) as (app, pilot, held):
+    async with shown(samples.mid_step(), run=fake.run, controls=RunControls(stop=fake.stop)) as (app, pilot, held):
         await press(app, pilot, "space")
         held.now = samples.finished()
         await settle(app, pilot)
@@ -277,7 +278,7 @@ async def test_help_lists_keys_and_panels_on_one_page() -> None:
         await press(app, pilot, "question_mark")
         assert isinstance(app.screen, HelpScreen)
         text = text_of(app)
-        for word in ("stop the load at once", "ctrl+c", "space", "hold the panels still"):
+        for word in ("stop the load at once", "ctrl+c", "space", "freeze the panels"):
             assert word in text
         assert "● LOADING" in lines_of(app)[0]
         assert "esc closes  ↑ ↓ for more" in text
@@ -312,8 +313,8 @@ async def test_help_wraps_under_its_words_and_follows_the_load() -> None:
 @pytest.mark.parametrize("width", [60, 80, 120])
 async def test_the_footer_fits_and_has_no_more_keys_than_are_read(width: int) -> None:
     fake = FakeRun()
-    hands = Hands(stop=fake.stop, end_step=lambda: None)
-    async with shown(samples.mid_step(), (width, 36), run=fake.run, hands=hands) as (app, _, _):
+    controls = RunControls(stop=fake.stop, end_step=lambda: None)
+    async with shown(samples.mid_step(), (width, 36), run=fake.run, controls=controls) as (app, _, _):
         footer = lines_of(app)[-1]
         for key in ("space Pause", "n End step", "x Stop load", "1-7 Zoom", "? Explain", "q Quit"):
             assert key in footer

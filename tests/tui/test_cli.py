@@ -91,7 +91,7 @@ def test_exit_code_says_how_it_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 def test_without_a_terminal_one_line_says_so_and_the_lines_follow() -> None:
     lines = kneescope("probe", URL).stderr.splitlines()
-    assert lines[0] == "No screen, because stdin is not a terminal: the run goes on line by line."
+    assert lines[0] == "No screen, because stdin is not a terminal; the run prints lines instead."
     assert any(line.endswith("reachable: The server answers.") for line in lines)
     assert not any("No screen" in line for line in kneescope("probe", URL, "--headless").stderr.splitlines())
 
@@ -177,7 +177,7 @@ def test_the_command_between_repeats_goes_to_the_session_and_into_no_file(tmp_pa
 def test_what_a_failing_command_printed_is_for_the_terminal_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(FakeSession, "prints", "no such\x1b[31m\ncontainer")
     result = kneescope("probe", URL, "--between", "restart")
-    assert result.stderr.endswith("kept nowhere):\n  no such [31m\n  container\n")
+    assert result.stderr.endswith("not recorded):\n  no such [31m\n  container\n")
     assert "container" not in result.stdout + "".join(path.read_text() for path in state_files(tmp_path))
 
 

@@ -63,7 +63,7 @@ def test_a_proxy_with_a_password_comes_from_a_variable_alone(jobs: list[command.
     assert probe("--proxy", "env:COMPANY_PROXY") == (0, "", "")
     assert jobs[0].access.proxy == f"http://user:{SECRET}@proxy:3128"
     assert jobs[0].config.target.proxy == "http://proxy:3128"
-    assert SECRET not in repr(jobs) + repr(jobs[0].given)
+    assert SECRET not in repr(jobs) + repr(jobs[0].options)
     assert probe("--proxy", "proxy:3128") == (0, "", "")
     assert jobs[1].access.proxy == "http://proxy:3128"
     code, _, err = probe("--proxy", f"http://user:{SECRET}@proxy:3128")

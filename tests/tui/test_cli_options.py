@@ -1,16 +1,20 @@
 """What the options of probe and demo turn into, and how each refuses nonsense: one sentence, exit code 2, nothing sent."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
-from core.config import FleetAsk, Lengths, Method, Safety, Slo
+from core.access import Access
+from core.config import FleetAsk, Lengths, Method, ProbeConfig, Safety, Slo
 from core.hardware import Hardware
 from core.modes import Named, usual_time
 from tui.cli import probe as command
 from tui.cli.commands import cli
+from tui.cli.options import RUN_OPTIONS
 
 URL = "http://127.0.0.1:8000"
 
@@ -95,8 +99,7 @@ def test_every_option_arrives(jobs: list[command.Job], tmp_path: Path) -> None:
             memory_utilization=0.85,
         ),
     )
-    given = job.given
-    assert (given.headless, given.json_file, given.out, given.quiet) == (True, "-", "x.jsonl", True)
+    assert [job.options[name] for name in ("headless", "json", "out", "quiet")] == [True, "-", "x.jsonl", True]
     assert job.command.startswith("kneescope probe http://127.0.0.1:8000 --model m ")
 
 
@@ -244,7 +247,7 @@ def test_method(jobs: list[command.Job], options: list[str], method: Method) -> 
 def test_the_command_between_repeats_reaches_the_run_and_is_written_nowhere(jobs: list[command.Job], options: list[str]) -> None:
     assert probe("--seed", "3", *options, "--model", "a b") == (0, "", "")
     job = jobs[0]
-    assert job.given.between == options[-1].removeprefix("--between=")
+    assert job.options["between"] == options[-1].removeprefix("--between=")
     assert job.command == f"kneescope probe {URL} --seed 3 --between '...' --model 'a b'"
     assert "TESTSECRET" not in repr(job) + repr(job.config)
 
@@ -329,13 +332,32 @@ def test_what_is_no_key(jobs: list[command.Job], tmp_path: Path, content: bytes)
 def test_a_file_without_an_end_is_no_key(jobs: list[command.Job]) -> None:
     code, out, err = probe("--api-key-file", "/dev/zero")
     assert (code, out, jobs) == (2, "", [])
-    assert "is no API key" in err
+    assert "hold an API key" in err
 
 
 def test_empty_environment_is_no_key(jobs: list[command.Job], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KNEESCOPE_API_KEY", " ")
     assert probe()[0] == 0
     assert jobs[0].access.api_key is None
+
+
+def places(part: str, struct: type[msgspec.Struct]) -> Iterator[str]:
+    """The places of a configuration, such as `slo.ttft_s`."""
+    for field in msgspec.structs.fields(struct):
+        inner = isinstance(field.type, type) and issubclass(field.type, msgspec.Struct) and field.type is not Lengths
+        yield from places(f"{part}{field.name}.", field.type) if inner else [f"{part}{field.name}"]
+
+
+def test_every_place_of_the_configuration_is_set_by_one_option() -> None:
+    found = [path for option in RUN_OPTIONS for path in option.sets]
+    without = {"target.url", "slo.default", "workload.temperature", "access.api_key"}
+    assert sorted([*found, *without]) == sorted([*places("", ProbeConfig), *places("access.", Access)])
+
+
+def test_the_options_that_set_nothing_are_for_the_command_alone() -> None:
+    alone = {option.name for option in RUN_OPTIONS if not option.sets}
+    assert alone == {"api_key_file", "profile", "headless", "json", "out", "quiet", "symbols"}
+    assert {option.flag for option in RUN_OPTIONS if option.secret} == {"--header", "--between"}
 
 
 def test_help_shows_the_table_under_headings() -> None:

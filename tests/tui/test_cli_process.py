@@ -85,7 +85,7 @@ def test_a_terminal_that_cannot_draw(terminal: tuple[int, int], env: dict[str, s
     code, out, err = run_in_terminal(terminal, env)
     assert (code, out.splitlines()[0]) == (0, "VERDICT bracket")
     assert [line for line in err.splitlines() if "No screen" in line] == [
-        f"No screen, because {why}: the run goes on line by line."
+        f"No screen, because {why}; the run prints lines instead."
     ]
     assert "\x1b" not in err
 
@@ -109,7 +109,7 @@ def test_no_terminal_on_one_side(
     err = errors.read_text() if errors.exists() else screen
     assert (tmp_path / "code").read_text() == "code 0\n"
     assert [line for line in err.splitlines() if "No screen" in line] == [
-        f"No screen, because {why}: the run goes on line by line."
+        f"No screen, because {why}; the run prints lines instead."
     ]
     assert "Traceback" not in err
     assert out.startswith("VERDICT bracket") or "1>&-" in redirection
@@ -323,7 +323,7 @@ def test_key_and_model_are_asked_for_in_a_terminal_which_never_shows_the_key(
         server.shutdown()
     said += read_all(terminal).encode()
     assert (process.returncode, out.decode().splitlines()[0]) == (0, "VERDICT bracket")
-    assert b"wants an API key (401)" in said
+    assert b"requires an API key (401)" in said
     assert b"TESTSECRET" not in said + out + log.read_bytes()
     assert Gateway.shown[0] is None
     assert "Bearer sk-TESTSECRET" in Gateway.shown

@@ -66,7 +66,7 @@ async def test_checks_come_in_one_by_one_then_it_may_start(config_folder: Path) 
         await pilot.press("ctrl+s")
         await settle(app, pilot)
         assert app.is_running
-        assert "when the checks are through" in words_of(app, "#expect")
+        assert "when the checks are done" in words_of(app, "#expect")
         assert app.screen.query_one(Button).disabled
         server.checker.end(singles=SINGLES)
         await settle(app, pilot)
@@ -75,11 +75,11 @@ async def test_checks_come_in_one_by_one_then_it_may_start(config_folder: Path) 
         assert KEY not in text_of(app)
         await pilot.press("ctrl+s")
         await settle(app, pilot)
-    asked = app.return_value
-    assert asked is not None
-    assert (asked.url, asked.access.api_key, asked.config.method.seed) == (URL, KEY, 7)
-    assert asked.command == f"kneescope probe {URL} --input-tokens 64 --ttft 500ms --seed 7"
-    assert KEY not in repr(asked)
+    request = app.return_value
+    assert request is not None
+    assert (request.url, request.access.api_key, request.config.method.seed) == (URL, KEY, 7)
+    assert request.command == f"kneescope probe {URL} --input-tokens 64 --ttft 500ms --seed 7"
+    assert KEY not in repr(request)
     assert profiles.load(profiles.last_path()) == PROFILE
     assert KEY not in profiles.last_path().read_text()
     assert server.open == 0
@@ -125,7 +125,7 @@ async def test_a_refusal_says_what_to_change_and_forbids_the_start() -> None:
         await pilot.press("ctrl+s")
         await settle(app, pilot)
         assert app.is_running
-        assert "not while a check refuses: change what it says first" in words_of(app, "#expect")
+        assert "blocked by a check; fix what it says first" in words_of(app, "#expect")
         assert len(server.checkers) == 1
 
 
@@ -170,7 +170,7 @@ async def test_other_settings_make_the_checks_stale_and_run_them_again() -> None
         await pilot.press("end", "0")
         await settle(app, pilot)
         assert "▲ CHANGED SINCE THE CHECKS" in text_of(app)
-        assert "of earlier settings" in text_of(app)
+        assert "for earlier settings" in text_of(app)
         assert app.screen.query_one("#checks").has_class("-stale")
         assert len(server.checkers) == 1  # still typing
         await pilot.press("backspace")
@@ -259,7 +259,7 @@ async def test_a_server_that_goes_away_between_two_checks() -> None:
         server.checker.say(PASSED)
         server.checker.end(UserError("The load generator ended [oh]."))
         await settle(app, pilot)
-        assert "✘ CHECKS BROKE OFF" in text_of(app)
+        assert "✘ CHECKS FAILED TO RUN" in text_of(app)
         assert "The load generator ended [oh]." in words_of(app, "#checks")
         await pilot.press("ctrl+s")
         await settle(app, pilot)
@@ -272,7 +272,7 @@ async def test_a_server_that_goes_away_between_two_checks() -> None:
         ("url", "ftp://x", "'ftp://x' is not a server address"),
         ("ttft", "800", "--ttft: '800' is not a duration"),
         ("target", "0", "--target: 0 must be above 0"),
-        ("key", "two words", "API key: what it holds is no API key"),
+        ("key", "two words", "API key: this does not hold an API key"),
         ("more", "--ttft 1s", "--ttft has a field of its own (TTFT)"),
     ],
 )
@@ -288,7 +288,7 @@ async def test_nonsense_is_said_when_the_field_is_left(name: str, typed: str, se
         await settle(app, pilot)
         assert sentence in words_of(app, "#checks")
         assert f"✘ {FIELDS[name].label}" in text_of(app)
-        assert "✘ TO CORRECT" in text_of(app)
+        assert "✘ INVALID SETTINGS" in text_of(app)
         await pilot.press("ctrl+r")
         await settle(app, pilot)
         assert server.checkers == []
@@ -344,8 +344,8 @@ async def test_a_profile_is_saved_from_the_screen(config_folder: Path) -> None:
     async with connecting(server, PROFILE) as (app, pilot):
         await pilot.press("tab", "tab", "tab", *"99", "ctrl+o", *"prod.toml", "enter")
         await settle(app, pilot)
-        assert "is there already" in words_of(app)
-        assert "Enter again replaces it" in words_of(app)
+        assert "already exists" in words_of(app)
+        assert "Press enter again to replace it" in words_of(app)
         await pilot.press("x", "backspace", "enter")
         await settle(app, pilot)
         assert profiles.load(config_folder / "prod.toml") == PROFILE

@@ -88,14 +88,14 @@ def test_the_mode_field_knows_careful() -> None:
 
 
 async def test_a_list_of_models_that_comes_before_the_fields_waits_for_them() -> None:
-    server, asked = Server("tiny", "large"), read({"url": URL}, "", {})
+    server, request = Server("tiny", "large"), read({"url": URL}, "", {})
     app = connect_app.ConnectApp({}, PROFILE, makes=server.checking, lists=server.list_models)
     async with app.run_test() as pilot:
-        await app._offer(asked, asked.access)
+        await app._offer(request, request.access)
         await settle(app, pilot)
         assert "choose one" in words_of(app)
     early = connect_app.ConnectApp({}, PROFILE, makes=server.checking, lists=server.list_models)
-    offer = asyncio.create_task(early._offer(asked, asked.access))
+    offer = asyncio.create_task(early._offer(request, request.access))
     await asyncio.sleep(0)
     assert not offer.done()
     offer.cancel()

@@ -1,4 +1,4 @@
-"""What stands behind the Connect screen: fields into a run, outlook, models, checks in the background."""
+"""What stands behind the Connect screen: fields into a run, forecast, models, checks in the background."""
 
 import asyncio
 
@@ -13,16 +13,16 @@ from core.run import NoAnswer
 from tests.core.judge.feed import single
 from tests.tui.connect_fakes import PASSED, SINGLES, URL, Server
 from tui.cli import argv
-from tui.cli.options import build
+from tui.cli.configure import build
 from tui.connect import fields
 from tui.connect.app import listed
 from tui.connect.fields import FIELDS, Wrong, fields_of, read
-from tui.connect.forecast import outlook
-from tui.connect.preflight_run import Checkup
+from tui.connect.forecast import forecast
+from tui.connect.preflight_run import PreflightRun
 
 
 def asked_in_words(line: str) -> ProbeConfig:
-    return build(argv.given(argv.split(line)), URL)
+    return build(argv.options(argv.split(line)), URL)
 
 
 def test_fields_and_the_command_line_are_the_same_run() -> None:
@@ -31,21 +31,21 @@ def test_fields_and_the_command_line_are_the_same_run() -> None:
         **{"ttft": "500ms", "tpot": "none", "e2e": "10s", "target": "99%", "mode": "careful", "max-rps": "40"},
         **{"peak-rps": "50", "headroom": "0.5", "more": "--seed 3 --between 'x y' --json -"},
     }
-    asked = read(texts, "", {})
+    request = read(texts, "", {})
     line = (
         "--model=-m --api chat --input-tokens lognormal:64,1,128 --output-tokens 32 --ttft 500ms --tpot none --e2e 10s"
         " --target 99% --careful --max-rps 40 --peak-rps 50 --headroom 0.5 --seed 3 --between 'x y' --json -"
     )
-    assert (asked.url, asked.config) == (URL, asked_in_words(line))
-    assert (asked.given.between, asked.given.json_file) == ("x y", "-")
-    assert asked.command == f"kneescope probe {URL} {line}".replace("'x y'", "'...'")
+    assert (request.url, request.config) == (URL, asked_in_words(line))
+    assert (request.options["between"], request.options["json"]) == ("x y", "-")
+    assert request.command == f"kneescope probe {URL} {line}".replace("'x y'", "'...'")
     assert set(texts) == set(FIELDS) - {"key", "api-key-file"}
 
 
 def test_empty_fields_are_the_defaults() -> None:
-    asked = read({"url": URL}, "", {})
-    assert (asked.words, asked.config, asked.access.api_key) == ((), ProbeConfig(target=Target(url=URL)), None)
-    assert fields.placeholders(asked.config, {})["ttft"] == "800 ms default"
+    request = read({"url": URL}, "", {})
+    assert (request.words, request.config, request.access.api_key) == ((), ProbeConfig(target=Target(url=URL)), None)
+    assert fields.placeholders(request.config, {})["ttft"] == "800 ms default"
     assert fields.placeholders(read({"url": URL, "ttft": "1s"}, "", {}).config, {})["tpot"] == "none"
 
 
@@ -62,7 +62,7 @@ def test_every_wrong_field_is_named() -> None:
     ("name", "typed", "sentence"),
     [
         ("url", "ftp://x", "'ftp://x' is not a server address"),
-        ("url", "http://user:pw@host", "no user, password or key may stand in an address"),
+        ("url", "http://user:pw@host", "give this one without user, password and key"),
         ("input-tokens", "many", "--input-tokens: 'many' is not a length"),
         ("output-tokens", "0", "--output-tokens"),
         ("ttft", "800", "--ttft: '800' is not a duration"),
@@ -75,14 +75,14 @@ def test_every_wrong_field_is_named() -> None:
         ("peak-rps", "-5", "--peak-rps: -5 makes no sense"),
         ("headroom", "1.5", "--headroom: '1.5' is not a share"),
         ("api-key-file", "/no/such", "--api-key-file: the file cannot be read"),
-        ("api-key-file", "/dev/zero", "--api-key-file: this is no file"),
-        ("key", "two words", "API key: what it holds is no API key"),
+        ("api-key-file", "/dev/zero", "--api-key-file: this is not a regular file"),
+        ("key", "two words", "API key: this does not hold an API key"),
         ("more", "--nonsense", "No such option '--nonsense'"),
-        ("more", "word", "'word' is no option"),
+        ("more", "word", "'word' is not an option"),
         ("more", "--ttft 1s", "--ttft has a field of its own (TTFT)"),
         ("more", "--careful", "--careful has a field of its own (mode)"),
-        ("more", "'open", "This is no list of options: no closing quotation"),
-        ("more", "--profile x", "--profile is for the command line"),
+        ("more", "'open", "These options cannot be read: no closing quotation"),
+        ("more", "--profile x", "--profile works on the command line only"),
         ("more", "--key x", "no option takes a key"),
         ("more", "--hold 6 --rates 2", "--rates judges a list and ends, --hold keeps one rate"),
         ("more", "--help", "No such option '--help'"),
@@ -97,10 +97,10 @@ def test_nonsense_in_any_field_is_refused_in_a_sentence(name: str, typed: str, s
 
 
 def test_a_header_in_the_last_field_reaches_the_run_and_is_written_nowhere() -> None:
-    asked = read({"url": URL, "more": "--header 'X-A: SECRET' --header='X-B: SECRET' --cost 2.5"}, "", {})
-    assert asked.access.headers == (("X-A", "SECRET"), ("X-B", "SECRET"))
-    assert asked.command == f"kneescope probe {URL} --header '...' --header '...' --cost 2.5"
-    assert "SECRET" not in repr(asked)
+    request = read({"url": URL, "more": "--header 'X-A: SECRET' --header='X-B: SECRET' --cost 2.5"}, "", {})
+    assert request.access.headers == (("X-A", "SECRET"), ("X-B", "SECRET"))
+    assert request.command == f"kneescope probe {URL} --header '...' --header '...' --cost 2.5"
+    assert "SECRET" not in repr(request)
     for more in ("--header X-A: SECRET", "--header SECRET", "--header 'X-A: SECRET", "--header --cost 2.5 SECRET"):
         with pytest.raises(Wrong) as wrong:
             read({"url": URL, "more": more}, "", {})
@@ -109,9 +109,9 @@ def test_a_header_in_the_last_field_reaches_the_run_and_is_written_nowhere() -> 
 
 def test_every_option_without_a_field_of_its_own_goes_through_the_last_one() -> None:
     line = "--cost 2.5 --lost 2 --rollout 1 --growth 10% --scale-out 4m --burstiness 0.5 --gpu 'H100 SXM' --weights-gb 15.2 --yes"
-    asked = read({"url": URL, "peak-rps": "50", "more": f"{line} --with-others --max-waiting 4"}, "", {})
-    assert asked.config == asked_in_words(f"--peak-rps 50 {line} --with-others --max-waiting 4")
-    assert asked.config.safety.public_ok
+    request = read({"url": URL, "peak-rps": "50", "more": f"{line} --with-others --max-waiting 4"}, "", {})
+    assert request.config == asked_in_words(f"--peak-rps 50 {line} --with-others --max-waiting 4")
+    assert request.config.safety.public_ok
 
 
 @pytest.mark.parametrize(
@@ -139,33 +139,38 @@ def test_what_the_checks_depend_on() -> None:
 @pytest.mark.parametrize(
     ("line", "time", "rate", "sends"),
     [
-        ("", "about 2 min", "at most 512 requests/s (768 while it warms up): doubled from 4.00 requests/s", "for each request/s"),
-        ("--max-rps 20", "about 2 min", "never above 20.0 requests/s (max rps)", "requests at most, of up to 640 tokens"),
-        ("--rates 2,6.5", "", "6.50 requests/s (9.75 while it warms up)", "requests at most"),
-        ("--rates 2,6.5 --max-rps 7", "", "6.50 requests/s (7.00 while it warms up)", "requests at most"),
-        ("--hold 6", "holds 6", "6.00 requests/s (9.00 while it warms up)", "until it is stopped"),
-        ("--require-rps 30", "about", "30.0 requests/s (45.0 while it warms up); at most 512", "for each request/s"),
+        (
+            "",
+            "about 2 min",
+            "at most 512 requests/s (768 during warm-up): doubled from 4.00 requests/s",
+            "per request/s",
+        ),
+        ("--max-rps 20", "about 2 min", "never above 20.0 requests/s (max rps)", "requests of up to 640 tokens"),
+        ("--rates 2,6.5", "", "6.50 requests/s (9.75 during warm-up)", "at most about"),
+        ("--rates 2,6.5 --max-rps 7", "", "6.50 requests/s (7.00 during warm-up)", "at most about"),
+        ("--hold 6", "holds 6", "6.00 requests/s (9.00 during warm-up)", "until you stop it"),
+        ("--require-rps 30", "about", "30.0 requests/s (45.0 during warm-up); at most 512", "per request/s"),
     ],
 )
 def test_what_is_to_be_expected_once_the_server_is_known(line: str, time: str, rate: str, sends: str) -> None:
-    known = outlook(asked_in_words(line), SINGLES)
+    known = forecast(asked_in_words(line), SINGLES)
     assert time in known.time
     assert rate in known.rate
     assert sends in known.sends
 
 
 def test_a_bound_is_how_many_it_says() -> None:
-    known = outlook(asked_in_words("--rates 2,6 --measure 60s"), SINGLES)
-    assert int(known.sends.split()[1].replace(",", "")) >= 2 * 60 + 6 * 60
+    known = forecast(asked_in_words("--rates 2,6 --measure 60s"), SINGLES)
+    assert int(known.sends.split()[3].replace(",", "")) >= 2 * 60 + 6 * 60
 
 
 def test_what_is_to_be_expected_before_that() -> None:
-    known = outlook(asked_in_words("--mode standard"))
+    known = forecast(asked_in_words("--mode standard"))
     assert "about 15 min in standard mode" in known.time
-    assert "max rps sets a bound" in known.rate
-    assert "known after the checks" in known.sends
-    assert "40.0 requests/s" in outlook(asked_in_words("--max-rps 40")).rate
-    assert outlook(asked_in_words(""), (single(0.5, ending="http"),) * 3) == outlook(asked_in_words(""))
+    assert "max rps caps it" in known.rate
+    assert "the checks show how many" in known.sends
+    assert "40.0 requests/s" in forecast(asked_in_words("--max-rps 40")).rate
+    assert forecast(asked_in_words(""), (single(0.5, ending="http"),) * 3) == forecast(asked_in_words(""))
 
 
 def client(status: int, body: bytes) -> httpx.AsyncClient:
@@ -196,36 +201,36 @@ async def test_no_list_of_models(status: int, body: bytes, sentence: str) -> Non
     assert sentence in str(refused.value)
 
 
-async def test_a_checkup_that_is_stopped_before_it_began_sends_nothing() -> None:
+async def test_a_preflight_run_that_is_stopped_before_it_began_sends_nothing() -> None:
     server = Server()
-    checkup = Checkup(read({"url": URL}, "", {}), server.checking)
-    checkup.stop()
-    await checkup.run()
-    assert (checkup.stage, server.checker.stops, server.open) == ("stopped", 1, 0)
+    preflight = PreflightRun(read({"url": URL}, "", {}), server.checking)
+    preflight.stop()
+    await preflight.run()
+    assert (preflight.stage, server.checker.stops, server.open) == ("stopped", 1, 0)
 
 
-async def test_a_checkup_that_breaks_off_says_why_in_a_sentence() -> None:
+async def test_a_preflight_run_that_breaks_off_says_why_in_a_sentence() -> None:
     server = Server()
-    checkup = Checkup(read({"url": URL}, "", {}), server.checking)
-    work = asyncio.create_task(checkup.run())
+    preflight = PreflightRun(read({"url": URL}, "", {}), server.checking)
+    work = asyncio.create_task(preflight.run())
     await asyncio.sleep(0)
     server.checker.end(NoAnswer(fact("checks_incomplete", fact("max_duration", limit_s=60.0))))
     await work
-    assert (checkup.stage, checkup.failure) == (
+    assert (preflight.stage, preflight.failure) == (
         "broken",
         "The checks are not complete: stopped: --max-duration 60 s is over.",
     )
 
 
-async def test_a_checkup_keeps_what_was_found() -> None:
+async def test_a_preflight_run_keeps_what_was_found() -> None:
     server = Server()
     clock = [10.0]
-    checkup = Checkup(read({"url": URL}, "", {}), server.checking, lambda: clock[0])
-    work = asyncio.create_task(checkup.run())
+    preflight = PreflightRun(read({"url": URL}, "", {}), server.checking, lambda: clock[0])
+    work = asyncio.create_task(preflight.run())
     await asyncio.sleep(0)
     server.checker.say(PASSED)
-    assert (checkup.stage, checkup.view().checks, checkup.age_s) == ("checking", (PASSED,), None)
+    assert (preflight.stage, preflight.view().checks, preflight.age_s) == ("checking", (PASSED,), None)
     server.checker.end(singles=SINGLES)
     await work
     clock[0] = 13.0
-    assert (checkup.stage, checkup.view().checks, checkup.singles, checkup.age_s) == ("ready", (PASSED,), SINGLES, 3.0)
+    assert (preflight.stage, preflight.view().checks, preflight.singles, preflight.age_s) == ("ready", (PASSED,), SINGLES, 3.0)

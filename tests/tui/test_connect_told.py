@@ -78,7 +78,7 @@ async def test_the_palette_offers_the_keys() -> None:
         assert {"Check", "Start", "Save profile", "Explain", "Read checks", "Leave", "Theme"} == offered
 
 
-@pytest.mark.parametrize(("key", "what"), [("ctrl+o", "Nothing is saved"), ("ctrl+r", "Nothing is checked")])
+@pytest.mark.parametrize(("key", "what"), [("ctrl+o", "Nothing was saved"), ("ctrl+r", "Nothing was checked")])
 async def test_a_field_that_is_wrong_is_named_each_time_that_it_stands_in_the_way(key: str, what: str) -> None:
     async with connecting(Server(), {"url": URL, "ttft": "5"}) as (app, pilot):
         for _ in range(2):
@@ -86,7 +86,7 @@ async def test_a_field_that_is_wrong_is_named_each_time_that_it_stands_in_the_wa
             await settle(app, pilot)
             assert app.focused is form_of(app).control("ttft")
             (said,) = notices(app)
-            assert said.startswith(f"{what}, because of TTFT: ")
+            assert said.startswith(f"{what}; fix TTFT first: ")
             assert "'5'" in said
 
 
@@ -95,7 +95,7 @@ async def test_settings_that_are_wrong_only_together_are_said_too() -> None:
         await pilot.press("ctrl+o")
         await settle(app, pilot)
         (said,) = notices(app)
-        assert said.startswith("Nothing is saved, because of ")
+        assert said.startswith("Nothing was saved; fix ")
         assert "--max-rps" in said
 
 
@@ -106,7 +106,7 @@ async def test_what_has_been_sent_is_told_as_it_is() -> None:
         await pilot.press(*"http://127.0.0.1:8000", "tab")
         await settle(app, pilot)
         assert server.lists
-        assert "Nothing has been sent but a question for the list of models." in words_of(app, "#checks")
+        assert "Nothing has been sent but one request for the list of models." in words_of(app, "#checks")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36)])
@@ -142,9 +142,9 @@ async def test_where_there_is_room_for_some_the_last_checks_are_whole() -> None:
     async with connecting(server, {"url": URL}, size=(120, 36)) as (app, pilot):
         await pilot.press("ctrl+r")
         await settle(app, pilot)
-        server.checker.say(*LONG[:10])
+        server.checker.say(*LONG[:11])
         server.checker.end(singles=SINGLES)
         await settle(app, pilot)
         said = words_of(app, "#checks")
-        assert prose.sentence(LONG[9].message) in said
+        assert prose.sentence(LONG[10].message) in said
         assert prose.sentence(LONG[0].message) not in said

@@ -10,16 +10,16 @@ from core.view import RunView
 from tests.tui import knee_samples, samples
 from tui.draw.plots import Plot, Upright
 from tui.widgets import curve
-from tui.widgets.plot_view import Face
+from tui.widgets.plot_view import PanelContent
 
 
-def plot_of(face: Face) -> Plot:
-    assert isinstance(face.body, Plot)
-    return face.body
+def plot_of(content: PanelContent) -> Plot:
+    assert isinstance(content.body, Plot)
+    return content.body
 
 
-def words(face: Face) -> str:
-    return "  ".join(piece.text for piece in face.title)
+def words(content: PanelContent) -> str:
+    return "  ".join(piece.text for piece in content.title)
 
 
 def at(plot: Plot, rate_rps: float) -> list[tuple[str, float]]:

@@ -14,7 +14,7 @@ from tests.builders import asked_step
 from tests.core.run import fakes
 from tests.core.run.bench import Bench, events_of, scripted
 from tests.tui.screen import settle, text_of
-from tui.app import Hands, KneescopeApp
+from tui.app import KneescopeApp, RunControls
 from tui.cli import probe
 from tui.terminal import display
 
@@ -26,7 +26,7 @@ async def test_n_ends_the_step_and_the_run_goes_on_to_the_next(tmp_path: Path, m
     bench = Bench(log)
     scripted(asked_step(40.0, 3), asked_step(20.0, 3))(bench)
     session, source = bench.session, probe.Live(bench.session)
-    app = KneescopeApp(source, run=source.run, hands=Hands(stop=session.stop, end_step=session.end_step))
+    app = KneescopeApp(source, run=source.run, controls=RunControls(stop=session.stop, end_step=session.end_step))
 
     async with app.run_test(size=(120, 36)) as pilot, asyncio.timeout(20):
 
@@ -51,10 +51,10 @@ async def test_n_ends_the_step_and_the_run_goes_on_to_the_next(tmp_path: Path, m
 
 
 async def test_the_screen_of_a_run_is_given_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[Hands] = []
+    given: list[RunControls] = []
 
-    async def show(*_: object, hands: Hands, **__: object) -> FleetAsk | None:
-        given.append(hands)
+    async def show(*_: object, controls: RunControls, **__: object) -> FleetAsk | None:
+        given.append(controls)
         return None
 
     monkeypatch.setattr(display, "show", show)

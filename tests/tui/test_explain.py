@@ -64,17 +64,17 @@ async def test_digits_are_offered_as_far_as_there_are_panels(name: Name, digits:
         app.screen.set_focus(None)
         await pilot.press("question_mark")
         await settle(app, pilot)
-        assert ("one panel alone" in text_of(app)) is bool(digits)
+        assert ("show one panel alone" in text_of(app)) is bool(digits)
         assert f"{digits}  " in text_of(app)
 
 
 def test_help_has_each_key_once_and_says_what_both_of_a_pair_do() -> None:
     rows = dict(keys.in_help(7))
     assert len(rows) == len(keys.in_help(7))
-    assert "live again" in rows["space"]
+    assert "unfreeze" in rows["space"]
     assert "recorded run: play" in rows["space"]
-    assert "back and on" in rows[", ."]
-    assert "half and double" in rows["[ ]"]
-    assert "up" in rows["+ -"]
-    assert "down" in rows["+ -"]
+    assert "back or ahead" in rows[", ."]
+    assert "halve or double" in rows["[ ]"]
+    assert "raise" in rows["+ -"]
+    assert "lower" in rows["+ -"]
     assert {"esc", "ctrl+p", "q, ctrl+c", "x", "n", "c", "s"} <= set(rows)

@@ -76,7 +76,7 @@ def test_no_fleet_is_sized_for_a_limit_that_no_fleet_meets() -> None:
     args = ("--peak-rps", "50", "--replica-rps", "8", "--weights-gb", "15.2", "--gpu", "4090", "--tpot", "15ms")
     data = data_of(*args, code=3)
     assert (data["replicas"], data["at_pass"], data["peak_rps"]) == (None, None, None)
-    assert "No fleet size: no number of replicas meets that TPOT limit." in text_of(*args, code=3)
+    assert "No fleet size: no number of replicas can meet that TPOT limit." in text_of(*args, code=3)
     assert data_of(*args, "--tp", "2")["gpus"] == 18
 
 
@@ -127,16 +127,16 @@ def test_the_json_goes_to_a_file_beside_the_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ((), "--peak-rps is missing"),
-        (("--replica-rps", "8"), "--peak-rps is missing"),
+        ((), "give --peak-rps"),
+        (("--replica-rps", "8"), "give --peak-rps"),
         (("--peak-rps", "50"), "--replica-rps (or --output-tps"),
         (("--peak-rps", "50", "--output-tps", "2000"), "--output-tps needs --output-tokens"),
         (("--peak-rps", "50", "--output-tps", "2000", "--output-tokens", "9", "--replica-rps", "8"), "give one of them"),
         (("--peak-rps", "50", "--replica-rps", "8", "--replica-fails-rps", "8"), "--replica-fails-rps is the upper end"),
         (("--peak-rps", "50", "--replica-fails-rps", "8"), "--replica-fails-rps is the upper end"),
         (("--input-tokens", "9"), "--input-tokens needs --output-tokens"),
-        (("--output-p90", "9"), "--output-p90 belongs to --output-tokens"),
-        (("--output-tokens", "99", "--output-p90", "9"), "--output-p90 belongs to --output-tokens"),
+        (("--output-p90", "9"), "--output-p90 needs --output-tokens"),
+        (("--output-tokens", "99", "--output-p90", "9"), "--output-p90 needs --output-tokens"),
         (("--mean-e2e", "4s"), "give that rate too"),
         (("--peak-rps", "50", "--mean-rps", "51"), "--mean-rps 51 is above"),
         (("--peak-rps", "fast"), "--peak-rps"),
@@ -186,7 +186,7 @@ def test_a_run_gives_what_autoscalers_need(form: str, words: list[str]) -> None:
 def test_a_scaler_and_json_do_not_share_stdout(tmp_path: Path) -> None:
     result = kneescope("report", DEMO, "--format", "keda", "--json", "-")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "both want stdout" in result.stderr
+    assert "both write to stdout" in result.stderr
     path = tmp_path / "r.json"
     assert kneescope("report", DEMO, "--format", "keda", "--json", str(path)).stdout.startswith("# From")
     assert json.loads(path.read_text())["outcome"] == "bracket"

@@ -8,7 +8,7 @@ import pytest
 from tests.tui import samples
 from tests.tui.screen import Held, lines_of, settle, shown
 from tui import keys
-from tui.app import Hands, KneescopeApp
+from tui.app import KneescopeApp, RunControls
 
 
 def saved_pictures(folder: Path) -> int:
@@ -30,8 +30,8 @@ def test_the_footer_takes_the_most_important_of_what_means_something() -> None:
 
 @pytest.mark.parametrize("recorded", [False, True])
 async def test_no_key_is_cut_in_the_footer_also_when_the_width_changes(recorded: bool) -> None:
-    hands, player = Hands(end_step=lambda: None), samples.StandingStill() if recorded else None
-    async with shown(samples.mid_step(), (120, 36), run=None if recorded else samples.never, hands=hands, player=player) as (
+    controls, player = RunControls(end_step=lambda: None), samples.StandingStill() if recorded else None
+    async with shown(samples.mid_step(), (120, 36), run=None if recorded else samples.never, controls=controls, player=player) as (
         app,
         pilot,
         _,
@@ -66,7 +66,7 @@ def test_help_names_every_key_that_the_footer_can_show() -> None:
 
 
 async def test_the_palette_offers_what_means_something_and_nothing_else() -> None:
-    async with shown(samples.mid_step(), run=samples.never, hands=Hands(end_step=lambda: None)) as (app, _, _):
+    async with shown(samples.mid_step(), run=samples.never, controls=RunControls(end_step=lambda: None)) as (app, _, _):
         offered = {command.title for command in app.get_system_commands(app.screen)}
         assert {"End step", "Zoom 7", "Knee", "Fleet", "Copy", "Picture", "Explain", "Quit", "Theme", "Stop load"} <= offered
         assert not {"Ramp", "Play", "Seek", "Rate"} & offered
@@ -152,13 +152,13 @@ async def test_the_knee_comes_up_when_it_is_known_unless_the_user_is_elsewhere()
 
 async def test_a_step_can_be_ended_but_not_a_ramp_or_nothing() -> None:
     ended: list[bool] = []
-    hands = Hands(end_step=lambda: ended.append(True))
+    controls = RunControls(end_step=lambda: ended.append(True))
 
-    async with shown(samples.mid_step(), run=samples.never, hands=hands) as (_, pilot, _):
+    async with shown(samples.mid_step(), run=samples.never, controls=controls) as (_, pilot, _):
         await pilot.press("n")
         await pilot.pause()
         assert ended == [True]
-    async with shown(samples.ramp(), run=samples.never, hands=hands) as (_, pilot, _):
+    async with shown(samples.ramp(), run=samples.never, controls=controls) as (_, pilot, _):
         await pilot.press("n")
         await pilot.pause()
         assert ended == [True]

@@ -10,7 +10,7 @@ from core.view import StepView
 from tests.tui import mode_samples, samples
 from tests.tui.screen import lines_of, rendered, shown
 from tests.tui.test_app import FakeRun, press
-from tui.app import Hands
+from tui.app import RunControls
 from tui.draw.plots import Plot
 from tui.widgets import curve, steps_table
 
@@ -51,7 +51,7 @@ async def test_a_judged_repeat_is_not_drawn_twice() -> None:
     assert re.search(r"13\.6 +✔✘· ", text)
 
 
-async def test_the_ladder_has_a_glyph_for_each_repeat() -> None:
+async def test_the_steps_table_has_a_glyph_for_each_repeat() -> None:
     text = await rendered(mode_samples.standard(), (120, 36))
     assert re.search(r"13\.6 ✔✘… +50\.0\u201388\.0 % … running", text)
     assert re.search(r"12\.4 ✔✘✔ +93\.0 % ◐ MIXED", text)
@@ -120,7 +120,8 @@ async def test_the_end_of_a_list_and_of_a_held_rate_are_no_search() -> None:
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_held_rate_shows_its_segments_and_its_keys(size: tuple[int, int]) -> None:
     fake = FakeRun()
-    async with shown(mode_samples.hold(), size, run=fake.run, hands=Hands(stop=fake.stop, rate=lambda _: None)) as (app, _, _):
+    controls = RunControls(stop=fake.stop, rate=lambda _: None)
+    async with shown(mode_samples.hold(), size, run=fake.run, controls=controls) as (app, _, _):
         text = "\n".join(lines_of(app))
         assert re.search(r"hold +segment 3 +6\.60 rps +measuring 11/40 s", text)
         assert [name for name, _ in bars(text)] == ["s1", "s2", "s3"]
@@ -133,7 +134,8 @@ async def test_a_held_rate_shows_its_segments_and_its_keys(size: tuple[int, int]
 async def test_plus_and_minus_change_the_held_rate_and_undo_each_other() -> None:
     factors: list[float] = []
     fake = FakeRun()
-    async with shown(mode_samples.hold(), run=fake.run, hands=Hands(stop=fake.stop, rate=factors.append)) as (app, pilot, held):
+    controls = RunControls(stop=fake.stop, rate=factors.append)
+    async with shown(mode_samples.hold(), run=fake.run, controls=controls) as (app, pilot, held):
         await press(app, pilot, "plus", "minus")
         assert factors[0] == pytest.approx(1.1)
         assert factors[0] * factors[1] == pytest.approx(1.0)
@@ -150,7 +152,8 @@ async def test_plus_and_minus_change_the_held_rate_and_undo_each_other() -> None
 async def test_a_search_has_no_rate_to_change() -> None:
     factors: list[float] = []
     fake = FakeRun()
-    async with shown(mode_samples.standard(), run=fake.run, hands=Hands(stop=fake.stop, rate=factors.append)) as (app, pilot, _):
+    controls = RunControls(stop=fake.stop, rate=factors.append)
+    async with shown(mode_samples.standard(), run=fake.run, controls=controls) as (app, pilot, _):
         await press(app, pilot, "plus", "minus")
         assert factors == []
         assert "+ - Rate" not in lines_of(app)[-1]

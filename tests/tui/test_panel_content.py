@@ -8,16 +8,16 @@ from tests.tui import samples
 from tests.tui.screen import rendered, settle, shown, text_of
 from tui.draw.plots import Plot
 from tui.widgets import panel_content
-from tui.widgets.plot_view import Face
+from tui.widgets.plot_view import PanelContent
 
 
-def title(face: Face) -> str:
-    return "  ".join(piece.text for piece in face.title)
+def title(content: PanelContent) -> str:
+    return "  ".join(piece.text for piece in content.title)
 
 
-def body(face: Face) -> Plot:
-    assert isinstance(face.body, Plot)
-    return face.body
+def body(content: PanelContent) -> Plot:
+    assert isinstance(content.body, Plot)
+    return content.body
 
 
 def with_series(*points: SeriesPoint, now_s: float = 100.0) -> RunView:
@@ -26,9 +26,9 @@ def with_series(*points: SeriesPoint, now_s: float = 100.0) -> RunView:
 
 def test_latency_title_has_percentiles_and_limit() -> None:
     view = with_series(SeriesPoint(t_s=98, step=1, ttft_p50_s=0.061, ttft_p95_s=0.31, ttft_p99_s=0.54))
-    face = panel_content.ttft(view)
-    assert title(face) == "3 TTFT  p50 61.0 ms  p95 310 ms  p99 540 ms  in the last 1 s  limit 500 ms"
-    roles = {piece.text.split()[0]: piece.role for piece in face.title}
+    content = panel_content.ttft(view)
+    assert title(content) == "3 TTFT  p50 61.0 ms  p95 310 ms  p99 540 ms  in the last 1 s  limit 500 ms"
+    roles = {piece.text.split()[0]: piece.role for piece in content.title}
     assert (roles["p95"], roles["p99"]) == ("plain", "breaks")
 
 
@@ -84,9 +84,9 @@ def test_without_metrics_nothing_of_the_server_is_zero() -> None:
 
 def test_preemptions_are_marks_and_stand_in_the_title() -> None:
     view = with_series(SeriesPoint(t_s=97, step=1, kv_usage_frac=1.0, preemptions_per_s=2.0), now_s=98.0)
-    face = panel_content.kv(view)
-    assert title(face) == "6 KV cache  100 %  preemptions 2.00/s"
-    assert body(face).marks == (97.0,)
+    content = panel_content.kv(view)
+    assert title(content) == "6 KV cache  100 %  preemptions 2.00/s"
+    assert body(content).marks == (97.0,)
 
 
 def test_an_old_reading_is_called_old() -> None:

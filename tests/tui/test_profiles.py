@@ -52,7 +52,7 @@ def test_a_saved_profile_says_the_same_again(tmp_path: Path) -> None:
     path = tmp_path / "prod.toml"
     assert profiles.save(path, URL, said) == []
     assert profiles.load(path) == {"url": URL, **argv.texts(said)}
-    assert argv.given(argv.words({n: t for n, t in profiles.load(path).items() if n != "url"})) == argv.given(said)
+    assert argv.options(argv.words({n: t for n, t in profiles.load(path).items() if n != "url"})) == argv.options(said)
     assert "input-tokens = 64\n" in path.read_text()
 
 
@@ -96,7 +96,7 @@ def settings_of(path: Path) -> argv.Texts:
 
 def test_leave_is_for_one_run(tmp_path: Path, jobs: list[probe.Job]) -> None:
     path = profile(tmp_path, "yes = true")
-    assert "leave to load a server is given for one run; say --yes there" in kneescope("probe", URL, "--profile", path)[1]
+    assert "permission to load a server counts for one run; give --yes" in kneescope("probe", URL, "--profile", path)[1]
     assert jobs == []
     (tmp_path / "prod.toml").write_text("with-others = true\nmax-waiting = 4")
     assert kneescope("probe", URL, "--profile", path)[0] == 0
@@ -107,7 +107,7 @@ def test_certificates_that_a_profile_leaves_unchecked_are_said(tmp_path: Path, j
     path = profile(tmp_path, "insecure = true")
     code, said = kneescope("probe", URL, "--profile", path)
     assert (code, jobs[0].config.target.insecure) == (0, True)
-    assert said == f"profile {path}: insecure is set there, so the server's certificate is not checked.\n"
+    assert said == f"profile {path}: it sets insecure, so the server's certificate is not checked.\n"
     assert kneescope("probe", URL, "--profile", path, "--insecure") == (0, "")
     assert kneescope("demo", "--profile", path) == (0, "")
 
@@ -115,12 +115,12 @@ def test_certificates_that_a_profile_leaves_unchecked_are_said(tmp_path: Path, j
 def test_headers_are_words_too_and_are_kept_nowhere(tmp_path: Path) -> None:
     said = argv.split("--header 'X-A: SECRET' --seed 3 --header='X-B: SECRET'")
     assert argv.texts(said) == {"header": ["X-A: SECRET", "X-B: SECRET"], "seed": "3"}
-    assert argv.given(argv.words(argv.texts(said))) == argv.given(said)
-    assert "SECRET" not in argv.logged(said) + repr(argv.given(said))
+    assert argv.options(argv.words(argv.texts(said))) == argv.options(said)
+    assert "SECRET" not in argv.logged(said) + repr(argv.options(said))
     path = tmp_path / "prod.toml"
     assert profiles.save(path, URL, said) == ["header"]
     assert "SECRET" not in path.read_text()
-    with pytest.raises(UserError, match="value of --header needs quotes") as refused:
+    with pytest.raises(UserError, match="value of --header has blanks") as refused:
         argv.texts(argv.split("--header X-A: SECRET"))
     assert "SECRET" not in str(refused.value)
 
@@ -128,7 +128,7 @@ def test_headers_are_words_too_and_are_kept_nowhere(tmp_path: Path) -> None:
 def test_a_file_that_is_there_is_replaced_only_when_that_is_meant(tmp_path: Path) -> None:
     path = tmp_path / "prod.toml"
     path.write_text("mine")
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="already exists"):
         profiles.save(path, URL, [])
     assert path.read_text() == "mine"
     profiles.save(path, URL, [], replace=True)
@@ -159,9 +159,9 @@ def test_the_last_settings_need_no_place(tmp_path: Path, monkeypatch: pytest.Mon
         ('between = "SECRET"', "'between' may hold a secret"),
         ('header = "SECRET"', "'header' may hold a secret"),
         ('api-key = "SECRET"', "'api-key' may hold a secret"),
-        ("tftt = 'SECRET'", "'tftt' is not for a profile; it can hold url, model"),
-        ("json = 'out'", "'json' is not for a profile; it belongs to a single call"),
-        ("profile = 'other'", "'profile' is not for a profile"),
+        ("tftt = 'SECRET'", "'tftt' does not belong in a profile; one can hold url, model"),
+        ("json = 'out'", "'json' does not belong in a profile; give it on the command line"),
+        ("profile = 'other'", "'profile' does not belong in a profile"),
         ("ttft = 5", "--ttft: '5' is not a duration above zero"),
         ("ttft = true", "ttft must be text or a number"),
         ("ttft = [[1]]", "ttft must be text or a number"),
@@ -169,7 +169,7 @@ def test_the_last_settings_need_no_place(tmp_path: Path, monkeypatch: pytest.Mon
         ("max-rps = nan", "--max-rps: nan makes no sense here"),
         ("mode = 'fast'", "Invalid value for '--mode'"),
         ("url = 1", "url must be text"),
-        ("url = 'http://user:SECRET@host'", "url: no user, password or key may stand in an address"),
+        ("url = 'http://user:SECRET@host'", "give this one without user, password and key"),
         ("url = ''", "url: '' is not a server address"),
         ("[ttft]\nx = 1", "ttft must be text or a number"),
         ("ttft", "this is not TOML: "),
@@ -188,7 +188,12 @@ def test_what_is_refused(tmp_path: Path, jobs: list[probe.Job], content: str, se
 
 @pytest.mark.parametrize(
     ("path", "why"),
-    [("no.toml", "No such file"), (".", "it is no file"), ("/dev/zero", "it is no file"), ("x" * 300, "name too long")],
+    [
+        ("no.toml", "No such file"),
+        (".", "it is not a regular file"),
+        ("/dev/zero", "it is not a regular file"),
+        ("x" * 300, "name too long"),
+    ],
 )
 def test_what_cannot_be_read(tmp_path: Path, path: str, why: str) -> None:
     code, said = kneescope("probe", URL, "--profile", str(tmp_path / path))
@@ -248,7 +253,14 @@ def test_no_more_can_stand_beside_what_it_excludes(
 ) -> None:
     code, said = kneescope("probe", URL, "--profile", profile(tmp_path, content), *options)
     assert (code, said) == (0, "")
-    assert not any(getattr(jobs[0].given, name) for name in gone)
+    assert not any(jobs[0].options[name] for name in gone)
+
+
+def test_zero_on_the_command_line_is_a_value(tmp_path: Path, jobs: list[probe.Job]) -> None:
+    content = "seed = 7\nlost = 2\nrollout = 3"
+    code, said = kneescope("probe", URL, "--profile", profile(tmp_path, content), "--seed", "0", "--lost", "0", "--rollout", "0")
+    assert (code, said) == (0, "")
+    assert (jobs[0].config.method.seed, jobs[0].config.fleet.lost, jobs[0].config.fleet.rollout) == (0, 0, 0)
 
 
 def test_demo_takes_all_but_the_server(tmp_path: Path, jobs: list[probe.Job]) -> None:

@@ -77,7 +77,7 @@ def test_nothing_is_asked_where_nothing_is_missing(person: Person) -> None:
     assert person.asked == []
 
 
-def test_a_server_that_is_far_is_loaded_only_with_leave(person: Person) -> None:
+def test_a_server_that_is_far_is_loaded_only_with_permission(person: Person) -> None:
     person.answers = [True]
     settled, _ = prompts.settle(config(THERE), Access(), Looks([PLAIN]))
     assert settled.safety.public_ok
@@ -85,7 +85,7 @@ def test_a_server_that_is_far_is_loaded_only_with_leave(person: Person) -> None:
 
     looks = Looks([PLAIN])
     person.answers = [False]
-    with pytest.raises(UserError, match="nothing was loaded; --yes"):
+    with pytest.raises(UserError, match="no load was sent; give --yes"):
         prompts.settle(config(THERE), Access(), looks)
     assert looks.accesses == []  # a key would have gone there
 
@@ -108,8 +108,8 @@ def test_the_key_is_asked_for_hidden_until_it_fits(person: Person) -> None:
     assert access.api_key == KEY
     assert [each.api_key for each in looks.accesses] == [None, "wrong", KEY]
     assert person.hidden == person.asked
-    assert "wants an API key" in person.asked[0]
-    assert "does not accept the key" in person.asked[1]
+    assert "requires an API key" in person.asked[0]
+    assert "rejects the key" in person.asked[1]
 
 
 def test_an_empty_key_goes_on_without_and_nobody_is_asked_for_ever(person: Person) -> None:
@@ -139,12 +139,12 @@ def test_of_several_models_one_is_chosen(person: Person, capsys: pytest.CaptureF
     assert len(person.asked) == 1
 
 
-def test_a_server_at_work_is_loaded_only_with_leave(person: Person) -> None:
+def test_a_server_at_work_is_loaded_only_with_permission(person: Person) -> None:
     working = ServerGlance(near=True, models=("tiny",), sample=busy(3))
     person.answers = [True]
     settled, _ = prompts.settle(config(), Access(), Looks([working]))
     assert settled.safety.with_others
-    assert "4 requests of others" in person.asked[0]
+    assert "4 requests from other clients" in person.asked[0]
     person.answers = [False]
     with pytest.raises(UserError, match="--with-others"):
         prompts.settle(config(), Access(), Looks([working]))

@@ -108,7 +108,7 @@ async def test_checks_that_do_not_fit_keep_what_matters() -> None:
     assert "The cache holds 2,048" in text
 
 
-async def test_the_ladder_is_sorted_and_has_reasons_where_there_is_room() -> None:
+async def test_the_steps_table_is_sorted_and_has_reasons_where_there_is_room() -> None:
     rows = (await rendered(samples.mid_step(), (200, 60))).splitlines()
     found = [re.search(r"│ +([0-9.]+) +(ramp|[✔✘…·]+) .*(✔ PASS|✘ FAIL|… running)(.*)", row) for row in rows]
     rungs = [match.groups() for match in found if match]
@@ -123,7 +123,7 @@ async def test_the_ladder_is_sorted_and_has_reasons_where_there_is_room() -> Non
     assert "≤ 41.0 %" in rows[next(i for i, match in enumerate(found) if match)]
 
 
-async def test_a_long_ladder_stays_around_the_running_rate() -> None:
+async def test_a_long_steps_table_stays_around_the_running_rate() -> None:
     view = samples.mid_step()
     steps = tuple(replace(samples.STEPS[0], step=n, rate_rps=float(n)) for n in range(20, 60))
     text = await rendered(replace(view, steps=steps), (120, 36))

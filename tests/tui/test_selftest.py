@@ -51,8 +51,8 @@ def test_what_it_comes_to() -> None:
     )
     assert "With 3 processes" in conclusion(several)
     assert "server was at its limit" in conclusion(several)
-    assert "others take this machine's time" in conclusion(several)
+    assert "something else uses this machine's CPU" in conclusion(several)
     none = Findings(
         ready=READY, cores=2, children=1, requests_per_s=None, chunks_per_s=1.0, server_was_full=False, was_disturbed=False
     )
-    assert "Not even the lowest rate held" in conclusion(none)
+    assert "Even the lowest rate did not hold" in conclusion(none)

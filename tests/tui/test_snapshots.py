@@ -18,7 +18,7 @@ from core.view import RunView
 from tests.faults.clock import virtual_loop
 from tests.tui import connect_fakes, knee_samples, samples
 from tests.tui.screen import Held, settle
-from tui.app import Hands, KneescopeApp, Name
+from tui.app import KneescopeApp, Name, RunControls
 from tui.connect.app import ConnectApp
 
 Compare = Callable[..., bool]
@@ -49,7 +49,7 @@ def app_at(moment: str) -> tuple[KneescopeApp, Before]:
     """The app, and what brings its screen up."""
     view, on = MOMENTS[moment]
     live = view().answer is None
-    app = KneescopeApp(Held(view()), run=samples.never if live else None, hands=Hands(end_step=lambda: None))
+    app = KneescopeApp(Held(view()), run=samples.never if live else None, controls=RunControls(end_step=lambda: None))
 
     async def before(pilot: Pilot[Any]) -> None:
         await settle(app, pilot)

@@ -12,7 +12,8 @@ import click
 
 from core.errors import UserError
 from tui.cli.click_types import Option
-from tui.cli.options import SECRET_OPTIONS, Given, run_options
+from tui.cli.configure import CliOptions
+from tui.cli.options import RUN_OPTIONS, SECRET_OPTIONS
 
 _KEY_OPTIONS = {"--api-key", "--apikey", "--key", "--token"}
 _KEY_REFUSED = (
@@ -24,7 +25,7 @@ Text = str | bool | Sequence[str]
 Texts = Mapping[str, Text]
 """Options by name without dashes, as text; True for one that takes no value, a list for one that may be repeated."""
 
-OPTIONS: dict[str, Option] = {option.opts[0].removeprefix("--"): option for option in run_options() if isinstance(option, Option)}
+OPTIONS: dict[str, Option] = {option.flag.removeprefix("--"): option for option in RUN_OPTIONS}
 _PROBE = click.Command("probe", params=[*OPTIONS.values()], add_help_option=False)
 
 
@@ -36,17 +37,17 @@ def key_refused(error: click.UsageError) -> str | None:
 
 
 def parsed(words: Sequence[str]) -> dict[str, Any]:
-    """The values of probe's options, by the names that `Given` has for them. Raises UserError for the first that is wrong."""
+    """The values of probe's options, by the names that `CliOptions` has for them. Raises UserError for the first that is wrong."""
     with _refused_in_a_sentence(), _PROBE.make_context("kneescope probe", list(words)) as context:
         return dict(context.params)
 
 
-def given(words: Sequence[str]) -> Given:
+def options(words: Sequence[str]) -> CliOptions:
     """The options of a run. Raises UserError for what is wrong with one of them, or with them together."""
     values = parsed(words)
     if values.pop("profile") is not None:
-        raise UserError("--profile is for the command line: its options stand in the fields here.")
-    return Given(**values)
+        raise UserError("--profile works on the command line only; give the options that it holds.")
+    return CliOptions(values)
 
 
 def texts(words: Sequence[str]) -> dict[str, Text]:
@@ -56,8 +57,8 @@ def texts(words: Sequence[str]) -> dict[str, Text]:
     if rest:
         secret = next((param.opts[0] for param in order if param.opts[0] in SECRET_OPTIONS), None)
         if secret is not None:  # the rest may be the part of its value behind a blank
-            raise UserError(f"There is a word that belongs to no option; the value of {secret} needs quotes when it has blanks.")
-        raise UserError(f"{rest[0]!r} is no option; options begin with --.")
+            raise UserError(f"One word belongs to no option; if the value of {secret} has blanks, put it in quotes.")
+        raise UserError(f"{rest[0]!r} is not an option; options begin with --.")
     return {param.opts[0].removeprefix("--"): values[param.name or ""] for param in order}
 
 
@@ -78,7 +79,7 @@ def split(line: str) -> list[str]:
     try:
         return shlex.split(line)
     except ValueError as error:
-        raise UserError(f"This is no list of options: {str(error).lower()}.") from None
+        raise UserError(f"These options cannot be read: {str(error).lower()}.") from None
 
 
 def logged(argv: Sequence[str]) -> str:

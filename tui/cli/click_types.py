@@ -20,11 +20,34 @@ class Reads(click.ParamType):  # type: ignore[type-arg]  # generic only in newer
 
 
 class Option(click.Option):
-    """A click option that knows its heading in the help text."""
+    """One row of the table of options: its heading, its flag, where its value goes, its help, and what click is told.
 
-    def __init__(self, section: str, name: str, help: str, *, to: str | None = None, **attributes: Any) -> None:
-        super().__init__([name, to] if to else [name], help=help, **attributes)
+    `sets`: the places in `ProbeConfig` (`slo.ttft_s`) or `Access` (`access.proxy`) that take the value, with blanks between
+    them; empty for an option of the command alone. `recorded`: what of the value the configuration holds, which is written
+    down. `secret`: the value may hold one.
+    """
+
+    def __init__(
+        self,
+        section: str,
+        flag: str,
+        sets: str,
+        help: str,
+        *,
+        recorded: Callable[[Any], Any] | None = None,
+        secret: bool = False,
+        **attributes: Any,
+    ) -> None:
+        super().__init__([flag], help=help, **attributes)
         self.section = section
+        self.flag = flag
+        self.sets = tuple(sets.split())
+        self.secret = secret
+        self._recorded = recorded
+
+    def stored(self, path: str, value: Any) -> Any:
+        """The value as the place at `path` holds it."""
+        return value if self._recorded is None or path.startswith("access.") else self._recorded(value)
 
 
 class SectionedCommand(click.Command):

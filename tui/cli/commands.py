@@ -15,9 +15,9 @@ from core.errors import UserError
 from tui.cli import profiles
 from tui.cli.argv import key_refused, logged
 from tui.cli.click_types import Reads, SectionedCommand
-from tui.cli.fleet_options import fleet_command_options
+from tui.cli.configure import CliOptions, access_of, build
 from tui.cli.inputs import read_port, read_server
-from tui.cli.options import Given, access_of, build, preflight_options, run_options, symbols_option
+from tui.cli.options import FLEET_COMMAND_OPTIONS, PREFLIGHT_OPTIONS, RUN_OPTIONS, SYMBOLS
 from tui.cli.output import Fault, say, say_if_heard, silence
 from tui.terminal.signals import INTERRUPTED, NO_ANSWER, SIGNALS, interrupt_on_terminate
 from tui.terminal.whole import plain, plug_closed_streams, why_no_screen
@@ -70,7 +70,7 @@ def _exit_code(command: Callable[[], Any]) -> int:
         return NO_ANSWER
     except Exception as error:
         trace = str(error) if isinstance(error, Fault) else traceback.format_exc()
-        say_if_heard(f"Error: this is a fault of kneescope itself; please report it with these lines.\n{trace}")
+        say_if_heard(f"Error: this is a bug in kneescope; please report it with these lines.\n{trace}")
         return NO_ANSWER
 
 
@@ -85,7 +85,7 @@ def _refuse(what: str | click.ClickException, code: int) -> int:
     return code
 
 
-@click.group(cls=Kneescope, invoke_without_command=True, context_settings=_SETTINGS, params=[symbols_option()])
+@click.group(cls=Kneescope, invoke_without_command=True, context_settings=_SETTINGS, params=[SYMBOLS])
 @click.version_option(__version__, prog_name="kneescope", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(context: click.Context) -> int:
@@ -113,25 +113,27 @@ def _connect() -> int:
     from tui.cli import probe
     from tui.connect import app
 
-    asked = app.ask(os.environ)
-    if asked is None:
+    request = app.ask(os.environ)
+    if request is None:
         return INTERRUPTED
-    job = probe.Job(config=asked.config, given=asked.given, command=asked.command, name=asked.given.model, access=asked.access)
-    return probe.run(job)
+    options = request.options
+    return probe.run(
+        probe.Job(config=request.config, options=options, command=request.command, name=options["model"], access=request.access)
+    )
 
 
-def _with_profile(options: dict[str, Any], *, server: bool) -> tuple[str | None, Given]:
+def _with_profile(options: dict[str, Any], *, server: bool) -> tuple[str | None, CliOptions]:
     """The address in the profile that was named, and the options with those of the profile under them."""
     profile, url = options.pop("profile"), None
     if profile is not None:
         insecure = options["insecure"]
         url, options = profiles.under(Path(profile), options, server=server)
         if options["insecure"] and not insecure:
-            say_if_heard(plain(f"profile {profile}: insecure is set there, so the server's certificate is not checked."))
-    return url, Given(**options)
+            say_if_heard(plain(f"profile {profile}: it sets insecure, so the server's certificate is not checked."))
+    return url, CliOptions(options)
 
 
-@cli.command(cls=SectionedCommand, params=run_options())
+@cli.command(cls=SectionedCommand, params=[*RUN_OPTIONS])
 @click.argument("url", type=_SERVER, required=False)
 @click.pass_context
 def probe(context: click.Context, /, url: str | None, **options: Any) -> int:
@@ -149,10 +151,10 @@ def probe(context: click.Context, /, url: str | None, **options: Any) -> int:
     from tui.cli import probe
 
     interrupt_on_terminate()
-    return probe.run(probe.Job(config=config, given=given, command=context.obj, name=given.model, access=access))
+    return probe.run(probe.Job(config=config, options=given, command=context.obj, name=given["model"], access=access))
 
 
-@cli.command(cls=SectionedCommand, params=run_options())
+@cli.command(cls=SectionedCommand, params=[*RUN_OPTIONS])
 @click.argument("name", default="demo")
 @click.pass_obj
 def demo(command: str, /, name: str, **options: Any) -> int:
@@ -186,20 +188,20 @@ def replica(name: str, host: str, port: int) -> int:
     return 0
 
 
-@cli.command(cls=SectionedCommand, params=preflight_options())
+@cli.command(cls=SectionedCommand, params=[*PREFLIGHT_OPTIONS])
 @click.argument("url", type=_SERVER)
 def preflight(url: str, **options: Any) -> int:
     """Run only the checks that precede the load: a handful of single requests.
 
     Exit code 0 if the load could start, 3 if a check refuses it.
     """
-    given = Given(**options)
+    given = CliOptions(options)
     config = build(given, url)
     access = access_of(given, os.environ)
     from tui.cli import probe
 
     interrupt_on_terminate()
-    return probe.preflight(config, access, given.json_file)
+    return probe.preflight(config, access, given["json"])
 
 
 @cli.command()
@@ -215,7 +217,7 @@ def selftest(children: int | None) -> int:
     return run(children)
 
 
-@cli.command("open", params=[symbols_option()])
+@cli.command("open", params=[SYMBOLS])
 @click.argument("run")
 def open_(run: str) -> int:
     """Show a recorded run on the screen. RUN is the path to a run file, or last."""
@@ -248,7 +250,7 @@ def report(run: str, json_file: str | None, form: str) -> int:
     return 0
 
 
-@cli.command(cls=SectionedCommand, params=fleet_command_options())
+@cli.command(cls=SectionedCommand, params=[*FLEET_COMMAND_OPTIONS])
 def fleet(**options: Any) -> int:
     """Size a fleet from figures you give or from a recorded run (--run), and show what limits one replica.
 

@@ -7,18 +7,18 @@ from core.config import Lengths, ProbeConfig, Slo, Workload
 from core.replica import process
 from core.replica.catalog import Replica, TokenLengths, load
 from tui.cli import probe
-from tui.cli.options import Base, Given, build
+from tui.cli.configure import Base, CliOptions, build
 
 
-def run(name: str, given: Given, command: str, access: Access) -> int:
+def run(name: str, options: CliOptions, command: str, access: Access) -> int:
     """Start the replica of that name (or JSON file), probe it, stop it; returns the exit code of the probe."""
     replica = load(name)
     base = own(replica)
-    config = build(given, "http://127.0.0.1", base)  # refuses nonsense before anything is started; the port comes later
+    config = build(options, "http://127.0.0.1", base)  # refuses nonsense before anything is started; the port comes later
     return probe.run(
         probe.Job(
             config=config,
-            given=given,
+            options=options,
             command=command,
             name=replica.model_name,
             access=access,

@@ -14,7 +14,7 @@ from core.records import ServerInfo
 from core.report import WIDTH, answer_of, evidence_of, finite
 from core.results import Knee
 from core.units import rate_text
-from tui.cli.fleet_options import fleet_ask
+from tui.cli.configure import fleet_ask
 from tui.cli.output import JsonOut, emit
 from tui.cli.recorded import Recorded
 from tui.terminal.signals import NO_ANSWER
@@ -23,7 +23,7 @@ SCHEMA = 1
 LOWEST_REPLICA_RPS, HIGHEST_REPLICA_RPS = 1e-4, 1e6
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class ReplicaFigures(msgspec.Struct, frozen=True, kw_only=True):
     """One replica as it is known: from a run, from the options, or both. `source`: in a sentence, where its rate is from."""
 
     ask: FleetAsk = FleetAsk()
@@ -37,29 +37,29 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 def run(options: Mapping[str, Any]) -> int:
     """Print the fleet, or write it as JSON; 3 where the TPOT limit is out of reach of any fleet, or a recorded run has no rate that
     held to size one by. Raises UserError."""
-    out = JsonOut(options["json_file"])
+    out = JsonOut(options["json"])
     try:
-        known = _with_options(_recorded(options["run"]) if options["run"] is not None else Known(), options)
-        unit = fleet.unit_of(known.ask, known.server)
-        gates = fleet.gates(known.ask, unit, known.server, known.evidence)
+        figures = _with_options(_recorded(options["run"]) if options["run"] is not None else ReplicaFigures(), options)
+        unit = fleet.unit_of(figures.ask, figures.server)
+        gates = fleet.gates(figures.ask, unit, figures.server, figures.evidence)
         refused = gates.speed is not None and gates.speed.refuses
-        plan = None if refused else fleet.plan(known.knee, known.ask, known.server, known.evidence)
-        _require_something(known, plan, gates)
+        plan = None if refused else fleet.plan(figures.knee, figures.ask, figures.server, figures.evidence)
+        _require_something(figures, plan, gates)
         if not out.to_stdout:
-            emit(_text(known, plan, gates, refused))
-        out.write(_json(known, unit, plan, gates, refused))
+            emit(_text(figures, plan, gates, refused))
+        out.write(_json(figures, unit, plan, gates, refused))
     finally:
         out.withdraw()
-    unsized = plan is None and known.ask.peak_rps is not None and known.run_log is not None
+    unsized = plan is None and figures.ask.peak_rps is not None and figures.run_log is not None
     return NO_ANSWER if refused or unsized else 0
 
 
-def _recorded(run: str) -> Known:
+def _recorded(run: str) -> ReplicaFigures:
     recorded = Recorded(run)
     view = recorded.view()
     knee = answer_of(view).knee
-    held = "no rate was seen to hold" if knee.pass_rps is None else f"one replica held {rate_text(knee.pass_rps)}"
-    return Known(
+    held = "no rate held" if knee.pass_rps is None else f"one replica held {rate_text(knee.pass_rps)}"
+    return ReplicaFigures(
         ask=view.config.fleet if view.config else FleetAsk(),
         knee=knee,
         server=view.server,
@@ -69,7 +69,7 @@ def _recorded(run: str) -> Known:
     )
 
 
-def _with_options(base: Known, options: Mapping[str, Any]) -> Known:
+def _with_options(base: ReplicaFigures, options: Mapping[str, Any]) -> ReplicaFigures:
     """What was given over what the run says."""
     tokens = _tokens(base.evidence.tokens, options)
     knee, source = _knee(base, tokens, options)
@@ -89,7 +89,7 @@ def _with_options(base: Known, options: Mapping[str, Any]) -> Known:
             raise UserError("--mean-e2e is the latency at the rate that holds; give that rate too (--replica-rps or --output-tps).")
         evidence = replace(evidence, at_pass=replace(evidence.at_pass, e2e_mean_s=options["mean_e2e"]))
     ask = fleet_ask(options, base.ask)
-    return Known(ask=ask, knee=knee, server=server, evidence=evidence, source=source, run_log=base.run_log)
+    return ReplicaFigures(ask=ask, knee=knee, server=server, evidence=evidence, source=source, run_log=base.run_log)
 
 
 def _tokens(base: fleet.Tokens | None, options: Mapping[str, Any]) -> fleet.Tokens | None:
@@ -100,11 +100,11 @@ def _tokens(base: fleet.Tokens | None, options: Mapping[str, Any]) -> fleet.Toke
     elif outputs is not None:
         tokens = fleet.answers_of(outputs)
     elif inputs is not None:
-        raise UserError("--input-tokens needs --output-tokens: both together are what one request keeps in memory.")
+        raise UserError("--input-tokens needs --output-tokens: a request keeps both in memory.")
     if p90 is None:
         return tokens
     if tokens is None or not _fixed(outputs) or p90 < tokens.mean_output:
-        raise UserError("--output-p90 belongs to --output-tokens N, the mean, and is not below it.")
+        raise UserError("--output-p90 needs --output-tokens N, the mean, and cannot be below it.")
     longer = p90 - tokens.p90_output
     return replace(tokens, p90_output=float(p90), p90_total=None if tokens.p90_total is None else tokens.p90_total + longer)
 
@@ -113,7 +113,7 @@ def _fixed(lengths: Lengths | None) -> bool:
     return lengths is not None and lengths.fixed
 
 
-def _knee(base: Known, tokens: fleet.Tokens | None, options: Mapping[str, Any]) -> tuple[Knee, str]:
+def _knee(base: ReplicaFigures, tokens: fleet.Tokens | None, options: Mapping[str, Any]) -> tuple[Knee, str]:
     """The bracket, and where it is from."""
     held, fails, output_tps = options["replica_rps"], options["replica_fails_rps"], options["output_tps"]
     source = base.source
@@ -121,20 +121,21 @@ def _knee(base: Known, tokens: fleet.Tokens | None, options: Mapping[str, Any]) 
         if held is not None:
             raise UserError("--replica-rps and --output-tps both say what one replica carries; give one of them.")
         if tokens is None:
-            raise UserError("--output-tps needs --output-tokens: requests/s are output tokens/s over the mean answer.")
+            raise UserError("--output-tps needs --output-tokens: requests/s are output tokens/s divided by the mean answer length.")
         held = output_tps / tokens.mean_output
         source = f"One replica: {output_tps:,g} output tokens/s / {tokens.mean_output:,.4g} tokens an answer = {rate_text(held)}."
     for name, rate_rps in (("the rate that holds", held), ("--replica-fails-rps", fails)):
         if rate_rps is not None and not LOWEST_REPLICA_RPS <= rate_rps <= HIGHEST_REPLICA_RPS:
             raise UserError(
-                f"{name}: {rate_rps:g} requests/s of one replica is not between {LOWEST_REPLICA_RPS:g} and {HIGHEST_REPLICA_RPS:g}."
+                f"{name}: {rate_rps:g} requests/s is too low or too high for one replica; "
+                f"give {LOWEST_REPLICA_RPS:g} to {HIGHEST_REPLICA_RPS:g}."
             )
     if held is None and fails is None:
         return base.knee, source
     safe = base.knee.pass_rps if held is None else held
     if fails is not None and (safe is None or fails <= safe):
         raise UserError(
-            "--replica-fails-rps is the upper end: give the rate that holds too (--replica-rps), and a higher one here."
+            "--replica-fails-rps is the upper end: give the rate that holds too (--replica-rps), and here a higher one."
         )
     return Knee(pass_rps=safe, first_fail_rps=fails), source
 
@@ -143,36 +144,36 @@ def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _require_something(known: Known, plan: fleet.Fleet | None, gates: fleet.Gates) -> None:
+def _require_something(figures: ReplicaFigures, plan: fleet.Fleet | None, gates: fleet.Gates) -> None:
     if plan is not None or gates.speed is not None or gates.memory is not None:
         return
-    if known.knee.pass_rps is None and known.run_log is not None:
-        raise UserError(f"In {known.run_log} no rate was seen to hold; give one with --replica-rps.", exit_code=NO_ANSWER)
-    missing = "--peak-rps" if known.ask.peak_rps is None else "--replica-rps (or --output-tps and --output-tokens, or --run)"
+    if figures.knee.pass_rps is None and figures.run_log is not None:
+        raise UserError(f"No rate held in {figures.run_log}; give one with --replica-rps.", exit_code=NO_ANSWER)
+    missing = "--peak-rps" if figures.ask.peak_rps is None else "--replica-rps (or --output-tps and --output-tokens, or --run)"
     raise UserError(
-        f"There is nothing to work out: {missing} is missing. For a fleet give --peak-rps and --replica-rps, for the speed gate "
+        f"There is nothing to work out: give {missing}. For a fleet give --peak-rps and --replica-rps, for the speed gate "
         "--weights-gb and --gpu."
     )
 
 
-def _text(known: Known, plan: fleet.Fleet | None, gates: fleet.Gates, refused: bool) -> str:
+def _text(figures: ReplicaFigures, plan: fleet.Fleet | None, gates: fleet.Gates, refused: bool) -> str:
     parts = [
-        [known.source] if known.source else [],
-        fleet.work_lines(known.evidence.tokens, WIDTH),
+        [figures.source] if figures.source else [],
+        fleet.work_lines(figures.evidence.tokens, WIDTH),
         fleet.fleet_lines(plan, WIDTH) if plan is not None else [],
-        ["No fleet size: no number of replicas meets that TPOT limit."] if refused else [],
+        ["No fleet size: no number of replicas can meet that TPOT limit."] if refused else [],
         fleet.gate_lines(gates, WIDTH),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
-def _json(known: Known, unit: fleet.Unit, plan: fleet.Fleet | None, gates: fleet.Gates, refused: bool) -> str:
+def _json(figures: ReplicaFigures, unit: fleet.Unit, plan: fleet.Fleet | None, gates: fleet.Gates, refused: bool) -> str:
     data = {
         "schema": SCHEMA,
         "refused": refused,
-        "knee": {"pass_rps": known.knee.pass_rps, "fail_rps": known.knee.fail_rps},
-        "tokens": msgspec.to_builtins(known.evidence.tokens),
-        **fleet.fleet_data(known.ask, unit, plan, gates),
-        "run_log": known.run_log,
+        "knee": {"pass_rps": figures.knee.pass_rps, "fail_rps": figures.knee.fail_rps},
+        "tokens": msgspec.to_builtins(figures.evidence.tokens),
+        **fleet.fleet_data(figures.ask, unit, plan, gates),
+        "run_log": figures.run_log,
     }
     return json.dumps(finite(data), allow_nan=False, ensure_ascii=False, indent=2) + "\n"

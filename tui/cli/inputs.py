@@ -11,9 +11,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from core.access import Access
-from core.config import Lengths
+from core.config import Lengths, parse_duration_s
 from core.errors import UserError
-from core.hardware import require_positive
+from core.hardware import find, require_positive
+
+NO_LIMIT = "none"
+MOST_TOKENS = 10**15
+LOWEST_RATE_RPS = 1e-6
+"""One request in eleven days: below that no fleet is sized, and prices of a token are beyond numbers."""
 
 _KEY_CHARS = 8192
 KEY_VARIABLE = "KNEESCOPE_API_KEY"
@@ -33,14 +38,45 @@ def read_rate(text: str, name: str) -> float:
 def read_rates(text: str, name: str) -> tuple[float, ...]:
     """Rates with commas between them, such as `2,4,6.5`."""
     if not text.strip():
-        raise UserError(f"{name}: no rate is given; give requests per second, such as 2,4,6.5.")
+        raise UserError(f"{name}: no rate given; give requests per second, such as 2,4,6.5.")
     return tuple(read_rate(part.strip(), name) for part in text.split(","))
+
+
+def read_user_rate(text: str, name: str) -> float:
+    """The rate of all users together: one that a fleet is sized for."""
+    value = read_rate(text, name)
+    if value < LOWEST_RATE_RPS:
+        raise UserError(f"{name}: {value:g} requests/s is too low to size a fleet for; give at least {LOWEST_RATE_RPS:g}.")
+    return value
+
+
+def read_limit(text: str, name: str) -> float | str:
+    """A duration in seconds, or NO_LIMIT."""
+    return NO_LIMIT if text.strip().lower() == NO_LIMIT else parse_duration_s(text, name)
+
+
+def read_number(text: str, name: str) -> float:
+    """A finite number above zero."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise UserError(f"{name}: {text!r} is not a number above zero; give one such as 15.2.")
+    return value
+
+
+def read_gpu(text: str, name: str) -> str:
+    """The name of an accelerator, as the table has it."""
+    return find(text, name).name
 
 
 def read_command(text: str, name: str) -> str:
     """A command for the shell; what it says is never repeated, because it may hold a secret."""
     if not text.strip() or "\0" in text:
-        raise UserError(f"{name}: this is no command; give one for the shell, such as 'docker restart vllm'.")
+        raise UserError(
+            f"{name}: the command is empty or holds a null byte; give one for the shell, such as 'docker restart vllm'."
+        )
     return text
 
 
@@ -59,7 +95,7 @@ def read_count(text: str, name: str) -> int:
     return value
 
 
-def read_seed(text: str, name: str) -> int:
+def read_whole(text: str, name: str) -> int:
     """A whole number of at least 0."""
     value = _whole(text, name)
     if value < 0:
@@ -67,11 +103,19 @@ def read_seed(text: str, name: str) -> int:
     return value
 
 
+def read_tokens(text: str, name: str) -> int:
+    """A number of tokens, no more than any memory holds."""
+    value = read_count(text, name)
+    if value > MOST_TOKENS:
+        raise UserError(f"{name}: that is more tokens than any memory holds; give at most {MOST_TOKENS:,}.")
+    return value
+
+
 def read_port(text: str, name: str) -> int:
     """A TCP port; 0 lets the system choose."""
     value = _whole(text, name)
     if not 0 <= value <= 65535:
-        raise UserError(f"{name}: {value} is no port; give 0 to 65535.")
+        raise UserError(f"{name}: {value} is not a port; give 0 to 65535.")
     return value
 
 
@@ -90,9 +134,11 @@ def read_length(text: str, name: str) -> Lengths:
 def read_url(text: str, name: str) -> str:
     """An http(s) address without user, key, query or fragment; a trailing slash is cut off."""
     if "@" in text:
-        raise UserError(f"{name}: no user, password or key may stand in an address, which is written down; use {_KEY_WAYS}.")
+        raise UserError(
+            f"{name}: addresses are recorded, so give this one without user, password and key; for a key use {_KEY_WAYS}."
+        )
     if "?" in text or "#" in text:
-        raise UserError(f"{name}: no ?query and no #part may stand in an address, which is written down and could hold a key.")
+        raise UserError(f"{name}: addresses are recorded, so give this one without ?query and #part, which could hold a key.")
     stripped = text.strip()
     try:
         parts = urlsplit(stripped)
@@ -115,7 +161,7 @@ def read_header(text: str, name: str) -> tuple[str, str]:
     header, colon, value = text.partition(":")
     value = value.strip()
     if not colon or not header.strip():
-        raise UserError(f"{name}: this is no header; give 'Name: value', 'Name: env:VARIABLE' or 'Name: file:PATH'.")
+        raise UserError(f"{name}: this is not a header; give 'Name: value', 'Name: env:VARIABLE' or 'Name: file:PATH'.")
     value = _from_elsewhere(value, name) if value.startswith(("env:", "file:")) else value
     return Access(headers=((header.strip(), value),)).headers[0]
 
@@ -126,7 +172,9 @@ def read_proxy(text: str, name: str) -> str:
     if hidden:
         value = _from_elsewhere(value, name)
     elif "@" in value:
-        raise UserError(f"{name}: a password on the command line is seen by others; put the address into a variable: env:NAME.")
+        raise UserError(
+            f"{name}: other users can see a password on the command line; put the address into a variable and give env:NAME."
+        )
     value = value if "://" in value else f"http://{value}"
     try:
         parts = urlsplit(value)
@@ -135,7 +183,7 @@ def read_proxy(text: str, name: str) -> str:
         usable = False
     if not usable or not value.isascii() or not value.isprintable() or " " in value:
         shown = "what the variable holds" if hidden else repr(text)
-        raise UserError(f"{name}: {shown} is no address of a proxy; give one such as http://127.0.0.1:3128, or env:NAME.")
+        raise UserError(f"{name}: {shown} is not the address of a proxy; give one such as http://127.0.0.1:3128, or env:NAME.")
     return value.rstrip("/")
 
 
@@ -145,7 +193,7 @@ def _from_elsewhere(value: str, name: str) -> str:
     if kind == "env":
         found = os.environ.get(place.strip(), "").strip()
         if not found:
-            raise UserError(f"{name}: the variable that it names (env:...) is not set or empty.")
+            raise UserError(f"{name}: the variable named after env: is not set or is empty; set it before you start kneescope.")
         return found
     return _content(place.strip(), name).strip()
 
@@ -171,5 +219,5 @@ def read_key(text: str, source: str) -> str:
     """A key without the blanks around it. Raises UserError naming the source, never showing the key."""
     key = text.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise UserError(f"{source}: what it holds is no API key; it must be one line of plain characters without blanks.")
+        raise UserError(f"{source}: this does not hold an API key; a key is one line of plain characters without blanks.")
     return key

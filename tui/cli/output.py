@@ -42,7 +42,8 @@ def emit(text: str) -> None:
         silence(1)
         if error.errno not in (errno.EPIPE, errno.EBADF):
             raise UserError(
-                f"The result could not be written to stdout ({error.strerror}); `kneescope report RUN` gives it from the run file.",
+                f"The result could not be written to stdout ({error.strerror}); `kneescope report RUN` prints it"
+                " from the run file.",
                 exit_code=3,
             ) from None
 
@@ -84,7 +85,9 @@ class JsonOut:
                     with self._path.open("a"):
                         pass
             except OSError as error:
-                raise UserError(f"--json: {self._path} cannot be written: {error.strerror}. Give a file elsewhere, or -.") from None
+                raise UserError(
+                    f"--json: {self._path} cannot be written: {error.strerror}. Give another file, or - for stdout."
+                ) from None
 
     def write(self, text: str) -> None:
         """Write the result, replacing what the file held. Raises UserError (exit code 3) when that fails now."""

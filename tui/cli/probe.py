@@ -23,7 +23,7 @@ from core.results import Answer
 from core.run import NoAnswer, RunLog, Session, default_path
 from core.view import RunView
 from tui.cli import headless, prompts
-from tui.cli.options import Given
+from tui.cli.configure import CliOptions
 from tui.cli.output import JsonOut, emit, say, say_if_heard, scrubbed
 from tui.frame import with_fleet
 from tui.terminal.signals import INTERRUPTED, NO_ANSWER, NOT_MET, TwoStage, leave_now
@@ -52,7 +52,7 @@ class Job:
     """
 
     config: ProbeConfig
-    given: Given
+    options: CliOptions
     command: str
     name: str | None
     access: Access = field(default_factory=Access)
@@ -104,17 +104,17 @@ def run(job: Job) -> int:
 
 
 def _done(job: Job) -> int:
-    if job.start is None and not (job.given.headless or job.given.quiet) and prompts.can_ask():
+    if job.start is None and not (job.options["headless"] or job.options["quiet"]) and prompts.can_ask():
         config, access = prompts.settle(job.config, job.access)
         job = dataclasses.replace(job, config=config, access=access)
-    out = JsonOut(job.given.json_file)
+    out = JsonOut(job.options["json"])
     try:
         ended = asyncio.run(_run(job))
         if ended.between_output:
             said = "\n".join(f"  {plain(line)}" for line in ended.between_output.splitlines())
-            say_if_heard(f"The --between command ended with these lines (they are kept nowhere):\n{said}")
+            say_if_heard(f"The --between command failed with these lines (they are not recorded):\n{said}")
         if ended.view.started_utc is not None:
-            hand_over(ended.view, ended.path, out, also_say=not job.given.quiet)
+            hand_over(ended.view, ended.path, out, also_say=not job.options["quiet"])
     finally:
         out.withdraw()
     if ended.failure is not None:
@@ -125,19 +125,19 @@ def _done(job: Job) -> int:
 async def _run(job: Job) -> Ended:
     """The run in one event loop, from the start of a server of its own to its stop; no load is left when it returns."""
     async with _target(job) as config:
-        log = RunLog(Path(job.given.out) if job.given.out else default_path(job.name))
+        log = RunLog(Path(job.options["out"]) if job.options["out"] else default_path(job.name))
         failure, ask = None, None
         try:
             session = Session(
                 config,
                 log,
                 access=job.access,
-                between=job.given.between,
+                between=job.options["between"],
                 command=job.command,
                 truth_rps=job.truth_rps,
             )
             try:
-                ask = await _watch(session, log.path, job.given)
+                ask = await _watch(session, log.path, job.options)
             except Exception as error:  # raised again by `run`, once what was measured is handed over
                 failure = error
         finally:
@@ -160,16 +160,17 @@ async def _target(job: Job) -> AsyncIterator[ProbeConfig]:
         await server.stop()
 
 
-async def _watch(session: Session, path: Path, given: Given) -> FleetAsk | None:
+async def _watch(session: Session, path: Path, options: CliOptions) -> FleetAsk | None:
     """Run the session under the screen where there is a terminal for it, else as lines, or in silence; returns the fleet that
     was asked for on the screen."""
-    why = None if given.headless or given.quiet else why_no_screen(sys.stdin, sys.stderr)
-    if given.headless or given.quiet or why:
+    quiet, no_screen = bool(options["quiet"]), options["headless"] or options["quiet"]
+    why = None if no_screen else why_no_screen(sys.stdin, sys.stderr)
+    if no_screen or why:
         if why:
-            say_if_heard(f"No screen, because {why}: the run goes on line by line.")
-        if not given.quiet:
+            say_if_heard(f"No screen, because {why}; the run prints lines instead.")
+        if not quiet:
             say_if_heard(f"run file  {path}")
-        await _lines(session, given.quiet)
+        await _lines(session, quiet)
         return None
     return await _screen(session, path)
 
@@ -198,7 +199,7 @@ def hand_over(view: RunView, path: Path | None, out: JsonOut, *, also_say: bool)
 def preflight(config: ProbeConfig, access: Access, json_file: str | None) -> int:
     """The checks alone, each printed as soon as it is known; 0 when load could start, else 3. Leaves no run file.
 
-    A server that is far may be looked at without leave: what it would take to load it is no check of it.
+    A remote server may be checked without permission, which only load needs.
     """
     config = replace(config, safety=replace(config.safety, public_ok=True))
     with scrubbed(access):
@@ -236,7 +237,9 @@ def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
     try:
         return tempfile.TemporaryDirectory(prefix="kneescope-")
     except OSError as error:
-        raise UserError(f"No temporary folder can be made: {error.strerror}. Name one that can be written in TMPDIR.") from None
+        raise UserError(
+            f"Cannot make a temporary folder: {error.strerror}. Set TMPDIR to a folder that you can write to."
+        ) from None
 
 
 async def _preflight(session: Session, *, quiet: bool) -> tuple[list[Check], bool]:
@@ -267,12 +270,12 @@ async def _lines(session: Session, quiet: bool) -> None:
 
 
 async def _screen(session: Session, path: Path) -> FleetAsk | None:
-    from tui.app import Hands
+    from tui.app import RunControls
     from tui.terminal import display  # textual and plotext are loaded only when they are shown
 
     live = Live(session)
-    hands = Hands(stop=session.stop, rate=session.change_rate, end_step=session.end_step)
-    return await display.show(live, run=live.run, hands=hands, end=live.end, path=str(path))
+    controls = RunControls(stop=session.stop, rate=session.change_rate, end_step=session.end_step)
+    return await display.show(live, run=live.run, controls=controls, end=live.end, path=str(path))
 
 
 def _dropped_empty(path: Path) -> bool:

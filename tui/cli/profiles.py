@@ -19,6 +19,7 @@ from core.errors import UserError
 from tui.cli import argv
 from tui.cli.argv import OPTIONS
 from tui.cli.click_types import Reads
+from tui.cli.configure import is_given
 from tui.cli.inputs import read_server
 from tui.cli.options import ACCESS, OUTPUT, SECRET_OPTIONS, SERVER
 
@@ -28,10 +29,10 @@ SECRETS = frozenset(
 )
 """What may hold one, whether or not there is such an option."""
 ONE_RUN = frozenset({"yes"})
-"""Leave that is given for one run: kept in a file it would hold for servers that nobody thought of when it was given."""
+"""Permission for one run: kept in a file it would cover servers that nobody thought of when it was given."""
 
 _MOST_CHARS = 65536
-_HEAD = "# Settings of kneescope: options of `kneescope probe`, by name. No key and no secret is ever in here.\n"
+_HEAD = "# kneescope settings: options of `kneescope probe` by name. Keys and other secrets are never saved here.\n"
 _NUMBER = re.compile(r"[1-9][0-9]*|(?:0|[1-9][0-9]*)\.[0-9]*[1-9]")
 
 _GIVES_WAY: Mapping[str, frozenset[str]] = {
@@ -72,14 +73,14 @@ def load(path: Path) -> dict[str, argv.Text]:
 
 
 def under(path: Path, values: Mapping[str, Any], *, server: bool = True) -> tuple[str | None, dict[str, Any]]:
-    """The address in a profile, and `values` (by the names of `Given`) with its options where they have none.
+    """The address in a profile, and `values` (by the names of `CliOptions`) with its options where they have none.
 
     `server` False: its address and what belongs to its server are left out. Raises UserError as `load` does.
     """
     texts = load(path)
     kept = {name: text for name, text in _options(texts).items() if server or OPTIONS[name].section not in (SERVER, ACCESS)}
     theirs = argv.parsed(argv.words(kept))
-    given = {name for name, value in values.items() if value not in (None, False, ())}
+    given = {name for name, value in values.items() if is_given(value)}
     out = set().union(*(_GIVES_WAY.get(name, ()) for name in given))
     merged = {name: theirs.get(name) if name not in given | out else value for name, value in values.items()}
     return (str(texts[URL]) if URL in texts and server else None), merged
@@ -114,7 +115,7 @@ def load_last() -> tuple[dict[str, argv.Text] | None, str | None]:
     try:
         return load(path), None
     except UserError as error:
-        return None, f"▲ The settings of the last time cannot be used, the defaults stand here: {error}"
+        return None, f"▲ Your last settings cannot be used, so the fields show the defaults: {error}"
 
 
 def _options(texts: argv.Texts) -> dict[str, argv.Text]:
@@ -124,14 +125,14 @@ def _options(texts: argv.Texts) -> dict[str, argv.Text]:
 def _read(path: Path) -> dict[str, Any]:
     try:
         if path.exists() and not path.is_file():  # a FIFO given by mistake would hang here for ever
-            raise UserError("it is no file.")
+            raise UserError("it is not a regular file.")
         with path.open(encoding="utf-8") as source:
             text = source.read(_MOST_CHARS + 1)
     except (OSError, ValueError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or "it is not text"
         raise UserError(f"the file cannot be read ({why}).") from None
     if len(text) > _MOST_CHARS:
-        raise UserError(f"the file is longer than {_MOST_CHARS} characters, which no profile is.")
+        raise UserError(f"the file is longer than {_MOST_CHARS} characters, too long for a profile.")
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # not only TOMLDecodeError: a whole number may have too many digits to be read
@@ -141,14 +142,16 @@ def _read(path: Path) -> dict[str, Any]:
 def _text(name: str, value: object) -> str | bool:
     """A value as it would stand on the command line. No refusal repeats a value, which may be a secret."""
     if name in SECRETS:
-        raise UserError(f"{name!r} may hold a secret, and a profile never holds one; give it when you run, and delete it there.")
+        raise UserError(f"{name!r} may hold a secret, and a profile must not; delete it there and give it when you start a run.")
     if name == URL:
         return value if isinstance(value, str) else _refuse_kind(name, "text")
     if name in ONE_RUN:
-        raise UserError(f"{name!r} is not for a profile: leave to load a server is given for one run; say --{name} there.")
+        raise UserError(
+            f"{name!r} does not belong in a profile: permission to load a server counts for one run; give --{name} for each."
+        )
     if not _may_hold(name):
-        hint = "it belongs to a single call" if name in OPTIONS else f"it can hold {', '.join([URL, *filter(_may_hold, OPTIONS)])}"
-        raise UserError(f"{name!r} is not for a profile; {hint}.")
+        hint = "give it on the command line" if name in OPTIONS else f"one can hold {', '.join([URL, *filter(_may_hold, OPTIONS)])}"
+        raise UserError(f"{name!r} does not belong in a profile; {hint}.")
     if OPTIONS[name].is_flag:
         return value if isinstance(value, bool) else _refuse_kind(name, "true or false")
     if isinstance(value, list) and all(_plain(item) for item in value):
@@ -165,7 +168,7 @@ def _refuse_kind(name: str, kind: str) -> str | bool:
 
 
 def _may_hold(name: str) -> bool:
-    """Output files and the like belong to one call, and so does leave; secrets to none that is written down."""
+    """Output files and the like belong to one call, and so does permission; secrets to none that is written down."""
     return name in OPTIONS and OPTIONS[name].section != OUTPUT and name not in SECRETS | ONE_RUN
 
 
@@ -180,9 +183,9 @@ def _write(path: Path, content: bytes, *, replace: bool) -> None:
     """Whole or not at all: a file that a crash cuts in two would be refused the next time."""
     try:
         if path.exists() and not path.is_file():
-            raise UserError(f"{path} is no file that could be replaced; give another name.")
+            raise UserError(f"{path} is not a regular file, so it is not replaced; give another name.")
         if path.exists() and not replace:
-            raise UserError(f"{path} is there already.")
+            raise UserError(f"{path} already exists.")
         number, name = tempfile.mkstemp(prefix=".kneescope-", dir=path.parent)  # of mode 0600
         try:
             with open(number, "wb") as file:

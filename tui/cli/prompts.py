@@ -18,8 +18,8 @@ from tui.terminal.whole import plain, why_no_screen
 
 KEY_TRIES = 3
 
-FAR = "{} is neither on this machine nor in a private network. May you load it, and shall it be loaded?"
-OTHERS = "The server has {} of others. Load slows theirs, and the answer will be what fits on top of them. Load it?"
+FAR = "{} is neither on this machine nor in a private network. Are you allowed to load it, and do you want to?"
+OTHERS = "The server has {} from other clients. Load slows them down, and the answer is what fits on top of them. Load it?"
 
 Looks = Callable[[ProbeConfig, Access], Coroutine[Any, Any, ServerGlance]]
 """What looks at a server; tests have their own."""
@@ -37,9 +37,9 @@ async def look_at(config: ProbeConfig, access: Access) -> ServerGlance:
 
 
 def settle(config: ProbeConfig, access: Access, looks: Looks = look_at, *, loads: bool = True) -> tuple[ProbeConfig, Access]:
-    """The run with what was answered; only what is missing is asked. `loads` False: single requests, which need no leave.
+    """The run with what was answered; only what is missing is asked. `loads` False: single requests, which need no permission.
 
-    Raises UserError when leave was not given, click.Abort for Ctrl-C and the end of input.
+    Raises UserError when permission was not given, click.Abort for Ctrl-C and the end of input.
     """
     if loads and not config.safety.public_ok and not asyncio.run(near(config)):
         _confirm(FAR.format(config.target.url), "--yes")
@@ -74,8 +74,8 @@ def _let_in(config: ProbeConfig, access: Access, looks: Looks) -> tuple[ServerGl
     for _ in range(KEY_TRIES):
         if not seen.key_wanted or named:
             break
-        before = "does not accept the key" if access.api_key else "wants an API key"
-        text = f"{plain(config.target.url)} {before} (401). API key, not shown (empty: go on without)"
+        before = "rejects the key" if access.api_key else "requires an API key"
+        text = f"{plain(config.target.url)} {before} (401). API key, not shown (leave empty to go on without one)"
         key = click.prompt(text, default="", hide_input=True, show_default=False, err=True).strip()
         if not key:
             break
@@ -92,15 +92,15 @@ def _model(access: Access, models: tuple[str, ...]) -> str:
     """The model that is chosen by its number."""
     for number, name in enumerate(models, 1):
         click.echo(f"  {number:>3}  {plain(access.scrub(name))[:120]}", err=True)
-    number = click.prompt("Which model", type=click.IntRange(1, len(models)), err=True)
+    number = click.prompt("Number of the model to load", type=click.IntRange(1, len(models)), err=True)
     return models[number - 1]
 
 
 def _confirm(question: str, option: str) -> None:
     if not click.confirm(plain(question), default=False, err=True):
-        raise UserError(f"Not confirmed, so nothing was loaded; {option} says yes beforehand.")
+        raise UserError(f"Not confirmed, so no load was sent; give {option} to confirm beforehand.")
 
 
-def agreed(config: ProbeConfig, **leave: bool) -> ProbeConfig:
-    """The run with leave to load its server (`public_ok`, `with_others`). Raises UserError where it asks for what that excludes."""
-    return replace(config, safety=replace(config.safety, **leave))
+def agreed(config: ProbeConfig, **permission: bool) -> ProbeConfig:
+    """The run with permission to load its server (`public_ok`, `with_others`). Raises UserError for what that excludes."""
+    return replace(config, safety=replace(config.safety, **permission))

@@ -30,7 +30,7 @@ class Recorded:
             self._replay = Replay(read_run(self.path))
             self._replay.view(self._replay.length_s)
         except (ArithmeticError, LookupError, MemoryError, ValueError) as error:  # lines that are whole and cannot be true
-            raise UserError(f"{self.path} cannot be what kneescope wrote ({error}): the file was changed or damaged.") from error
+            raise UserError(f"{self.path} is not what kneescope wrote ({error}): the file was changed or damaged.") from error
         self._at_s, self._since, self._speed, self._playing = self._replay.length_s, 0.0, 1.0, False
 
     def view(self) -> RunView:
@@ -96,7 +96,7 @@ def report(run: str, json_file: str | None, form: str = "text") -> None:
     place."""
     out = JsonOut(json_file)
     if form != "text" and out.to_stdout:
-        raise UserError(f"--format {form} and --json - both want stdout; give --json a file.")
+        raise UserError(f"--format {form} and --json - both write to stdout; give --json a file.")
     try:
         recorded = Recorded(run)
         view, path = recorded.result, recorded.path

@@ -9,7 +9,7 @@ NO_FIGURES = 3
 
 def main(children: int | None) -> int:
     """Run it, a line for each rate as it is done; exit code 0, or 3 when not even the lowest rate held."""
-    print("Running the load generator against a server that costs nothing; about a minute.", flush=True)
+    print("Running the load generator against a built-in server that does no work; this takes about a minute.", flush=True)
     print("requests/s   chunks/s   late p50 / p99 ms   TTFT error p50 / p99 ms   CPU   server's CPU", flush=True)
     findings = asyncio.run(self_test(lambda rung: print(line(rung), flush=True), children))
     print(conclusion(findings))
@@ -38,8 +38,8 @@ def conclusion(findings: Findings) -> str:
     lines = [f"Python {ready.python}, {ready.loop}, {ready.transport}; {findings.cores} cores, {ready.fd_limit} open files."]
     if findings.requests_per_s is None or findings.chunks_per_s is None:
         lines.append(
-            "Not even the lowest rate held: something else takes this machine's time. Stop it, or load from another machine; a run "
-            "from here would be void."
+            "Even the lowest rate did not hold: something else uses this machine's CPU. Stop it, or load from another "
+            "machine; a run from here would be void."
         )
         return "\n".join(lines)
     found = f"{findings.requests_per_s:g} new requests/s and {findings.chunks_per_s:g} chunks/s"
@@ -48,7 +48,10 @@ def conclusion(findings: Findings) -> str:
         lines.append("The built-in server was at its limit, so the generator may carry more.")
     if findings.was_disturbed:
         lines.append(
-            "Sends were late with the generator's core not half full: others take this machine's time. Run it again in quiet."
+            "Sends were late though the generator used less than half a core: something else uses this machine's CPU. Stop it and "
+            "run this again."
         )
-    lines.append("Chunks/s are requests/s times output tokens. Stay below half of both, and what is measured is the server.")
+    lines.append(
+        "Chunks/s are requests/s times output tokens. Stay below half of both, so that a run measures the server, not this machine."
+    )
     return "\n".join(lines)

@@ -29,11 +29,11 @@ from tui.cli import profiles, prompts
 from tui.cli.argv import Texts
 from tui.cli.probe import checking
 from tui.connect.confirm import Confirm
-from tui.connect.fields import FIELDS, MORE, Asked, Wrong, fields_of, placeholders, read, sketch
-from tui.connect.forecast import outlook
+from tui.connect.fields import FIELDS, MORE, RunRequest, Wrong, fields_of, placeholders, read, sketch
+from tui.connect.forecast import forecast
 from tui.connect.form import Form
 from tui.connect.help import ConnectHelp
-from tui.connect.preflight_run import Checkup, Makes, standing
+from tui.connect.preflight_run import Makes, PreflightRun, connect_status
 from tui.connect.save_profile import SaveProfile
 from tui.connect.screen import ConnectScreen, Shown
 from tui.draw.style import CHECKS, THEME_16, set_up_themes
@@ -65,7 +65,7 @@ async def listed(url: str, access: Access, insecure: bool = False, http: httpx.A
     return tuple(card.id for card in cards[:MOST_MODELS])
 
 
-class ConnectApp(App[Asked]):
+class ConnectApp(App[RunRequest]):
     """Returns the run that was asked for and may start, or None when the user left. `profile`: what the fields begin with;
     `note` is said above the checks until there are any. The rest is for tests and pictures, which reach no server."""
 
@@ -100,11 +100,11 @@ class ConnectApp(App[Asked]):
         self._note = note
         self._ask = ConnectScreen(fields_of(profile or {}))
         self._left: set[str] = set()
-        self._asked: Asked | None = None
+        self._request: RunRequest | None = None
         self._sketch: ProbeConfig | None = None
         self._problems: Mapping[str, str] = {}
         self._listed: str | None = None
-        self._checkup: Checkup | None = None
+        self._preflight: PreflightRun | None = None
         self._work: asyncio.Task[None] | None = None
         self._again = False
         self._leaving = False
@@ -143,11 +143,11 @@ class ConnectApp(App[Asked]):
         """Another address: what models does it have? Other settings, once checks were asked for at this address: check again."""
         self._left.add(event.name)
         self._read()
-        asked = self._asked
-        if asked is not None and asked.url != self._listed:
-            self._list_models(asked, replace(asked.access, api_key=None, headers=()))
-        if asked is not None and self._stale and self._checkup is not None and asked.url == self._checkup.asked.url:
-            self._check(asked)
+        request = self._request
+        if request is not None and request.url != self._listed:
+            self._list_models(request, replace(request.access, api_key=None, headers=()))
+        if request is not None and self._stale and self._preflight is not None and request.url == self._preflight.request.url:
+            self._check(request)
         self.look()
 
     def on_input_submitted(self) -> None:
@@ -162,34 +162,34 @@ class ConnectApp(App[Asked]):
         """Do the checks now, also those that are done."""
         self._left.update(FIELDS)
         self._read()
-        if self._asked is None:
-            self._to_first_problem("Nothing is checked")
+        if self._request is None:
+            self._to_first_problem("Nothing was checked")
         else:
-            self._list_models(self._asked, self._asked.access)
-            self._check(self._asked)
+            self._list_models(self._request, self._request.access)
+            self._check(self._request)
         self.look()
 
     def action_start(self) -> None:
-        """Start what was checked, with the leave that it takes; else check it first, and leave the start to another press. What a
+        """Start what was checked, with the permission that it takes; else check it first, and start at another press. What a
         check refuses never starts."""
         self.look()
-        asked, shown = self._asked, self._shown()
-        if asked is not None and shown.may_start:
-            self.run_worker(self._begin(asked), group="start", exclusive=True)
-        elif asked is not None and shown.may_ask:
-            self.run_worker(self._ask_for_others(asked), group="start", exclusive=True)
-        elif asked is None or self._checkup is None or self._stale or self._checkup.stage in ("stopped", "broken"):
+        request, shown = self._request, self._shown()
+        if request is not None and shown.may_start:
+            self.run_worker(self._begin(request), group="start", exclusive=True)
+        elif request is not None and shown.may_ask:
+            self.run_worker(self._ask_for_others(request), group="start", exclusive=True)
+        elif request is None or self._preflight is None or self._stale or self._preflight.stage in ("stopped", "broken"):
             self.action_check()
 
     def action_save(self) -> None:
         """Ask where to keep the settings."""
         self._left.update(FIELDS)
         self._read()
-        asked = self._asked
-        if asked is None:
-            self._to_first_problem("Nothing is saved")
+        request = self._request
+        if request is None:
+            self._to_first_problem("Nothing was saved")
         elif not isinstance(self.screen, SaveProfile):
-            save = lambda path, may_replace: profiles.save(path, asked.url, asked.words, replace=may_replace)  # noqa: E731
+            save = lambda path, may_replace: profiles.save(path, request.url, request.words, replace=may_replace)  # noqa: E731
             self.push_screen(SaveProfile(save), self._tell)
         self.look()
 
@@ -197,7 +197,7 @@ class ConnectApp(App[Asked]):
         """Stop the checks while there are any, the second time leave."""
         if self._work is None or self._leaving:
             self._go()
-        elif self._checkup is not None and self._checkup.stopping:
+        elif self._preflight is not None and self._preflight.stopping:
             self.close()
         else:
             self._stop()
@@ -229,7 +229,7 @@ class ConnectApp(App[Asked]):
         for key in keys.CONNECT:
             if key.action != "interrupt" and self.check_action(key.action, ()):
                 yield SystemCommand(key.short, key.help, partial(self.run_action, key.action))
-        yield SystemCommand("Theme", "other colours", self.action_change_theme)
+        yield SystemCommand("Theme", "choose other colours", self.action_change_theme)
 
     def close(self) -> None:
         """Leave as soon as nothing is in flight any more. Fit for signal handlers in this loop."""
@@ -248,57 +248,57 @@ class ConnectApp(App[Asked]):
 
     # --- what is done about it ---
 
-    async def _begin(self, asked: Asked) -> None:
-        """Go, unless the server is far and nobody gives leave to load it."""
-        if not asked.config.safety.public_ok and not await self._near(asked.config):
-            if not await self.push_screen_wait(Confirm(prompts.FAR.format(asked.url))):
+    async def _begin(self, request: RunRequest) -> None:
+        """Go, unless the server is far and nobody permits its load."""
+        if not request.config.safety.public_ok and not await self._near(request.config):
+            if not await self.push_screen_wait(Confirm(prompts.FAR.format(request.url))):
                 return
-            asked = _agreed(asked, public_ok=True)
+            request = _agreed(request, public_ok=True)
         if not self._leaving and self._shown().may_start:
-            profiles.save_last(asked.url, asked.words)
-            self._go(asked)
+            profiles.save_last(request.url, request.words)
+            self._go(request)
 
-    async def _ask_for_others(self, asked: Asked) -> None:
-        """How many requests of others there are now; leave to load on top of them, and then the checks that they held up."""
+    async def _ask_for_others(self, request: RunRequest) -> None:
+        """How many requests of others there are now; permission to load on top of them, and then the checks that they held up."""
         try:
-            others = others_now((await self._looks(asked.config, asked.access)).sample)
+            others = others_now((await self._looks(request.config, request.access)).sample)
         except UserError as error:
             self._tell(str(error))
             return
         if others:
             if not await self.push_screen_wait(Confirm(prompts.OTHERS.format(count(round(others), "request")))):
                 return
-            self._with_others = asked.url
+            self._with_others = request.url
         self._read()
-        if self._asked is not None:
-            self._check(self._asked)
+        if self._request is not None:
+            self._check(self._request)
         self.look()
 
     def _read(self) -> None:
         form = self._ask.form
         self._sketch = sketch(form.texts)
         try:
-            asked = read(form.texts, form.key, self._environ)
-            if asked.url == self._with_others:
-                asked = _agreed(asked, with_others=True)
-            self._asked, self._problems = asked, {}
+            request = read(form.texts, form.key, self._environ)
+            if request.url == self._with_others:
+                request = _agreed(request, with_others=True)
+            self._request, self._problems = request, {}
         except UserError as error:
-            self._asked, self._problems = None, {"": str(error)}
+            self._request, self._problems = None, {"": str(error)}
         except Wrong as error:
-            self._asked, self._problems = None, error.problems
+            self._request, self._problems = None, error.problems
 
     @property
     def _stale(self) -> bool:
-        return self._checkup is not None and (self._asked is None or self._asked.checked != self._checkup.asked.checked)
+        return self._preflight is not None and (self._request is None or self._request.checked != self._preflight.request.checked)
 
-    def _list_models(self, asked: Asked, access: Access) -> None:
-        self._listed = asked.url
-        self.run_worker(self._offer(asked, access), group="models", exclusive=True)
+    def _list_models(self, request: RunRequest, access: Access) -> None:
+        self._listed = request.url
+        self.run_worker(self._offer(request, access), group="models", exclusive=True)
 
-    async def _offer(self, asked: Asked, access: Access) -> None:
+    async def _offer(self, request: RunRequest, access: Access) -> None:
         """Without the key and the headers, unless the user asked for checks: an address that was mistyped must not get it."""
         try:
-            names = await self._lists(asked.url, access, asked.config.target.insecure)
+            names = await self._lists(request.url, access, request.config.target.insecure)
         except UserError as error:
             names, self._note = (), f"{CHECKS['refuse'].glyph} {error}"
         else:
@@ -307,33 +307,33 @@ class ConnectApp(App[Asked]):
         self._ask.form.offer_models(names)
         self.look()
 
-    def _check(self, asked: Asked) -> None:
+    def _check(self, request: RunRequest) -> None:
         """Begin the checks; those that are going on end first."""
         if self._work is not None:
             self._again = True
             self._stop()
             return
         self._again = False
-        self._checkup = Checkup(asked, self._makes, self._clock)
-        self._work = asyncio.create_task(self._carry(self._checkup))
+        self._preflight = PreflightRun(request, self._makes, self._clock)
+        self._work = asyncio.create_task(self._carry(self._preflight))
 
-    async def _carry(self, checkup: Checkup) -> None:
-        await checkup.run()
+    async def _carry(self, preflight: PreflightRun) -> None:
+        await preflight.run()
         self._work = None
         if self._leaving:
             self._go()
-        elif self._again and self._asked is not None:
-            self._check(self._asked)
+        elif self._again and self._request is not None:
+            self._check(self._request)
         self.look()
 
     def _stop(self) -> None:
-        if self._checkup is not None:
-            self._checkup.stop()
+        if self._preflight is not None:
+            self._preflight.stop()
 
-    def _go(self, asked: Asked | None = None) -> None:
+    def _go(self, request: RunRequest | None = None) -> None:
         if self._looking is not None:  # there is nothing left to draw on
             self._looking.stop()
-        self.exit(asked)
+        self.exit(request)
 
     def _to_first_problem(self, what: str) -> None:
         """Go to the field that is wrong, and say which and why: it may be the one that has the focus already."""
@@ -341,7 +341,7 @@ class ConnectApp(App[Asked]):
         self._ask.form.control(name).focus()
         why = self._problems.get(name) or next(iter(self._problems.values()), "")
         label = FIELDS[name].label if name in self._problems else "the settings"
-        self._tell(f"{what}, because of {label}: {why.removeprefix(f'{label}: ')}")
+        self._tell(f"{what}; fix {label} first: {why.removeprefix(f'{label}: ')}")
 
     def _tell(self, text: str | None) -> None:
         if text:
@@ -356,23 +356,23 @@ class ConnectApp(App[Asked]):
             self._ask.show(self._shown(), again=again)
 
     def _shown(self) -> Shown:
-        asked, checkup, stale = self._asked, self._checkup, self._stale
+        request, preflight, stale = self._request, self._preflight, self._stale
         problems = {name: why for name, why in self._problems.items() if name in self._left or not name}
-        singles = checkup.singles if checkup is not None and not stale else ()
-        mark, following = standing(checkup, stale=stale, wrong=bool(problems))
-        note = checkup.failure if checkup is not None and checkup.failure else self._note if checkup is None else None
+        singles = preflight.singles if preflight is not None and not stale else ()
+        mark, following = connect_status(preflight, stale=stale, wrong=bool(problems))
+        note = preflight.failure if preflight is not None and preflight.failure else self._note if preflight is None else None
         return Shown(
             mark=mark,
             next=following,
             problems=problems,
             placeholders=placeholders(self._sketch, self._environ),
-            checks=checkup.view() if checkup is not None else None,
+            checks=preflight.view() if preflight is not None else None,
             note=note,
             sent=self._listed is not None,
             stale=stale,
-            age_s=checkup.age_s // 1 if checkup is not None and checkup.age_s is not None else None,
-            outlook=outlook(self._sketch, singles) if self._sketch else None,
-            command=asked.command if asked else "",
+            age_s=preflight.age_s // 1 if preflight is not None and preflight.age_s is not None else None,
+            forecast=forecast(self._sketch, singles) if self._sketch else None,
+            command=request.command if request else "",
         )
 
     def _fatal_error(self) -> None:
@@ -381,8 +381,8 @@ class ConnectApp(App[Asked]):
         self._close_messages_no_wait()
 
 
-def _agreed(asked: Asked, **leave: bool) -> Asked:
-    return dataclasses.replace(asked, config=prompts.agreed(asked.config, **leave))
+def _agreed(request: RunRequest, **permission: bool) -> RunRequest:
+    return dataclasses.replace(request, config=prompts.agreed(request.config, **permission))
 
 
 def _models_note(n: int) -> str | None:
@@ -391,7 +391,7 @@ def _models_note(n: int) -> str | None:
     return None if n == 1 else f"▲ The server has {n} models: choose one."
 
 
-def ask(environ: Mapping[str, str]) -> Asked | None:
+def ask(environ: Mapping[str, str]) -> RunRequest | None:
     """Show the screen, with the settings of the last time, until a run is asked for or the user leaves (None).
 
     Raises UserError when the screen itself failed.
@@ -402,5 +402,5 @@ def ask(environ: Mapping[str, str]) -> Asked | None:
     app = ConnectApp(environ, profile, note=note, driver_class=StderrDriver)
     asyncio.run(carried(app, app.action_leave, app.close, app.end))
     if app.return_code:
-        raise UserError("The screen ended by an error of its own; no load was sent.", NO_ANSWER)
+        raise UserError("The screen failed with an error of its own; no load was sent.", NO_ANSWER)
     return app.return_value

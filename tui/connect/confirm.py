@@ -28,4 +28,4 @@ class Confirm(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         with Vertical(id="confirm"):
             yield Static(Content.assemble(styled(clean(self._question), "strong")))
-            yield Static(Content.assemble(styled("y  yes, for this run      n, enter or esc  no: nothing is loaded", "muted")))
+            yield Static(Content.assemble(styled("y  yes, for this run      n, enter or esc  no, send no load", "muted")))

@@ -2,17 +2,17 @@
 
 import os
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from msgspec import structs
 
 from core.access import Access
-from core.config import ProbeConfig, Target
+from core.config import ProbeConfig, Slo, Target
 from core.errors import UserError
 from tui.cli import argv, inputs
 from tui.cli.argv import OPTIONS
-from tui.cli.options import Given, access_of, build
+from tui.cli.configure import CliOptions, access_of, build
 from tui.cli.profiles import URL
 from tui.draw.style import limit, share_limit
 
@@ -23,17 +23,22 @@ _ANYWHERE = "http://127.0.0.1"
 
 @dataclass(frozen=True)
 class Field:
-    """One field. `name` is that of the option, where it is one; `choices` are what it can be, the first the default."""
+    """One field. `name` is that of the option, where it is one; `choices` are what it can be, the first the default. `empty` says
+    what an empty field stands for in the run that the others ask for."""
 
     name: str
     label: str
     help: str
     choices: tuple[tuple[str, str], ...] = ()
-    example: str = ""
+    empty: Callable[[ProbeConfig], str] | None = None
 
 
-def _option(name: str, label: str, *choices: tuple[str, str]) -> Field:
-    return Field(name, label, OPTIONS[name].help or "", choices)
+def _option(name: str, label: str, *choices: tuple[str, str], empty: Callable[[ProbeConfig], str] | None = None) -> Field:
+    return Field(name, label, OPTIONS[name].help or "", choices, empty)
+
+
+def _limit(seconds: float | None, slo: Slo) -> str:
+    return "none" if seconds is None else f"{limit(seconds)}{' default' if slo.default else ''}"
 
 
 ROWS: tuple[tuple[Field, ...], ...] = (
@@ -41,43 +46,67 @@ ROWS: tuple[tuple[Field, ...], ...] = (
         Field(
             URL,
             "URL",
-            "Address of the server to probe. When you leave it, its list of models is asked for.",
-            example=f"such as {_ANYWHERE}:8000",
+            "Address of the server. Leaving the field asks it for its list of models.",
+            empty=lambda _: f"such as {_ANYWHERE}:8000",
         ),
     ),
     (
-        Field("model", "model", "Model to ask for, from the list of the server.", (("the only one", ""),)),
+        Field("model", "model", "Model to request, from the server's list.", (("the only one", ""),)),
         _option("api", "API", ("completions", ""), ("chat", "chat")),
     ),
-    (_option("input-tokens", "prompt"), _option("output-tokens", "answer")),
-    (_option("ttft", "TTFT"), _option("tpot", "TPOT")),
-    (_option("e2e", "E2E"), _option("target", "target")),
+    (
+        _option("input-tokens", "prompt", empty=lambda run: f"{run.workload.input_tokens} tokens"),
+        _option("output-tokens", "answer", empty=lambda run: f"{run.workload.output_tokens} tokens"),
+    ),
+    (
+        _option("ttft", "TTFT", empty=lambda run: _limit(run.slo.ttft_s, run.slo)),
+        _option("tpot", "TPOT", empty=lambda run: _limit(run.slo.tpot_s, run.slo)),
+    ),
+    (
+        _option("e2e", "E2E", empty=lambda run: _limit(run.slo.e2e_s, run.slo)),
+        _option("target", "target", empty=lambda run: share_limit(run.slo.target)),
+    ),
     (
         _option(MODE, "mode", ("quick", ""), ("quick, careful", CAREFUL), ("standard", "standard"), ("acceptance", "acceptance")),
-        _option("max-rps", "max rps"),
+        _option("max-rps", "max rps", empty=lambda _: "no limit"),
     ),
-    (_option("peak-rps", "peak rps"), _option("headroom", "headroom")),
     (
-        Field("api-key-file", "key file", "File that holds the API key. Its path is kept, what it holds never."),
+        _option("peak-rps", "peak rps", empty=lambda _: "no fleet size"),
+        _option("headroom", "headroom", empty=lambda run: f"{run.fleet.headroom:g}"),
+    ),
+    (
+        Field(
+            "api-key-file",
+            "key file",
+            "File that holds the API key. Profiles keep its path, never the key.",
+            empty=lambda _: "none",
+        ),
         Field(
             KEY,
             "API key",
-            "Typed here it is kept in memory only; it wins over the file and KNEESCOPE_API_KEY. Checks and load send it.",
+            "A key typed here stays in memory. It overrides the file and KNEESCOPE_API_KEY, and goes out with checks and load.",
         ),
     ),
-    (Field(MORE, "more", "Any other option of probe, as on the command line.", example="such as --rates 2,4 --seed 7"),),
+    (
+        Field(
+            MORE,
+            "more",
+            "Any other option of probe, as on the command line.",
+            empty=lambda _: "such as --rates 2,4 --seed 7",
+        ),
+    ),
 )
 FIELDS: dict[str, Field] = {each.name: each for row in ROWS for each in row}
 _OWN = {name for name in FIELDS if name in OPTIONS}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class RunRequest:
     """A run as the fields ask for it. `words` are its options as on the command line of probe."""
 
     url: str
     words: tuple[str, ...] = field(repr=False)  # among them may be a header, or a command
-    given: Given
+    options: CliOptions
     config: ProbeConfig
     access: Access
 
@@ -100,7 +129,7 @@ class Wrong(Exception):
         self.problems = problems
 
 
-def read(texts: Mapping[str, str], key: str, environ: Mapping[str, str]) -> Asked:
+def read(texts: Mapping[str, str], key: str, environ: Mapping[str, str]) -> RunRequest:
     """The run that the fields ask for; `key` is the typed one. Raises Wrong."""
     problems = {name: why for name in FIELDS if (why := problem(name, texts.get(name, ""))) is not None}
     typed = None
@@ -112,9 +141,9 @@ def read(texts: Mapping[str, str], key: str, environ: Mapping[str, str]) -> Aske
         raise Wrong(problems)
     url, said = inputs.read_server(texts[URL], "URL"), said_by(texts)
     try:
-        given = argv.given(said)
-        access = structs.replace(access_of(replace(given, api_key_file=None), {}), api_key=typed)
-        return Asked(url=url, words=tuple(said), given=given, config=build(given, url), access=access)
+        options = argv.options(said)
+        access = structs.replace(access_of({**options, "api_key_file": None}, {}), api_key=typed)
+        return RunRequest(url=url, words=tuple(said), options=options, config=build(options, url), access=access)
     except UserError as error:
         raise Wrong({_whose(str(error)): str(error)}) from None
 
@@ -135,7 +164,7 @@ def problem(name: str, text: str) -> str | None:
         elif name == MORE:
             _check_more(text)
         elif name in _OWN and text.strip():
-            build(argv.given(said_by({name: text})), _ANYWHERE)
+            build(argv.options(said_by({name: text})), _ANYWHERE)
     except UserError as error:
         return str(error)
     return None
@@ -144,29 +173,16 @@ def problem(name: str, text: str) -> str | None:
 def sketch(texts: Mapping[str, str]) -> ProbeConfig | None:
     """The run that the options ask for, of whatever server; None while one of them is wrong."""
     try:
-        return build(argv.given(said_by(texts)), _ANYWHERE)
+        return build(argv.options(said_by(texts)), _ANYWHERE)
     except UserError:
         return None
 
 
 def placeholders(config: ProbeConfig | None, environ: Mapping[str, str]) -> dict[str, str]:
     """What an empty field stands for, beside the others as they are; None: with nothing asked for."""
-    config = config or ProbeConfig(target=Target(url=_ANYWHERE))
-    slo = config.slo
-    default = " default" if slo.default else ""
-    limits = {"ttft": slo.ttft_s, "tpot": slo.tpot_s, "e2e": slo.e2e_s}
-    return {
-        **{name: "none" if value is None else f"{limit(value)}{default}" for name, value in limits.items()},
-        "input-tokens": f"{config.workload.input_tokens} tokens",
-        "output-tokens": f"{config.workload.output_tokens} tokens",
-        "target": share_limit(slo.target),
-        "max-rps": "no such limit",
-        "peak-rps": "no fleet size",
-        "headroom": f"{config.fleet.headroom:g}",
-        "api-key-file": "none",
-        KEY: "variable is set" if environ.get(inputs.KEY_VARIABLE, "").strip() else "not set",
-        **{name: each.example for name, each in FIELDS.items() if each.example},
-    }
+    run = config or ProbeConfig(target=Target(url=_ANYWHERE))
+    told = {name: each.empty(run) for name, each in FIELDS.items() if each.empty is not None}
+    return {**told, KEY: "variable is set" if environ.get(inputs.KEY_VARIABLE, "").strip() else "not set"}
 
 
 def fields_of(profile: argv.Texts) -> dict[str, str]:
@@ -194,14 +210,14 @@ def _check_more(text: str) -> None:
     for name in argv.texts(said):
         if name in _OWN or name == CAREFUL:
             raise UserError(f"--{name} has a field of its own ({FIELDS[MODE if name == CAREFUL else name].label}); set it there.")
-    build(argv.given(said), _ANYWHERE)
+    build(argv.options(said), _ANYWHERE)
 
 
 def _api_key(file: str, typed: str, environ: Mapping[str, str]) -> str | None:
     if typed.strip():
         return inputs.read_key(typed, "API key")
     if os.path.exists(file) and not os.path.isfile(file):  # opening a FIFO would hold up the screen for ever
-        raise UserError("--api-key-file: this is no file; give the path of a file that holds the key.")
+        raise UserError("--api-key-file: this is not a regular file; give the path of one that holds the key.")
     return inputs.api_key(file or None, environ)
 
 

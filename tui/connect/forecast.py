@@ -12,7 +12,7 @@ from tui.draw.style import count, number
 from tui.phrases import duration_text, method_text, mode_name
 
 
-class Outlook(NamedTuple):
+class Forecast(NamedTuple):
     """Three sentences without their subject."""
 
     time: str
@@ -20,7 +20,7 @@ class Outlook(NamedTuple):
     sends: str
 
 
-def outlook(config: ProbeConfig, singles: Sequence[RequestRecord] = ()) -> Outlook:
+def forecast(config: ProbeConfig, singles: Sequence[RequestRecord] = ()) -> Forecast:
     """What is to be expected; `singles` are the judged single requests of the checks, without which less is known."""
     search = Search(config)
     if why_infeasible(singles, config.slo) is not None:
@@ -29,7 +29,7 @@ def outlook(config: ProbeConfig, singles: Sequence[RequestRecord] = ()) -> Outlo
         search.observe_singles(singles)
     expected_s = search.expected_s()
     time = prose.text(search.expected()) if expected_s is not None else _usual_time(config)
-    return Outlook(time, _rate(config, singles), _sends(config, singles, expected_s))
+    return Forecast(time, _rate(config, singles), _sends(config, singles, expected_s))
 
 
 def _usual_time(config: ProbeConfig) -> str:
@@ -38,7 +38,7 @@ def _usual_time(config: ProbeConfig) -> str:
     if not _searches(config):
         return method_text(method)
     usual_s = modes.rules_of(method).budget_s
-    return f"about {duration_text(usual_s)} in {mode_name(method)} mode; the checks tell more"
+    return f"about {duration_text(usual_s)} in {mode_name(method)} mode; the checks give a better estimate"
 
 
 def _rate(config: ProbeConfig, singles: Sequence[RequestRecord]) -> str:
@@ -55,17 +55,17 @@ def _and_searched(config: ProbeConfig, singles: Sequence[RequestRecord]) -> str:
     if max_rps is not None:
         return f"; never above {rate_text(max_rps)} (max rps)"
     if not ramp:
-        return "; doubled until requests miss their limits; max rps sets a bound"
+        return "; doubled until requests miss their limits; max rps caps it"
     first_rps, last_rps = ramp[0].rate_rps, ramp[-1].rate_rps
     bound = f"at most {rate_text(last_rps)}{_warm_up(config, last_rps)}"
-    return f"; {bound}: doubled from {rate_text(first_rps)} until requests miss their limits; max rps sets a lower bound"
+    return f"; {bound}: doubled from {rate_text(first_rps)} until requests miss their limits; max rps caps it lower"
 
 
 def _warm_up(config: ProbeConfig, rate_rps: float) -> str:
     boosted_rps = modes.WARMUP_BOOST * rate_rps
     if config.safety.max_rps is not None:
         boosted_rps = min(boosted_rps, config.safety.max_rps)
-    return f" ({number(boosted_rps)} while it warms up)" if boosted_rps > rate_rps else ""
+    return f" ({number(boosted_rps)} during warm-up)" if boosted_rps > rate_rps else ""
 
 
 def _sends(config: ProbeConfig, singles: Sequence[RequestRecord], expected_s: float | None) -> str:
@@ -73,16 +73,16 @@ def _sends(config: ProbeConfig, singles: Sequence[RequestRecord], expected_s: fl
     tokens = f"of up to {count(each)} tokens"
     named, max_rps = _named(config), config.safety.max_rps
     if config.method.hold_rps is not None:
-        return f"requests {tokens} until it is stopped"
+        return f"requests {tokens} until you stop it"
     if expected_s is None:
-        return f"requests {tokens}; how many is known after the checks"
+        return f"requests {tokens}; the checks show how many"
     if named and not _searches(config):
-        return f"about {count(round(expected_s * max(named)))} requests at most, {tokens}"
+        return f"at most about {count(round(expected_s * max(named)))} requests {tokens}"
     if max_rps is not None:
-        return f"about {count(round(expected_s * max_rps))} requests at most, {tokens}"
+        return f"at most about {count(round(expected_s * max_rps))} requests {tokens}"
     ramp = sum(segment.rate_rps * segment.duration_s for segment in _ramp(config, singles))
-    most = f"in the ramp at most {count(round(ramp))} requests {tokens}"
-    return f"{most}; in all about {count(round(expected_s))} for each request/s that turns out to hold"
+    most = f"at most {count(round(ramp))} requests {tokens} in the ramp"
+    return f"{most}; in total about {count(round(expected_s))} per request/s that holds"
 
 
 def _ramp(config: ProbeConfig, singles: Sequence[RequestRecord]) -> tuple[Segment, ...]:

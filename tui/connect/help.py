@@ -16,15 +16,15 @@ from tui.widgets.pieces import styled
 
 SENT = (
     ("typing", "sends nothing"),
-    ("leaving URL", "a question for its list of models, without your key and headers"),
-    ("ctrl+r", "readings of its metrics and about five single requests, one after another: no load"),
-    ("ctrl+s", "the same once more, then the load that stands under what to expect"),
+    ("leaving URL", "one request for its list of models, without your key and headers"),
+    ("ctrl+r", "reads its metrics and sends about five single requests, one after another; no load"),
+    ("ctrl+s", "runs the checks again, then sends the load described under what to expect"),
 )
 CHECKS = (
     ("✔ pass", "as it should be"),
-    ("▲ WARN", "load may start; know what it says when you read the answer"),
-    ("✘ REFUSE", "no load starts before that is changed"),
-    ("pgdn", "every check in whole sentences, where they have no room"),
+    ("▲ WARN", "load may start; keep it in mind when you read the answer"),
+    ("✘ REFUSE", "no load starts until you fix it"),
+    ("pgdn", "shows every check in full, if there is no room for that"),
 )
 
 
@@ -62,7 +62,7 @@ def page(width: int) -> Content:
         ("Keys", keys.connect_help()),
         ("What is sent, and when", SENT),
         ("Checks before load", CHECKS),
-        ("Fields; an empty one is what it says in grey", fields),
+        ("Fields; grey text is what an empty field stands for", fields),
     )
     lines = [line for title, told in parts for line in (*rows(title, told, width), Content())]
     return Content("\n").join(lines[:-1])

@@ -19,7 +19,7 @@ from core.view import RunView
 from tui.cli.probe import checking
 from tui.cli.prompts import agreed
 from tui.connect import screen
-from tui.connect.fields import Asked
+from tui.connect.fields import RunRequest
 from tui.draw.style import Mark
 
 Stage = Literal["checking", "ready", "refused", "stopped", "broken"]
@@ -40,11 +40,11 @@ class Checker(Protocol):
 Makes = Callable[[ProbeConfig, Access], AbstractContextManager[Checker]]
 
 
-class Checkup:
-    """One pass through the checks, for what was asked when it was made. `stage` says how it stands, `failure` why it broke off."""
+class PreflightRun:
+    """One pass through the checks, for the request it was made for. `stage` says how it stands, `failure` why it broke off."""
 
-    def __init__(self, asked: Asked, makes: Makes = checking, clock: Callable[[], float] = time.monotonic) -> None:
-        self.asked = asked
+    def __init__(self, request: RunRequest, makes: Makes = checking, clock: Callable[[], float] = time.monotonic) -> None:
+        self.request = request
         self.stage: Stage = "checking"
         self.failure: str | None = None
         self.singles: tuple[RequestRecord, ...] = ()
@@ -52,14 +52,14 @@ class Checkup:
         self._clock = clock
         self._checker: Checker | None = None
         self.stopping = False
-        self._last = RunView(version=0, now_s=0.0, bin_s=1.0, config=asked.config)
+        self._last = RunView(version=0, now_s=0.0, bin_s=1.0, config=request.config)
         self._done_at: float | None = None
 
     async def run(self) -> None:
         """Do the checks. Nothing is in flight any more when it returns; what goes wrong is in `failure`."""
         try:
-            config = agreed(self.asked.config, public_ok=True)  # single requests need no leave: that is asked for at the start
-            with self._makes(config, self.asked.access) as checker:
+            config = agreed(self.request.config, public_ok=True)  # what single requests do without; Start asks
+            with self._makes(config, self.request.access) as checker:
                 self._checker = checker
                 if self.stopping:
                     checker.stop()
@@ -89,7 +89,7 @@ class Checkup:
 
     @property
     def asks(self) -> bool:
-        """Whether all that holds the run back is leave: the server has requests of others."""
+        """Whether permission is all that is missing: the server has requests of others."""
         refusals = [check for check in self._last.checks if check.status == "refuse"]
         return self.stage == "refused" and len(refusals) == 1 and says(refusals[0].message, "server_busy")
 
@@ -99,21 +99,21 @@ class Checkup:
         return None if self._done_at is None else self._clock() - self._done_at
 
 
-def standing(checkup: Checkup | None, *, stale: bool, wrong: bool) -> tuple[Mark, str]:
+def connect_status(preflight: PreflightRun | None, *, stale: bool, wrong: bool) -> tuple[Mark, str]:
     """The state as a mark, and a sentence about Start."""
     if wrong:
-        return screen.WRONG, "correct what is marked ✘"
-    if checkup is None:
+        return screen.WRONG, "fix what is marked ✘"
+    if preflight is None:
         return screen.NOT_CHECKED, "ctrl+r checks first: about five single requests, no load"
-    if checkup.stage == "checking":
-        return screen.CHECKING, "when the checks are through; esc stops them"
+    if preflight.stage == "checking":
+        return screen.CHECKING, "when the checks are done; esc stops them"
     if stale:
         return screen.CHANGED, "ctrl+r checks the new settings first"
-    if checkup.asks:
-        return screen.ASKS, "ctrl+s: asks whether to load it on top of them"
-    if checkup.stage == "refused":
-        return screen.REFUSED, "not while a check refuses: change what it says first"
-    if checkup.stage == "ready":
-        warned = any(check.status == "warn" for check in checkup.view().checks)
-        return screen.WARNED if warned else screen.READY, "ctrl+s: the checks are repeated, then load begins"
-    return (screen.STOPPED if checkup.stage == "stopped" else screen.BROKEN), "ctrl+r checks again, esc leaves"
+    if preflight.asks:
+        return screen.ASKS, "ctrl+s asks whether to add load on top of theirs"
+    if preflight.stage == "refused":
+        return screen.REFUSED, "blocked by a check; fix what it says first"
+    if preflight.stage == "ready":
+        warned = any(check.status == "warn" for check in preflight.view().checks)
+        return screen.WARNED if warned else screen.READY, "ctrl+s repeats the checks, then starts the load"
+    return (screen.STOPPED if preflight.stage == "stopped" else screen.BROKEN), "ctrl+r checks again, esc leaves"

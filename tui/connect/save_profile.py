@@ -60,7 +60,7 @@ class SaveProfile(ModalScreen[str | None]):
         except UserError as error:
             there = os.path.isfile(path) and self._may_replace != path
             self._may_replace = path if there else None
-            self._say(f"{error} {'Enter again replaces it.' if there else ''}", wrong=True)
+            self._say(f"{error} {'Press enter again to replace it.' if there else ''}", wrong=True)
             return
         without = f", without {', '.join(left_out)}" if left_out else ""
         self.dismiss(f"Saved as {path.absolute()}{without}.")

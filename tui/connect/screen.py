@@ -13,7 +13,7 @@ from textual.widgets import Button, Footer, Static
 
 from core.view import RunView
 from tui.connect.fields import FIELDS
-from tui.connect.forecast import Outlook
+from tui.connect.forecast import Forecast
 from tui.connect.form import Form
 from tui.draw.style import CHECKS, Mark, clean, clock, shorten
 from tui.widgets import checks
@@ -21,9 +21,10 @@ from tui.widgets.pieces import Piece, fit, join, mark_part, styled
 from tui.widgets.plot_view import Titled
 
 START = "Start"
-NOTHING_SENT, LIST_SENT = "Nothing has been sent.", "Nothing has been sent but a question for the list of models."
+NOTHING_SENT, LIST_SENT = "Nothing has been sent.", "Nothing has been sent but one request for the list of models."
 BEFORE = (
-    "The checks send about five single requests, one after another, and no load. No server at hand? `kneescope demo` brings one."
+    "The checks send about five single requests, one after another, and no load. No server at hand? "
+    "`kneescope demo` starts a simulated one."
 )
 _LABEL = 7
 _SEPARATOR = " · "
@@ -32,12 +33,12 @@ NOT_CHECKED = Mark("·", "NOT CHECKED", "muted")
 CHECKING = Mark("…", "CHECKING", "strong")
 READY = Mark("✔", "READY", "holds")
 WARNED = Mark("▲", "READY, WITH WARNINGS", "strong")
-ASKS = Mark("▲", "SERVES OTHERS", "strong")
+ASKS = Mark("▲", "SERVING OTHERS", "strong")
 REFUSED = Mark("✘", "REFUSED", "breaks")
 CHANGED = Mark("▲", "CHANGED SINCE THE CHECKS", "strong")
 STOPPED = Mark("■", "CHECKS STOPPED", "strong")
-BROKEN = Mark("✘", "CHECKS BROKE OFF", "breaks")
-WRONG = Mark("✘", "TO CORRECT", "breaks")
+BROKEN = Mark("✘", "CHECKS FAILED TO RUN", "breaks")
+WRONG = Mark("✘", "INVALID SETTINGS", "breaks")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,7 @@ class Shown:
     sent: bool = False
     stale: bool = False
     age_s: float | None = None
-    outlook: Outlook | None = None
+    forecast: Forecast | None = None
     command: str = ""
     next: str = ""
 
@@ -64,7 +65,7 @@ class Shown:
 
     @property
     def may_ask(self) -> bool:
-        """Whether Start asks for the leave without which the checks do not go on."""
+        """Whether Start asks for the permission without which the checks do not go on."""
         return self.mark == ASKS
 
 
@@ -136,7 +137,7 @@ def _title(shown: Shown, more: str) -> tuple[Piece, ...]:
             if n:
                 pieces.append(Piece(f"{mark.glyph} {n} {mark.word}", mark.role, 2))
     if shown.stale:
-        pieces.append(Piece("of earlier settings", "strong", 0))
+        pieces.append(Piece("for earlier settings", "strong", 0))
     elif shown.age_s is not None and shown.age_s >= 1:
         pieces.append(Piece(f"{clock(shown.age_s)} ago", "muted", 4))
     if more:
@@ -161,7 +162,7 @@ class ExpectPanel(Vertical, Titled):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._lines, self._next = Static(id="outlook"), Static(id="next")
+        self._lines, self._next = Static(id="forecast"), Static(id="next")
         self._start = Button(START, id="start", compact=True, disabled=True)
 
     def compose(self) -> ComposeResult:
@@ -172,17 +173,17 @@ class ExpectPanel(Vertical, Titled):
         """Take what is to be said; `brief`: in one line each."""
         self.set_title((Piece("what to expect", "strong"),))
         width = self.size.width
-        put(self._lines, _outlook(shown.outlook, width, brief=brief))
+        put(self._lines, _forecast_lines(shown.forecast, width, brief=brief))
         usable = shown.may_start or shown.may_ask
         self._start.disabled = not usable
         put(self._next, Content.assemble(styled(shown.next, "strong" if usable else "muted")))
 
 
-def _outlook(known: Outlook | None, width: int, *, brief: bool) -> Content:
+def _forecast_lines(known: Forecast | None, width: int, *, brief: bool) -> Content:
     if known is None:
-        return Content.assemble(styled("known when the fields are right", "muted"))
+        return Content.assemble(styled("shown when the fields are valid", "muted"))
     lines: list[Content] = []
-    for label, text in zip(Outlook._fields, known, strict=True):
+    for label, text in zip(Forecast._fields, known, strict=True):
         room = max(20, width - _LABEL)
         first, *rest = [shorten(text, room)] if brief else textwrap.wrap(text, room)
         lines.append(Content.assemble(styled(f"{label:<{_LABEL}}", "muted"), styled(first, "strong")))
@@ -237,7 +238,7 @@ class ConnectScreen(Screen[None]):
         put(self._command, Content.assemble(*command))
         put(
             self._too_small,
-            Content(f"{shown.mark}\n{self.size.width}x{self.size.height} is too small,\n60x16 is the least.\nesc leaves"),
+            Content(f"{shown.mark}\n{self.size.width}x{self.size.height} is too small,\nit takes 60x16.\nesc leaves"),
         )
         self._say_hint()
 

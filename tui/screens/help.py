@@ -56,7 +56,7 @@ def page(panel: Explained | None, panels: int, width: int) -> Content:
     if panel is not None:
         return Content("\n").join([*_explained(panel, width), Content(), *key_rows, Content(), *top])
     questions = [(each.name, each.question) for each in PANELS.values()]
-    hint = Content.assemble(styled("Maximise a panel or go to it with tab, then ? explains each number in it.", "muted"))
+    hint = Content.assemble(styled("Zoom into a panel or go to it with tab, then ? explains every number in it.", "muted"))
     return Content("\n").join([*key_rows, Content(), *top, Content(), *rows("Panels", questions, width), hint])
 
 

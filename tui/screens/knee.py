@@ -52,8 +52,8 @@ class KneeScreen(RunScreen):
         head = knee_words.headlines(view, width)
         self._head.update(head)
         self._why.show(view, width, self._rows_for_words(len(head.split("\n"))))
-        self._curve.show_face(curve.attainment(view, "1 attainment"), curve.LEGEND)
-        self._served.show_face(curve.served(view, "2 goodput"), curve.SERVED_LEGEND)
+        self._curve.show_content(curve.attainment(view, "1 attainment"), curve.LEGEND)
+        self._served.show_content(curve.served(view, "2 goodput"), curve.SERVED_LEGEND)
         self._step.show(view, self._choice(view))
 
     def _rows_for_words(self, head: int) -> int:
@@ -66,10 +66,10 @@ class KneeScreen(RunScreen):
         if self._frame is None or not self._frame.view.steps:
             return
         view = self._frame.view
-        ladder = knee_words.ordered(view.steps)
+        ordered = knee_words.ordered(view.steps)
         now = self._choice(view)
-        at = next((at for at, step in enumerate(ladder) if now is not None and step.step == now.step), 0)
-        self._chosen = ladder[(at + steps) % len(ladder)].step
+        at = next((at for at, step in enumerate(ordered) if now is not None and step.step == now.step), 0)
+        self._chosen = ordered[(at + steps) % len(ordered)].step
         self._step.show(view, self._choice(view))
 
     def _choice(self, view: RunView) -> StepResult | None:

@@ -12,7 +12,7 @@ from tui.widgets import panel_content
 from tui.widgets.floor import FloorPanel
 from tui.widgets.plot_view import PlotPanel
 from tui.widgets.sparks import Sparks
-from tui.widgets.steps_table import Ladder
+from tui.widgets.steps_table import StepsTable
 
 _PLOTS = {
     "ttft": panel_content.ttft,
@@ -28,27 +28,27 @@ _OF_THE_SERVER = ("queue", "kv")
 class RampScreen(RunScreen):
     """All panels of a run as it goes: floor, steps, latencies, queue, KV cache."""
 
-    PANELS: ClassVar[tuple[str, ...]] = ("floor", "ladder", *_PLOTS)
+    PANELS: ClassVar[tuple[str, ...]] = ("floor", "steps", *_PLOTS)
 
     def __init__(self) -> None:
         super().__init__()
-        self._floor, self._ladder = FloorPanel(id="floor", classes="panel"), Ladder(id="ladder", classes="panel")
+        self._floor, self._steps_table = FloorPanel(id="floor", classes="panel"), StepsTable(id="steps", classes="panel")
         self._sparks = Sparks()
         self._plots = {name: PlotPanel(id=name, classes="panel plot") for name in _PLOTS}
 
     def body(self) -> Iterable[Widget]:
         """One grid, laid out by size."""
         plots = [self._plots[name] for name in _PLACES]
-        yield Container(self._floor, self._ladder, *plots, self._sparks, id="panels")
+        yield Container(self._floor, self._steps_table, *plots, self._sparks, id="panels")
 
     def draw(self, frame: Frame) -> None:
         """Show the view in every panel."""
         view = frame.view
         self.set_class(view.current is None and not view.steps, "-checking")
         self._floor.show(view)
-        self._ladder.show(view)
+        self._steps_table.show(view)
         self._sparks.show(view)
-        for name, face in _PLOTS.items():
-            self._plots[name].show_face(face(view))
+        for name, content_of in _PLOTS.items():
+            self._plots[name].show_content(content_of(view))
         for name in _OF_THE_SERVER:
             self._plots[name].set_class(panel_content.age_text(view) is not None, "-stale")

@@ -14,7 +14,7 @@ from textual.drivers.linux_driver import LinuxDriver
 from core.config import FleetAsk
 from core.errors import UserError
 from core.results import Answer
-from tui.app import Hands, KneescopeApp, Player, Source
+from tui.app import KneescopeApp, Player, RunControls, Source
 from tui.draw import symbols
 from tui.terminal.signals import NO_ANSWER, TwoStage, leave_now, timer
 from tui.terminal.whole import Guard, guarded
@@ -29,7 +29,7 @@ async def show(
     source: Source,
     *,
     run: Callable[[], Awaitable[Answer]] | None = None,
-    hands: Hands | None = None,
+    controls: RunControls | None = None,
     end: Callable[[], Awaitable[None]] | None = None,
     player: Player | None = None,
     path: str = "",
@@ -40,7 +40,7 @@ async def show(
     `path`: of the run file.
     SIGINT is the key Ctrl-C. SIGTERM and SIGHUP stop the load and leave. A second signal leaves whatever happens.
     """
-    app = KneescopeApp(source, run=run, hands=hands, player=player, path=path, driver_class=StderrDriver)
+    app = KneescopeApp(source, run=run, controls=controls, player=player, path=path, driver_class=StderrDriver)
     await carried(app, app.action_leave, lambda: app.request_stop(leave=True), end)
     if app.return_code:
         raise UserError("The screen ended by an error of its own; what was measured is kept, and no load is running.", NO_ANSWER)

@@ -1,4 +1,4 @@
-"""The measured curve: attainment against rate, and what was served of what was offered. Pure functions from `RunView` to faces."""
+"""The measured curve: attainment against rate, and what was served of what was offered. Pure functions of a view."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from tui.draw.style import DASH, VERDICTS, number, rate, share_limit
 from tui.widgets.answer import step_floor
 from tui.widgets.panel_content import nice_ceiling
 from tui.widgets.pieces import Piece
-from tui.widgets.plot_view import Face, PlotView, Titled
+from tui.widgets.plot_view import PanelContent, PlotView, Titled
 from tui.widgets.steps_table import floor_text, verdicts
 
 RAMP_GLYPH, RUNNING_GLYPH, SERVED_GLYPH, GOOD_GLYPH = "✗", "○", "○", "●"
@@ -34,11 +34,11 @@ class CurvePanel(PlotView, Titled, can_focus=True):
 
     ALLOW_MAXIMIZE = True
 
-    def show_face(self, face: Face, legend: str) -> None:
+    def show_content(self, content: PanelContent, legend: str) -> None:
         """Take a new title, new data, and what its characters mean."""
-        self.set_title(face.title)
-        self.show(face.body)
-        legend = "" if isinstance(face.body, str) else legend
+        self.set_title(content.title)
+        self.show(content.body)
+        legend = "" if isinstance(content.body, str) else legend
         if legend != self._subtitle:
             self._subtitle = legend
             self.border_subtitle = Content(legend)
@@ -58,7 +58,7 @@ def knee_of(view: RunView) -> Knee:
     return Bracket.of(view.config.method, view.steps).knee() if view.config else Knee()
 
 
-def attainment(view: RunView, name: str, marks: Sequence[Upright] = ()) -> Face:
+def attainment(view: RunView, name: str, marks: Sequence[Upright] = ()) -> PanelContent:
     """Attainment against rate: each repeat a point, the floors a line, the target a rule, the zones shaded.
 
     `marks` are rates to point at, in requests/s.
@@ -71,7 +71,7 @@ def attainment(view: RunView, name: str, marks: Sequence[Upright] = ()) -> Face:
     running = _running(view, target)
     rates = [*floors, *(10**dot.x for dot in running)]
     if not rates:
-        return Face(tuple(title), "no rate is judged yet: the points come with the first step")
+        return PanelContent(tuple(title), "no rate is judged yet: the points come with the first step")
     low, high = _axis(rates, marks)
     full = {step.rate_rps for step in view.steps if step.phase != "ramp" and not step.set_aside}
     ends = [floors[at] for at in (knee.pass_rps, knee.first_fail_rps, knee.fail_rps) if at in floors and at in full]
@@ -81,7 +81,7 @@ def attainment(view: RunView, name: str, marks: Sequence[Upright] = ()) -> Face:
     if target is not None:
         labels.insert(0, (target, share_limit(target)))
     line = tuple((math.log10(at), floor) for at, floor in sorted(floors.items()))
-    return Face(
+    return PanelContent(
         tuple(title),
         Plot(
             x_range=(low, high),
@@ -222,7 +222,7 @@ def _rate_labels(knee: Knee, rates_rps: Iterable[float]) -> tuple[tuple[float, s
     return tuple(labels[:_LABELS])
 
 
-def served(view: RunView, name: str) -> Face:
+def served(view: RunView, name: str) -> PanelContent:
     """What was served and what of it was good, against what was offered; each judged repeat that had a rate of its own."""
     repeats = sorted(
         (repeat for step in view.steps if step.phase != "ramp" for repeat in step.repeats if repeat.verdict in ("pass", "fail")),
@@ -230,12 +230,12 @@ def served(view: RunView, name: str) -> Face:
     )
     title = [Piece(name, "strong")]
     if not repeats:
-        return Face((*title, Piece("against offered", "muted", 1)), "no repeat is judged yet")
+        return PanelContent((*title, Piece("against offered", "muted", 1)), "no repeat is judged yet")
     best = max(repeats, key=lambda repeat: repeat.goodput_rps)
     title.append(Piece(f"most good {rate(best.goodput_rps)}, of {number(best.offered_rps)} offered", "plain", 0))
     top = nice_ceiling(max(max(r.offered_rps, r.served_rps) for r in repeats))
     ends = sorted({repeats[0].offered_rps, repeats[-1].offered_rps})
-    return Face(
+    return PanelContent(
         tuple(title),
         Plot(
             x_range=(0.0, top),

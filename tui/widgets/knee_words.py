@@ -92,5 +92,5 @@ def chosen_first(view: RunView) -> StepResult | None:
 
 
 def ordered(steps: Sequence[StepResult]) -> list[StepResult]:
-    """Steps by rate, the highest first, as the ladder has them."""
+    """Steps by rate, the highest first, as the table of steps has them."""
     return sorted(steps, key=lambda step: (step.rate_rps, step.step), reverse=True)

@@ -1,4 +1,4 @@
-"""What the plot panels show of a view: pure functions from `RunView` to `Face`."""
+"""What the plot panels show of a view: pure functions from `RunView` to `PanelContent`."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -8,7 +8,7 @@ from core.view import RunView, SeriesPoint
 from tui.draw.plots import Curve, Plot, Shade
 from tui.draw.style import NOT_AVAILABLE, Role, clean, count, latency, limit, number, percent
 from tui.widgets.pieces import Piece
-from tui.widgets.plot_view import Face
+from tui.widgets.plot_view import PanelContent
 
 Value = Callable[[SeriesPoint], float | None]
 Points = tuple[tuple[float, float | None], ...]
@@ -34,13 +34,13 @@ class Latency(NamedTuple):
     p99: Value
 
 
-def ttft(view: RunView) -> Face:
+def ttft(view: RunView) -> PanelContent:
     """Time to first token over time."""
     limit_s = view.config.slo.ttft_s if view.config else None
     return _latency(view, Latency("TTFT", 3, limit_s, lambda p: p.ttft_p50_s, lambda p: p.ttft_p95_s, lambda p: p.ttft_p99_s))
 
 
-def tpot(view: RunView) -> Face:
+def tpot(view: RunView) -> PanelContent:
     """Time per output token over time."""
     limit_s = view.config.slo.tpot_s if view.config else None
     return _latency(view, Latency("TPOT", 4, limit_s, lambda p: p.tpot_p50_s, lambda p: p.tpot_p95_s, lambda p: p.tpot_p99_s))
@@ -90,8 +90,8 @@ def nice_ceiling(value: float) -> float:
     return next(step * power for step in _NICE if step * power >= value * (1 - 1e-9))
 
 
-def _latency(view: RunView, what: Latency) -> Face:
-    return Face(_latency_title(view, what), _latency_body(view, what))
+def _latency(view: RunView, what: Latency) -> PanelContent:
+    return PanelContent(_latency_title(view, what), _latency_body(view, what))
 
 
 def _latency_title(view: RunView, what: Latency) -> tuple[Piece, ...]:
@@ -136,7 +136,7 @@ def _latency_body(view: RunView, what: Latency) -> Plot | str:
     )
 
 
-def queue(view: RunView) -> Face:
+def queue(view: RunView) -> PanelContent:
     """Requests that wait, seen from the client and from the server."""
     sample, series = view.sample, closed(view)
     last = series[-1] if series else None
@@ -148,7 +148,7 @@ def queue(view: RunView) -> Face:
         Piece(f"in flight {_whole(last.in_flight if last else None)}", "plain", 4),
         *_age(view, 0),
     ]
-    return Face(tuple(title), _queue_body(view))
+    return PanelContent(tuple(title), _queue_body(view))
 
 
 def _queue_body(view: RunView) -> Plot | str:
@@ -175,7 +175,7 @@ def _queue_body(view: RunView) -> Plot | str:
     )
 
 
-def kv(view: RunView) -> Face:
+def kv(view: RunView) -> PanelContent:
     """How full the KV cache is, and preemptions as marks."""
     usage, preemptions = newest(view, lambda p: p.kv_usage_frac), newest(view, lambda p: p.preemptions_per_s)
     role: Role = "breaks" if preemptions and preemptions[0] > 0 else "plain"
@@ -185,7 +185,7 @@ def kv(view: RunView) -> Face:
         Piece(f"preemptions {number(preemptions[0])}/s" if preemptions else f"preemptions {NOT_AVAILABLE}", role, 2),
         *_age(view, 0),
     )
-    return Face(title, _kv_body(view))
+    return PanelContent(title, _kv_body(view))
 
 
 def _kv_body(view: RunView) -> Plot | str:
@@ -207,7 +207,7 @@ def _kv_body(view: RunView) -> Plot | str:
     )
 
 
-def rate(view: RunView) -> Face:
+def rate(view: RunView) -> PanelContent:
     """Whether the server keeps up: requests due and requests that ended well, each second."""
     series = closed(view)
     last = series[-1] if series else None
@@ -216,7 +216,7 @@ def rate(view: RunView) -> Face:
         Piece(f"offered {number(last.offered_rps)}" if last else "offered", "plain", 1),
         Piece(f"served {number(last.served_rps)} rps" if last else "served", "plain", 2),
     )
-    return Face(title, _rate_body(view, series))
+    return PanelContent(title, _rate_body(view, series))
 
 
 def _rate_body(view: RunView, series: Sequence[SeriesPoint]) -> Plot | str:

@@ -19,7 +19,7 @@ _CORNERS = 6  # two corners, a dash and a blank on each side of a title
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class PanelContent:
     """What a panel shows: a title that answers by itself, and a plot or the sentence why there is none."""
 
     title: tuple[Piece, ...]
@@ -112,11 +112,11 @@ class PlotPanel(PlotView, Titled, can_focus=True):
 
     ALLOW_MAXIMIZE = True
 
-    def show_face(self, face: Face) -> None:
+    def show_content(self, content: PanelContent) -> None:
         """Take a new title and new data."""
-        self.set_title(face.title)
-        self.set_subtitle(span_text(face.body))
-        self.show(face.body)
+        self.set_title(content.title)
+        self.set_subtitle(span_text(content.body))
+        self.show(content.body)
 
 
 def span_text(body: Plot | str) -> str:

@@ -21,7 +21,7 @@ _FEW_GLYPHS, _MOST_GLYPHS = 4, 12
 """As many repeats as the longest mode has; only a held rate gathers more."""
 
 
-class Rung(NamedTuple):
+class StepRow(NamedTuple):
     """One rate as text."""
 
     rate_rps: float
@@ -40,47 +40,47 @@ class Rung(NamedTuple):
     """How near that came to its limits."""
 
 
-class Ladder(Titled):
+class StepsTable(Titled):
     """Panel 2: a table where there is room, one line of rates and glyphs where there is not."""
 
     ALLOW_MAXIMIZE = True
     HELP = "rates tried: a glyph per repeat, lowest attainment, verdict"
 
-    _rungs: tuple[Rung, ...] = ()
-    _hints: tuple[Rung, ...] = ()
-    _now: Rung | None = None
+    _rows: tuple[StepRow, ...] = ()
+    _hints: tuple[StepRow, ...] = ()
+    _now: StepRow | None = None
 
     def show(self, view: RunView) -> None:
         """Take a new view."""
         now = running(view.current, view) if view.current and view.answer is None else None
         ttft_s = view.config.slo.ttft_s if view.config else None
-        rungs = tuple(
+        rows = tuple(
             judged(step, _target(view))._replace(client_role=client_panel.role_of(client_panel.finished(step.repeats, ttft_s)))
             for step in view.steps
         )
         if now is not None and view.current is not None and view.current.live is not None:
             now = now._replace(client_role=client_panel.role_of(client_panel.live(view.current.live, ttft_s)))
-        known = {rung.rate_rps for rung in (*rungs, *([now] if now else []))}
+        known = {row.rate_rps for row in (*rows, *([now] if now else []))}
         hints = tuple(hint(segment, _target(view)) for segment in view.ramp if segment.rate_rps not in known)
-        if (rungs, hints, now) != (self._rungs, self._hints, self._now):
-            self._rungs, self._hints, self._now = rungs, hints, now
+        if (rows, hints, now) != (self._rows, self._hints, self._now):
+            self._rows, self._hints, self._now = rows, hints, now
             self.refresh()
         self.set_title(self._facts())
 
     def render(self) -> Content:
         """The table or the line."""
-        rungs = _highest_first([*self._rungs, *([self._now] if self._now else [])])
+        rows = _highest_first([*self._rows, *([self._now] if self._now else [])])
         width, height = self.size
-        if not rungs:
+        if not rows:
             return Content.assemble(styled("no rate tried yet", "muted"))
         if height < 3:
-            return _line(rungs, self._now or self._rungs[-1], width)
-        spare = max(0, height - 1 - len(rungs))  # the ramp only says where to look: it pushes nothing out that was judged
-        shown = _highest_first([*_nearest(rungs, self._now, height - 1), *_highest_first(self._hints)[:spare]])
+            return _line(rows, self._now or self._rows[-1], width)
+        spare = max(0, height - 1 - len(rows))  # the ramp only says where to look: it pushes nothing out that was judged
+        shown = _highest_first([*_nearest(rows, self._now, height - 1), *_highest_first(self._hints)[:spare]])
         return _table(shown, self._now, width)
 
     def _facts(self) -> tuple[Piece, ...]:
-        latest = self._now or (self._rungs[-1] if self._rungs else None)
+        latest = self._now or (self._rows[-1] if self._rows else None)
         pieces = [Piece("2 steps", "strong")]
         if latest is not None:
             pieces.append(Piece(f"{latest.rate} rps", "plain", 1))
@@ -92,7 +92,7 @@ def _target(view: RunView) -> float | None:
     return view.config.slo.target if view.config else None
 
 
-def judged(step: StepResult, target: float | None) -> Rung:
+def judged(step: StepResult, target: float | None) -> StepRow:
     """A finished step. A segment of the ramp that passed is evidence of nothing, so it takes no colour."""
     ramp = step.phase == "ramp"
     states = [repeat.verdict for repeat in step.repeats]
@@ -101,16 +101,16 @@ def judged(step: StepResult, target: float | None) -> Rung:
     if ramp and step.verdict == "pass":
         mark = mark._replace(role="plain")
     floor, told = floor_text(step, target), client_panel.cells(step.repeats)
-    return Rung(step.rate_rps, number(step.rate_rps), glyphs, floor, mark, clean(prose.text(step.reason)), counted, ramp, told)
+    return StepRow(step.rate_rps, number(step.rate_rps), glyphs, floor, mark, clean(prose.text(step.reason)), counted, ramp, told)
 
 
-def hint(segment: RampSegment, target: float | None) -> Rung:
+def hint(segment: RampSegment, target: float | None) -> StepRow:
     """A rate of the ramp beside the one that ended it; whatever it says, it is evidence of nothing, so it takes no colour."""
     mark, reason = (VERDICTS["pass"], "held in the ramp") if segment.held else (VERDICTS["unjudged"], "begun in the ramp")
     so_far = segment.bounds.so_far
     text = span(*so_far, target) if so_far else DASH
     role: Role = "plain" if segment.held else "muted"
-    return Rung(segment.rate_rps, number(segment.rate_rps), "ramp", text, mark._replace(role=role), reason, "ramp", True)
+    return StepRow(segment.rate_rps, number(segment.rate_rps), "ramp", text, mark._replace(role=role), reason, "ramp", True)
 
 
 def floor_text(step: StepResult, target: float | None) -> str:
@@ -131,7 +131,7 @@ def verdicts(step: StepView, target: float | None) -> list[RepeatVerdict]:
     return list(step.verdicts) or told
 
 
-def running(step: StepView, view: RunView) -> Rung:
+def running(step: StepView, view: RunView) -> StepRow:
     """The step that runs now."""
     target = _target(view)
     states: list[str] = [*verdicts(step, target)]
@@ -143,7 +143,7 @@ def running(step: StepView, view: RunView) -> Rung:
     text = span(*floor, target) if floor else DASH
     told = client_panel.cells_now(step.live) if step.live else ()
     glyphs, counted, ramp = _glyphs(states), _counted(states), step.phase == "ramp"
-    return Rung(step.rate_rps, number(step.rate_rps), glyphs, text, VERDICTS["running"], reason, counted, ramp, told)
+    return StepRow(step.rate_rps, number(step.rate_rps), glyphs, text, VERDICTS["running"], reason, counted, ramp, told)
 
 
 def _glyphs(states: Sequence[str]) -> str:
@@ -160,54 +160,54 @@ def _counted(states: Sequence[str]) -> str:
     return "".join(counts) or VERDICTS["running"].glyph
 
 
-def _highest_first(rungs: Iterable[Rung]) -> list[Rung]:
-    return sorted(rungs, key=lambda rung: rung.rate_rps, reverse=True)
+def _highest_first(rows: Iterable[StepRow]) -> list[StepRow]:
+    return sorted(rows, key=lambda row: row.rate_rps, reverse=True)
 
 
-def _nearest(rungs: Sequence[Rung], now: Rung | None, rows: int) -> Sequence[Rung]:
-    """As many rungs as there are rows, around the running one, else around the border between holding and failing."""
-    if len(rungs) <= rows:
-        return rungs
-    centre = rungs.index(now) if now else sum(rung.mark is not VERDICTS["pass"] for rung in rungs)
-    start = min(max(0, centre - rows // 2), len(rungs) - rows)
-    return rungs[start : start + rows]
+def _nearest(rows: Sequence[StepRow], now: StepRow | None, room: int) -> Sequence[StepRow]:
+    """The rows that fit so many lines, around the running one, else around the border between holding and failing."""
+    if len(rows) <= room:
+        return rows
+    centre = rows.index(now) if now else sum(row.mark is not VERDICTS["pass"] for row in rows)
+    start = min(max(0, centre - room // 2), len(rows) - room)
+    return rows[start : start + room]
 
 
-def _table(rungs: Sequence[Rung], now: Rung | None, width: int) -> Content:
+def _table(rows: Sequence[StepRow], now: StepRow | None, width: int) -> Content:
     heads = ("rps", "repeats", "floor", "verdict")
-    cells = [(rung.rate, rung.repeats, rung.floor, str(rung.mark)) for rung in rungs]
+    cells = [(row.rate, row.repeats, row.floor, str(row.mark)) for row in rows]
     widths = _widths(heads, cells)
     if sum(widths) + 3 > width:
-        cells = [(rung.rate, rung.counted, rung.floor, str(rung.mark)) for rung in rungs]
+        cells = [(row.rate, row.counted, row.floor, str(row.mark)) for row in rows]
         widths = _widths(heads, cells)
     gap = "  " if sum(widths) + 6 <= width else " "
     shown = [0, 1, 2, 3] if sum(widths) + 3 * len(gap) <= width else [0, 2, 3]
     room = width - sum(widths[at] for at in shown) - len(gap) * (len(shown) - 1) - 2
-    clients = _clients(rungs, room - _REASON_BESIDE - 2)
+    clients = _clients(rows, room - _REASON_BESIDE - 2)
     room -= len(clients[0])
     reasons = room >= _LEAST_REASON
     head = gap.join(_aligned(heads[at], at, widths[at]) for at in shown)
     lines = [Content.assemble(styled(f"{head}{clients[0]}{'  reason' if reasons else ''}", "muted"))]
-    for rung, row, own in zip(rungs, cells, clients[1:], strict=True):
-        *texts, verdict = (_aligned(row[at], at, widths[at]) for at in shown)
-        role: Role = "strong" if rung is now else "plain"
-        reason = f"  {shorten(rung.reason, room)}" if reasons and rung.reason else ""
-        told = [styled(gap.join(texts), role), styled(gap), styled(verdict, rung.mark.role)]
-        told += [styled(own, rung.client_role), styled(reason, "muted")]
+    for row, texts_of_row, own in zip(rows, cells, clients[1:], strict=True):
+        *texts, verdict = (_aligned(texts_of_row[at], at, widths[at]) for at in shown)
+        role: Role = "strong" if row is now else "plain"
+        reason = f"  {shorten(row.reason, room)}" if reasons and row.reason else ""
+        told = [styled(gap.join(texts), role), styled(gap), styled(verdict, row.mark.role)]
+        told += [styled(own, row.client_role), styled(reason, "muted")]
         lines.append(Content.assemble(*told).rstrip())
     return Content("\n").join(lines)
 
 
-def _clients(rungs: Sequence[Rung], room: int) -> list[str]:
-    """For the head and each rung what the client said of itself, or nothing where that has no room."""
-    rows: list[Sequence[str]] = [client_panel.HEADS]
-    for rung in rungs:
-        first, *rest = rung.client or [""] * len(client_panel.HEADS)
-        rows.append([f"{_ALARMS.get(rung.client_role, '')}{first}", *rest])
-    widths = [max(len(row[at]) for row in rows) for at in range(len(client_panel.HEADS))]
-    if sum(widths) + len(widths) > room or not any(rung.client for rung in rungs):
-        return [""] * len(rows)
-    return ["".join(f" {text:>{width}}" for text, width in zip(row, widths, strict=True)) for row in rows]
+def _clients(rows: Sequence[StepRow], room: int) -> list[str]:
+    """For the head and each row what the client said of itself, or nothing where that has no room."""
+    table: list[Sequence[str]] = [client_panel.HEADS]
+    for row in rows:
+        first, *rest = row.client or [""] * len(client_panel.HEADS)
+        table.append([f"{_ALARMS.get(row.client_role, '')}{first}", *rest])
+    widths = [max(len(texts[at]) for texts in table) for at in range(len(client_panel.HEADS))]
+    if sum(widths) + len(widths) > room or not any(row.client for row in rows):
+        return [""] * len(table)
+    return ["".join(f" {text:>{width}}" for text, width in zip(texts, widths, strict=True)) for texts in table]
 
 
 def _widths(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
@@ -218,12 +218,12 @@ def _aligned(text: str, column: int, width: int) -> str:
     return f"{text:>{width}}" if column in (0, 2) else f"{text:<{width}}"
 
 
-def _line(rungs: Sequence[Rung], latest: Rung, width: int) -> Content:
+def _line(rows: Sequence[StepRow], latest: StepRow, width: int) -> Content:
     """Rates in rising order with their glyphs, and the state of the latest one in words."""
     verdict = f"{latest.rate} rps {latest.mark}"
     pieces = [
-        Piece(f"{'ramp ' if rung.ramp else ''}{rung.mark.glyph}{rung.rate}", rung.mark.role, 1 if rung is not latest else 0)
-        for rung in reversed(rungs)
+        Piece(f"{'ramp ' if row.ramp else ''}{row.mark.glyph}{row.rate}", row.mark.role, 1 if row is not latest else 0)
+        for row in reversed(rows)
     ]
     label: Part = styled("steps ", "muted")
     line = join(fit(pieces, width - len(verdict) - 9))

@@ -8,7 +8,7 @@ from tests.tui.connect_fakes import BUSY, PASSED, REFUSED, SINGLES, URL, Server,
 from tui.cli import profiles
 
 PROFILE = {"url": URL, "seed": "7"}
-FAR = f"{URL} is neither on this machine nor in a private network. May you load it, and shall it be loaded?"
+FAR = f"{URL} is neither on this machine nor in a private network. Are you allowed to load it, and do you want to?"
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ async def test_a_server_that_is_far_is_checked_unasked_and_loaded_after_a_yes_al
     async with connecting(server, PROFILE) as (app, pilot):
         await pilot.press("ctrl+r")
         await settle(app, pilot)
-        assert server.checker.config.safety.public_ok, "single requests need no leave"
+        assert server.checker.config.safety.public_ok, "single requests need no permission"
         server.checker.say(PASSED)
         server.checker.end(singles=SINGLES)
         await settle(app, pilot)
@@ -39,13 +39,13 @@ async def test_a_server_that_is_far_is_checked_unasked_and_loaded_after_a_yes_al
         await settle(app, pilot)
         await pilot.press("y")
         await settle(app, pilot)
-    asked = app.return_value
-    assert asked is not None
-    assert (asked.config.safety.public_ok, asked.config.safety.with_others) == (True, False)
+    request = app.return_value
+    assert request is not None
+    assert (request.config.safety.public_ok, request.config.safety.with_others) == (True, False)
     assert profiles.load(profiles.last_path()) == PROFILE, "the next run is asked about again"
 
 
-async def test_leave_that_was_given_beforehand_is_not_asked_for() -> None:
+async def test_permission_that_was_given_beforehand_is_not_asked_for() -> None:
     server = Server("tiny")
     server.is_near = False
     async with connecting(server, PROFILE) as (app, pilot):
@@ -71,10 +71,10 @@ async def test_a_server_that_serves_others_is_asked_about_and_then_checked_on() 
         server.checker.say(PASSED, BUSY)
         server.checker.end()
         await settle(app, pilot)
-        assert "▲ SERVES OTHERS" in text_of(app)
+        assert "▲ SERVING OTHERS" in text_of(app)
         await pilot.press("ctrl+s")
         await settle(app, pilot)
-        assert "The server has 3 requests of others. Load slows theirs" in words_of(app)
+        assert "The server has 3 requests from other clients. Load slows them down" in words_of(app)
         await pilot.press("n")
         await settle(app, pilot)
         assert len(server.checkers) == 1
@@ -90,7 +90,7 @@ async def test_a_server_that_serves_others_is_asked_about_and_then_checked_on() 
         form_of(app).control("url").focus()
         await pilot.press("end", "/", "x", "tab", "ctrl+r")
         await settle(app, pilot)
-        assert not server.checker.config.safety.with_others, "leave is for one server"
+        assert not server.checker.config.safety.with_others, "permission is for one server"
         server.checker.end()
         await settle(app, pilot)
         await pilot.press("shift+tab", "end", "backspace", "backspace", "tab", "ctrl+r")
@@ -118,7 +118,7 @@ async def test_others_that_have_left_are_not_asked_about() -> None:
         assert [checker.config.safety.with_others for checker in server.checkers] == [False, False]
 
 
-async def test_leave_helps_against_no_other_refusal() -> None:
+async def test_permission_helps_against_no_other_refusal() -> None:
     server = Server("tiny")
     server.others = 3
     async with connecting(server, PROFILE) as (app, pilot):
@@ -130,7 +130,7 @@ async def test_leave_helps_against_no_other_refusal() -> None:
         assert "✘ REFUSED" in text_of(app)
         await pilot.press("ctrl+s")
         await settle(app, pilot)
-        assert "Load slows theirs" not in words_of(app)
+        assert "Load slows them down" not in words_of(app)
 
 
 async def test_what_excludes_others_is_said_in_place_of_a_start() -> None:
@@ -144,7 +144,7 @@ async def test_what_excludes_others_is_said_in_place_of_a_start() -> None:
         await settle(app, pilot)
         await pilot.press("ctrl+s")
         await settle(app, pilot)
-        assert "The server has 1 request of others." in words_of(app)
+        assert "The server has 1 request from other clients." in words_of(app)
         await pilot.press("y")
         await settle(app, pilot)
         assert "to the others on it" in words_of(app, "#checks")
