@@ -283,7 +283,7 @@ async def test_help_lists_keys_and_panels_on_one_page() -> None:
         assert "● LOADING" in lines_of(app)[0]
         assert "esc closes  ↑ ↓ for more" in text
         await press(app, pilot, "end")
-        for word in ("1 attainment floor", "6 KV cache", "explains each number"):
+        for word in ("1 attainment floor", "6 KV cache", "explains every number"):
             assert word in text_of(app)
         await press(app, pilot, "escape")
         assert "attainment floor" in text_of(app)
@@ -304,7 +304,7 @@ async def test_help_wraps_under_its_words_and_follows_the_load() -> None:
         rows = lines_of(app)
         assert rows[-1].strip() == "esc closes  ↑ ↓ for more"
         at = next(y for y, row in enumerate(rows) if "q, ctrl+c" in row)
-        assert rows[at + 1].index("leave; without") == rows[at].index("while loading")
+        assert rows[at + 1].index("without load, to quit") == rows[at].index("stop the load")
         held.now = samples.failing()
         await settle(app, pilot)
         assert "◑ DRAINING" in lines_of(app)[0]

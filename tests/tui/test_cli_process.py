@@ -315,9 +315,9 @@ def test_key_and_model_are_asked_for_in_a_terminal_which_never_shows_the_key(
         threading.Thread(target=server.serve_forever, daemon=True).start()
         command = [*COMMAND, "probe", f"http://127.0.0.1:{server.server_port}", "--out", str(log)]
         process = subprocess.Popen(command, cwd=ROOT, env=env, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE)
-        said = read_until(ours, b"go on without)") + b"|"
+        said = read_until(ours, b"go on without one)") + b"|"
         os.write(ours, b"sk-TESTSECRET\n")
-        said += read_until(ours, b"Which model")
+        said += read_until(ours, b"Number of the model")
         os.write(ours, b"2\n")
         out, _ = process.communicate(timeout=LIMIT_S)
         server.shutdown()

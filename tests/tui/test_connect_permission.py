@@ -1,4 +1,4 @@
-"""Leave to load a server: what the Connect screen asks at Start, and that only a yes is one."""
+"""Permission to load a server: what the Connect screen asks at Start, and that only a yes is one."""
 
 from pathlib import Path
 
