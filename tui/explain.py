@@ -42,7 +42,7 @@ PANELS: dict[str, Explained] = {
         "2 steps",
         "which rates were tried, and how did they end?",
         (
-            ("rps", "requests offered per second, at random moments (Poisson), whether or not the server keeps up"),
+            ("req/s", "requests offered per second, at random moments (Poisson), whether or not the server keeps up"),
             ("repeats", "✔ passed, ✘ failed, ⊘ void (does not count), … running, · not judged; ramp: only a hint of where to look"),
             ("floor", "the worst repeat's share; a bound of it where it was decided before its end"),
             ("verdict", "PASS: every repeat met the target. MIXED: some did. VOID: the evidence does not count"),

@@ -9,7 +9,7 @@ import msgspec
 from core.config import SMALLEST_HEADROOM, FleetAsk
 from core.fleet.evidence import Evidence
 from core.fleet.sizing import ceil_dusted
-from core.units import beside, count, duration, rate_text
+from core.units import as_set, beside, count, duration, latency, number, plain, rate_text
 
 GRID = 10_000
 """Marks are cut off after four decimals."""
@@ -86,11 +86,10 @@ def marks_of(ask: FleetAsk, peak_rps: float, replica_rps: float, evidence: Evide
         found.append(mark("rollout", f"{ask.rollout} out", needs + ask.rollout, words))
     if ask.growth_per_min is not None and ask.scale_out_s is not None:
         grown = (1 + ask.growth_per_min) ** (ask.scale_out_s / 60)
-        span = duration_text(ask.scale_out_s)
-        by, label = f"{100 * ask.growth_per_min:g} % a minute over {span}", f"growth {100 * ask.growth_per_min:g} %/min, {span}"
-        words = (
-            f"a peak that grows by {by}, until new replicas are up, ends {grown:.3g} times as high; each still gets at most {rate}"
-        )
+        span = duration(ask.scale_out_s)
+        by, label = f"{plain(ask.growth_per_min)} a minute over {span}", f"growth {plain(ask.growth_per_min)}/min, {span}"
+        ends = f"ends {number(grown)} times as high; each still gets at most {rate}"
+        words = f"a peak that grows by {by}, until new replicas are up, {ends}"
         found.append(mark("growth", label, ceil_dusted(peak_rps * grown / replica_rps), words))
     if ask.burstiness is not None:
         found.append(_burst_mark(ask, peak_rps, replica_rps, evidence))
@@ -109,15 +108,15 @@ def _peak_why(rate: str, replica_rps: float, evidence: Evidence) -> str:
 
 def _burst_mark(ask: FleetAsk, peak_rps: float, replica_rps: float, evidence: Evidence) -> Mark:
     assert ask.burstiness is not None
-    label = f"burstiness {ask.burstiness:g}"
+    label = f"burstiness {as_set(ask.burstiness)}"
     e2e_s = evidence.at_pass.e2e_mean_s if evidence.at_pass is not None else None
     if e2e_s is None:
         return Mark(name="burstiness", label=label, rho=None, replicas=None, why="it needs the mean E2E latency at the safe rate")
     left = bursty_frac(replica_rps, e2e_s, ask.burstiness, evidence.target)
     replicas = ceil_dusted(peak_rps / (left * replica_rps))
     why = (
-        f"with gamma gaps of shape {ask.burstiness:g} (Poisson: 1) {rate_text(left * replica_rps)} bring as many requests at once "
-        f"as {rate_text(replica_rps)} did, at a mean E2E of {duration(e2e_s)}; "
+        f"with gamma gaps of shape {as_set(ask.burstiness)} (Poisson: 1) {rate_text(left * replica_rps)} bring as many requests at "
+        f"once as {rate_text(replica_rps)} did, at a mean E2E of {latency(e2e_s)}; "
         + ("an estimate" if ask.burstiness >= ROUGH_BELOW else "a rough estimate, which may be too high: measure it")
     )
     return Mark(
@@ -128,8 +127,3 @@ def _burst_mark(ask: FleetAsk, peak_rps: float, replica_rps: float, evidence: Ev
         why=why,
         holds=ceil_dusted(peak_rps / (ask.headroom * replica_rps)) >= replicas,
     )
-
-
-def duration_text(seconds: float) -> str:
-    """A span that was set: "4 min", "90 s"."""
-    return f"{seconds / 60:g} min" if seconds >= 60 and seconds % 60 == 0 else f"{seconds:g} s"

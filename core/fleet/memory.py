@@ -10,7 +10,8 @@ from core.fleet.evidence import Evidence
 from core.fleet.sizing import Unit
 from core.fleet.speed import SpeedGate, speed_gate
 from core.records import ServerInfo
-from core.units import count, rate_text
+from core.units import as_set, count, number, percent, plain, rate_text
+from core.units import tokens as tokens_text
 
 DEFAULT_UTILIZATION = 0.9
 """vLLM's own default of --gpu-memory-utilization for most of its releases."""
@@ -120,7 +121,7 @@ def gates(ask: FleetAsk, unit: Unit, server: ServerInfo | None, evidence: Eviden
     if memory.binds:
         message = f"{where} memory binds: {_seen(memory) or 'more streams are needed than fit'}."
         return Gates(speed=speed, memory=memory, binds="memory", margin=margin, message=message)
-    times = "" if margin is None else f"{margin:,.0f}" if margin >= 10 else f"{margin:.2g}"
+    times = "" if margin is None else as_set(margin, 2)
     room = f", which holds {times} times as much" if times else ""
     message = f"{where} speed binds and not memory{room}{_beside(_seen(memory))}."
     return Gates(speed=speed, memory=memory, binds="speed", margin=margin, message=message)
@@ -153,14 +154,10 @@ def _margin(gate: MemoryGate) -> float | None:
 def _seen(gate: MemoryGate) -> str:
     parts = []
     if gate.kv_usage_max is not None:
-        parts.append(f"KV usage rose to {_share(gate.kv_usage_max)}")
+        parts.append(f"KV usage rose to {percent(gate.kv_usage_max, 2)}")
     if gate.preemptions is not None:
         parts.append(count(round(gate.preemptions), "preemption") if gate.preemptions else "no preemptions")
     return ", ".join(parts)
-
-
-def _share(frac: float) -> str:
-    return f"{100 * frac:.0f} %" if frac >= 0.01 else f"{100 * frac:.1g} %"
 
 
 def _beside(seen: str) -> str:
@@ -170,14 +167,14 @@ def _beside(seen: str) -> str:
 def _notes(gate: MemoryGate, ask: FleetAsk, server: ServerInfo | None) -> tuple[str, ...]:
     notes = []
     capacity, paper = gate.capacity_tokens, gate.paper_tokens
-    if gate.source == "paper":
+    if gate.source == "paper" and paper is not None:
         notes.append(
-            f"The server does not tell how much its KV cache holds; on paper it is {paper:,} tokens "
-            f"({100 * _utilization(ask, server):g} % of the memory less weights and {_activations_gb(ask):g} GB a device), and "
+            f"The server does not tell how much its KV cache holds; on paper it is {tokens_text(paper)} "
+            f"({plain(_utilization(ask, server))} of the memory less weights and {as_set(_activations_gb(ask))} GB a device), and "
             "fewer for a mixture of experts, of which all lie in memory though a token reads only some."
         )
     elif capacity is not None and paper is not None and abs(paper - capacity) > _APART * capacity:
-        notes.append(f"The server's own figure of {capacity:,} KV tokens counts; on paper it would be {paper:,}.")
+        notes.append(f"The server's own figure of {count(capacity)} KV tokens counts; on paper it would be {count(paper)}.")
     if gate.used_frac is not None and gate.used_frac >= 1 and gate.binds is False:
         notes.append("More streams than fit at full length are in the server at once: most are not at full length yet, or wait.")
     return tuple(notes)
@@ -187,12 +184,12 @@ def _message(gate: MemoryGate) -> str:
     parts = []
     if gate.fits_mean is not None and gate.fits_p90 is not None:
         parts.append(
-            f"{gate.capacity_tokens:,} KV tokens hold {gate.fits_mean:,.0f} streams of {gate.tokens_mean:,.0f} tokens (mean), "
-            f"{gate.fits_p90:,.0f} of {gate.tokens_p90:,.0f} (p90)"
+            f"{count(gate.capacity_tokens or 0)} KV tokens hold {number(gate.fits_mean)} streams of "
+            f"{tokens_text(gate.tokens_mean)} (mean), {number(gate.fits_p90)} of {count(round(gate.tokens_p90))} (p90)"
         )
     if gate.needed is not None:
-        share = "" if gate.used_frac is None else f", {_share(gate.used_frac)} of the first"
-        parts.append(f"the rate that holds has {gate.needed:,.3g} in it at a time{share}")
+        share = "" if gate.used_frac is None else f", {percent(gate.used_frac, 2)} of the first"
+        parts.append(f"the rate that holds has {number(gate.needed)} in it at a time{share}")
     if seen := _seen(gate):
         parts.append(seen)
     return "; ".join(parts) + "."

@@ -8,7 +8,7 @@ from core.config import FleetAsk
 from core.fleet.evidence import Evidence
 from core.fleet.sizing import Unit
 from core.hardware import ACCELERATORS, DEFAULT_WEIGHT_BITS
-from core.units import limit
+from core.units import as_set, data_size, latency, limit, number, percent, plain
 
 DEFAULT_ETA = 0.7
 """Share of the peak bandwidth that a decode step reaches where nothing better is known; 0.6 to 0.8 is what is seen."""
@@ -106,14 +106,14 @@ def _contradiction(gate: SpeedGate) -> str | None:
     reached, measured_s = gate.eta_reached, gate.measured_s
     if reached is None or measured_s is None or measured_s >= gate.floor_s * (1 - _DUST):
         return None
-    single = f"a single stream has a TPOT of {_ms(measured_s)}, less than the floor of {_ms(gate.floor_s)}"
+    single = f"a single stream has a TPOT of {latency(measured_s)}, less than the floor of {latency(gate.floor_s)}"
     if reached > 1:
         return (
-            f"{single} and than the full bandwidth allows ({_ms(gate.fastest_s)}): the weights, the device or TP are not as "
+            f"{single} and than the full bandwidth allows ({latency(gate.fastest_s)}): the weights, the device or TP are not as "
             "entered, or a step makes several tokens; correct them or leave them out"
         )
     guessed = "guessed" if gate.eta_assumed else "entered"
-    return f"{single}: eta was {guessed} too low, it is {100 * reached:.0f} % and not {100 * gate.eta:.3g} %"
+    return f"{single}: eta was {guessed} too low, it is {percent(reached, 2)} and not {plain(gate.eta)}"
 
 
 def _helps(gate: SpeedGate, own_kv: float, ask: FleetAsk) -> tuple[str, ...]:
@@ -125,29 +125,29 @@ def _helps(gate: SpeedGate, own_kv: float, ask: FleetAsk) -> tuple[str, ...]:
     if allowed > own_kv:
         helps.append(_lighter(weights, allowed - own_kv, ask))
     tp = 1 << max(0, math.ceil(math.log2(gate.tp * gate.bytes_per_token / allowed * (1 - _DUST))))
-    helps.append(f"TP {tp} (at best {_ms(gate.floor_s * gate.tp / tp)}; each layer's all-reduce adds to that)")
+    helps.append(f"TP {tp} (at best {latency(gate.floor_s * gate.tp / tp)}; each layer's all-reduce adds to that)")
     needed_gbs = gate.bandwidth_gbs * gate.bytes_per_token / allowed
     faster = sorted((each for each in ACCELERATORS if each.bandwidth_gbs >= needed_gbs), key=lambda each: each.bandwidth_gbs)
-    named = ", ".join(f"{each.name} has {each.bandwidth_gbs:,.0f}" for each in faster[:_NAMED])
-    helps.append(f"a device with at least {math.ceil(needed_gbs):,} GB/s{f' ({named})' if named else ''}")
-    helps.append(f"a TPOT limit of at least {_ms(gate.floor_s, up=True)}")
+    named = ", ".join(f"{each.name} has {as_set(each.bandwidth_gbs)}" for each in faster[:_NAMED])
+    helps.append(f"a device with at least {number(needed_gbs, math.ceil)} GB/s{f' ({named})' if named else ''}")
+    helps.append(f"a TPOT limit of at least {latency(gate.floor_s, math.ceil)}")
     return tuple(helps)
 
 
 def _lighter(weights: float, allowed: float, ask: FleetAsk) -> str:
     """Fewer bytes to read: quantised weights."""
-    text = f"weights of at most {_cut(allowed / 1e9):g} GB in place of {weights / 1e9:.3g} GB"
+    text = f"weights of at most {data_size(allowed, math.floor)} in place of {data_size(weights)}"
     bits = ask.hardware.weight_bits or (DEFAULT_WEIGHT_BITS if ask.hardware.params_b is not None else None)
     if bits is None:
         return f"{text} (fewer bits a weight, or a smaller model)"
     fitting = next((fewer for fewer in _BITS if fewer < bits and weights * fewer / bits <= allowed), None)
-    return text + (" (a smaller model)" if fitting is None else f" ({fitting:g} bits a weight in place of {bits:g})")
+    return text + (" (a smaller model)" if fitting is None else f" ({as_set(fitting)} bits a weight in place of {as_set(bits)})")
 
 
 def _message(gate: SpeedGate) -> str:
-    share = f"{100 * gate.eta:.3g} % of {gate.bandwidth_gbs:,.6g} GB/s{', a guess' if gate.eta_assumed else ''}"
-    read = f"{gate.bytes_per_token / 1e9:.3g} GB read for each token at {share}; TP {gate.tp}"
-    floor = f"the TPOT floor is {_ms(gate.floor_s)}, about {gate.tokens_per_s:.0f} tokens/s for one stream ({read})"
+    share = f"{plain(gate.eta)} of {as_set(gate.bandwidth_gbs)} GB/s{', a guess' if gate.eta_assumed else ''}"
+    read = f"{data_size(gate.bytes_per_token)} read for each token at {share}; TP {gate.tp}"
+    floor = f"the TPOT floor is {latency(gate.floor_s)}, about {number(gate.tokens_per_s)} tokens/s for one stream ({read})"
     if gate.limit_s is None:
         return f"{floor}."
     if gate.feasible:
@@ -155,15 +155,3 @@ def _message(gate: SpeedGate) -> str:
     if gate.contradiction is not None:
         return f"{floor}: at that share a TPOT limit of {limit(gate.limit_s)} would not be possible."
     return f"{floor}: a TPOT limit of {limit(gate.limit_s)} is not possible, and no number of replicas changes that."
-
-
-def _cut(value: float) -> float:
-    """Four significant digits, cut off: an upper bound stays true."""
-    scale = 10.0 ** (3 - math.floor(math.log10(value)))
-    return math.floor(value * scale) / scale
-
-
-def _ms(seconds: float, *, up: bool = False) -> str:
-    """Milliseconds with one decimal; rounded up where it is a bound that must hold."""
-    tenths = 1e4 * seconds
-    return f"{(math.ceil(tenths - _DUST) if up else round(tenths)) / 10:.1f} ms"

@@ -13,7 +13,7 @@ from core.fleet.marks import Mark
 from core.fleet.memory import Gates
 from core.fleet.plan import ASSUMPTIONS, Fleet
 from core.fleet.sizing import FleetSize, Unit
-from core.units import count, rate_text
+from core.units import as_set, count, latency, money, number, percent, rate_text
 
 GatePart = Literal["speed", "helps", "measured", "memory", "binds"]
 OPEN_ABOVE = "The bracket is open above: the knee may be higher than every rate that failed, so fewer replicas might do."
@@ -48,7 +48,7 @@ def fleet_data(ask: FleetAsk, unit: Unit, fleet: Fleet | None, gates: Gates) -> 
 def fleet_lines(fleet: Fleet, width: int) -> list[str]:
     """The sized fleet: both ends, what it survives, what it costs, what it assumes."""
     gpus = f"{count(fleet.gpus_per_endpoint, 'GPU')} per replica{'' if fleet.layout_known else ' (assumed)'}"
-    head = f"Fleet for a peak of {rate_text(fleet.peak_rps)} at headroom {fleet.headroom:g}, {gpus}:"
+    head = f"Fleet for a peak of {rate_text(fleet.peak_rps)} at headroom {as_set(fleet.headroom)}, {gpus}:"
     lines = [*_wrap(head, width), "  if one replica carries     replicas   GPUs   load of each at peak"]
     ends = (("holds", fleet.at_pass), ("fails", fleet.at_fail), ("p90", fleet.at_p90_output))
     lines += [_row(word, size) for word, size in ends if size is not None]
@@ -79,8 +79,8 @@ def gates_told(gates: Gates) -> list[tuple[GatePart, str]]:
         if speed.contradiction is not None:
             said.append(("measured", f"Measured: {speed.contradiction}."))
         elif speed.eta_reached is not None and speed.measured_s is not None:
-            tpot = f"a single stream has a TPOT of {1000 * speed.measured_s:.1f} ms"
-            said.append(("measured", f"Measured: {tpot}: eta is {100 * speed.eta_reached:.0f} %."))
+            tpot = f"a single stream has a TPOT of {latency(speed.measured_s)}"
+            said.append(("measured", f"Measured: {tpot}: eta is {percent(speed.eta_reached, 2)}."))
     if gates.memory is not None:
         told = (f"Memory: {gates.memory.message}", *gates.memory.notes)
         said += [("memory", text) for text in told]
@@ -98,10 +98,9 @@ def work_lines(tokens: Tokens | None, width: int) -> list[str]:
     """What one request weighs, where both lengths are known."""
     if tokens is None or tokens.mean_input is None or tokens.prefill_dots is None or tokens.decode_dots is None:
         return []
-    text = (
-        f"One request: {tokens.mean_input:,.0f} tokens in, {tokens.mean_output:,.0f} out (means). Dot products of attention, per "
-        f"head and layer: {tokens.prefill_dots:,.0f} in the prefill, {tokens.decode_dots:,.0f} while decoding."
-    )
+    means = f"{count(round(tokens.mean_input))} tokens in, {count(round(tokens.mean_output))} out (means)"
+    dots = f"{number(tokens.prefill_dots)} in the prefill, {number(tokens.decode_dots)} while decoding"
+    text = f"One request: {means}. Dot products of attention, per head and layer: {dots}."
     return _wrap(text, width)
 
 
@@ -127,24 +126,24 @@ def verdict_of(fleet: Fleet) -> str:
     names = " and ".join(mark.label for mark in binding)
     failing = [mark for mark in fleet.marks if mark.holds is False]
     if not failing:
-        return f"Headroom {fleet.headroom:g} is within all marks; {names} binds ({mark_number(binding[0])})."
+        return f"Headroom {as_set(fleet.headroom)} is within all marks; {names} binds ({mark_number(binding[0])})."
     needed = max(mark.replicas for mark in failing if mark.replicas is not None)
     over = " and ".join(mark.label for mark in failing)
     how = "which no headroom gives" if binding[0].rho is None else f"headroom {mark_number(binding[0])}"
-    return f"Headroom {fleet.headroom:g} does not hold for {over}: that takes {needed:,} replicas, {how}."
+    return f"Headroom {as_set(fleet.headroom)} does not hold for {over}: that takes {count(needed, 'replica')}, {how}."
 
 
 def _row(word: str, size: FleetSize) -> str:
-    load = f"{rate_text(size.per_replica_rps)}, {100 * size.load_frac:.0f} %"
-    return f"  {rate_text(size.replica_rps):>17} {f'({word})':<7}  {size.replicas:>8,}  {size.gpus:>5,}   {load}"
+    load = f"{rate_text(size.per_replica_rps)}, {percent(size.load_frac, 2)}"
+    return f"  {rate_text(size.replica_rps):>17} {f'({word})':<7}  {count(size.replicas):>8}  {count(size.gpus):>5}   {load}"
 
 
 def _p90_text(fleet: Fleet) -> list[str]:
     if fleet.at_p90_output is None or fleet.mean_output is None or fleet.p90_output is None:
         return []
     return [
-        f"p90 is an estimate, not measured: the rate that holds times {fleet.mean_output:.0f}/{fleet.p90_output:.0f}, as if every "
-        "answer were as long as the 90th percentile."
+        f"p90 is an estimate, not measured: the rate that holds times {number(fleet.mean_output)}/{number(fleet.p90_output)}, as "
+        "if every answer were as long as the 90th percentile."
     ]
 
 
@@ -154,7 +153,7 @@ def _peak_texts(fleet: Fleet) -> list[str]:
     whole = [] if safe is None else [("With all replicas", safe.per_replica_rps, safe.load_frac, True, safe.floor, safe.floor_rps)]
     less = [(f"With {n.lost} lost", n.per_replica_rps, n.load_frac, n.holds, n.floor, n.floor_rps) for n in fleet.losses]
     return [
-        f"{name} each gets {rate_text(rate_rps)} at peak, {100 * frac:.0f} % of what holds{'' if holds else ': too much'}"
+        f"{name} each gets {rate_text(rate_rps)} at peak, {percent(frac, 2)} of what holds{'' if holds else ': too much'}"
         f"{_floor_text(floor, floor_rps)}."
         for name, rate_rps, frac, holds, floor, floor_rps in [*whole, *less]
     ]
@@ -164,7 +163,7 @@ def _floor_text(floor: float | None, floor_rps: float | None) -> str:
     """The measured floor, cut off rather than rounded so that it stays true."""
     if floor is None or floor_rps is None:
         return ""
-    return f"; measured at {rate_text(floor_rps)}: floor {math.floor(1000 * floor + 1e-6) / 10:g} %"
+    return f"; measured at {rate_text(floor_rps)}: floor {percent(floor, rounded=math.floor)}"
 
 
 def _cost_text(cost: Cost | None, fleet: Fleet) -> list[str]:
@@ -182,7 +181,7 @@ def _cost_text(cost: Cost | None, fleet: Fleet) -> list[str]:
         saved = "" if cost.saved_per_hour is None else f", {money(cost.saved_per_hour)} an hour"
         texts.append(
             f"The mean rate of {rate_text(cost.mean_rps)} needs {count(cost.mean_replicas, 'replica')}: scaling to it would save "
-            f"{count(cost.saved_gpus, 'GPU')} on average at most ({100 * cost.saved_frac:.0f} %{saved})."
+            f"{count(cost.saved_gpus, 'GPU')} on average at most ({percent(cost.saved_frac, 2)}{saved})."
         )
     return texts
 
@@ -198,11 +197,6 @@ def _mark_lines(fleet: Fleet, width: int) -> list[str]:
         head = f"    {mark.label:<{widest}}  {number:<12}"
         lines += textwrap.wrap(head + mark.why, width, subsequent_indent=" " * len(head), drop_whitespace=True)
     return [*lines, *_wrap(verdict_of(fleet), width, "  ")]
-
-
-def money(amount: float) -> str:
-    """Two decimals, more for what is less than a unit."""
-    return f"{amount:,.2f}" if amount >= 1 else f"{amount:.3g}"
 
 
 def _wrap(text: str, width: int, first: str = "") -> list[str]:

@@ -7,7 +7,7 @@ from core import fleet, prose
 from core.judge import diagnosis_lines
 from core.report.text import answer_of, evidence_of, floor_words, latencies, notes, passing_step
 from core.results import Answer, FailCount, Outcome, StepResult
-from core.units import count, duration, estimate, limits, mode_words, rate_number, rate_text
+from core.units import as_set, count, duration, estimate, limits, mode_words, money, percent, rate_number, rate_text
 from core.view import RunView
 
 _HOW: dict[Outcome, str] = {
@@ -137,14 +137,14 @@ def _fleet(view: RunView, answer: Answer) -> list[str]:
     plan = fleet.plan(answer.knee, ask, view.server, evidence)
     if plan is None:
         return gates
-    lines = [f"for a peak of {rate_text(plan.peak_rps)} at headroom {plan.headroom:g}"]
+    lines = [f"for a peak of {rate_text(plan.peak_rps)} at headroom {as_set(plan.headroom)}"]
     lines[0] += f", {count(plan.gpus_per_endpoint, 'GPU')} per replica{'' if plan.layout_known else ' (assumed)'}"
     for word, size in (("holds", plan.at_pass), ("fails", plan.at_fail), ("p90", plan.at_p90_output)):
         if size is not None:
             price = ask.cost_per_gpu_h
-            cost = "" if price is None else f", {size.gpus * price:.2f} per hour at {price:g} per GPU and hour"
+            cost = "" if price is None else f", {money(size.gpus * price)} per hour at {as_set(price)} per GPU and hour"
             sizes = f"{count(size.replicas, 'replica')}, {count(size.gpus, 'GPU')}"
-            each = f"each gets {rate_text(size.per_replica_rps)}, {100 * size.load_frac:.0f} % of it"
+            each = f"each gets {rate_text(size.per_replica_rps)}, {percent(size.load_frac, 2)} of it"
             lines.append(f"at {rate_number(size.replica_rps)} per replica ({word}): {sizes}{cost}; {each}")
     lines += fleet.fleet_notes(plan)
     for mark in plan.marks:

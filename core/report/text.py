@@ -17,7 +17,7 @@ from core.facts import Said, as_data
 from core.judge import Bracket, diagnosis_lines
 from core.results import Answer, FailCount, Knee, Percentiles, RepeatResult, StepResult
 from core.run import others_rps
-from core.units import at_most, beside, duration, estimate, limits, mode_words, rate_number, rate_text
+from core.units import at_least, at_most, beside, between, duration, estimate, latency, limits, mode_words, rate_number, rate_text
 from core.view import RunView
 
 FEW = {"p95": 20, "p99": 100}
@@ -55,7 +55,7 @@ def _highest(values: Sequence[Percentiles], which: str) -> str:
     if not known:
         return "-"
     value, n = max(known)
-    return f"{duration(value)}{'*' if n < FEW.get(which, 0) else ''}"
+    return f"{latency(value)}{'*' if n < FEW.get(which, 0) else ''}"
 
 
 def list_table(view: RunView) -> list[str]:
@@ -71,8 +71,8 @@ def list_table(view: RunView) -> list[str]:
         passed = f"{sum(repeat.verdict == 'pass' for repeat in judged)}/{len(judged)}"
         shown = judged or [repeat for repeat in step.repeats if repeat.verdict == "unjudged"]
         worst = [largest(values) for values in zip(*((r.ttft_s.p95, r.tpot_s.p95, r.e2e_s.p95) for r in shown), strict=True)]
-        p95 = "".join(f"{'-' if value is None else duration(value):<10}" for value in worst or [None] * 3)
-        served = f"{min(repeat.served_rps for repeat in shown):.3g}" if shown else "-"
+        p95 = "".join(f"{'-' if value is None else latency(value):<10}" for value in worst or [None] * 3)
+        served = rate_number(min(repeat.served_rps for repeat in shown)) if shown else "-"
         rows.append(f"  {rate_number(step.rate_rps):>12}  {step.verdict:<10}{passed:<8}{floor_words(step, view):<15}{p95}{served}")
     return rows
 
@@ -115,8 +115,8 @@ def floor_words(step: StepResult, view: RunView) -> str:
     if step.verdict in ("fail", "mixed"):
         return at_most(high, target) if high < 1 else "-"  # it was not by missed limits that it failed
     if step.verdict == "pass":
-        return f"at least {beside(low, target, rounded=math.floor)}"
-    return f"{beside(low, target, rounded=math.floor)} to {beside(high, target, rounded=math.ceil)}"
+        return at_least(low, target)
+    return between(low, high, target)
 
 
 def lateness(view: RunView) -> str:
@@ -126,7 +126,7 @@ def lateness(view: RunView) -> str:
     worst = largest(late.max for late in lates)
     if p99 is None or worst is None:
         return ""
-    return f"Client: sends were late by {duration(p99)} (p99, in the worst repeat), {duration(worst)} at most."
+    return f"Client: sends were late by {latency(p99)} (p99, in the worst repeat), {latency(worst)} at most."
 
 
 def largest(values: Iterable[float | None]) -> float | None:

@@ -44,18 +44,18 @@ SENTENCES: list[tuple[Fact, str]] = [
         fact("overloaded_in_warmup", misses=22, planned=42),
         "overloaded already in the warm-up: 22 of the 42 requests of its second half can no longer meet the limits",
     ),
-    (fact("still_open", open=1, drain_s=120.0, after="window"), "1 request still open 120 s after the window"),
-    (fact("still_open", open=3, drain_s=120.0, after="ramp"), "3 requests still open 120 s after the ramp"),
+    (fact("still_open", open=1, drain_s=120.0, after="window"), "1 request still open 2 min after the window"),
+    (fact("still_open", open=3, drain_s=120.0, after="ramp"), "3 requests still open 2 min after the ramp"),
     (fact("still_open", open=3, drain_s=30.0, after="segment"), "3 requests still open 30 s after the segment"),
     (fact("load_ended_early"), "the load ended before every request was decided"),
-    (fact("attainment", attained_frac=0.9496, planned=1000, target=0.95), "attainment 94.96 % of 1000, target 95 %"),
+    (fact("attainment", attained_frac=0.9496, planned=1000, target=0.95), "attainment 94.96 % of 1,000, target 95 %"),
     (
         fact("attainment", fact("still_open", open=10, drain_s=68.0, after="window"), attained_frac=0.9, planned=100, target=0.95),
-        "attainment 90.0 % of 100, target 95 % (10 requests still open 68 s after the window, counted as missed)",
+        "attainment 90.0 % of 100, target 95 % (10 requests still open 1 min 8 s after the window, counted as missed)",
     ),
     (
         fact("queue_rising", fact("attainment", attained_frac=1.0, planned=200, target=0.95)),
-        "queue rising: requests waited longer and longer, although attainment 100.0 % of 200, target 95 %",
+        "queue rising: requests waited longer and longer, although attainment 100 % of 200, target 95 %",
     ),
     (
         fact("warmup_short", warmup_s=1.0, needed_s=3.42),
@@ -64,14 +64,14 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("undecided"), "stopped before it was decided"),
     (
         fact("ramp_hint", fact("rate_fails", REACH, rate_rps=2.0)),
-        "a ramp only says where to look; 2 requests/s: at most 41 % can still meet the limits (target 95 %)",
+        "a ramp only says where to look; 2.00 requests/s: at most 41 % can still meet the limits (target 95 %)",
     ),
-    (fact("rate_fails", REACH, rate_rps=24.69), "24.69 requests/s: at most 41 % can still meet the limits (target 95 %)"),
+    (fact("rate_fails", REACH, rate_rps=24.69), "24.7 requests/s: at most 41 % can still meet the limits (target 95 %)"),
     (fact("ramp_failed", REACH, rate_rps=24.69), "at 24.7 requests/s at most 41 % can still meet the limits (target 95 %)"),
     (fact("no_rate_failed"), "no rate of the ramp failed"),
     (
         fact("not_keeping_up", begun_rps=10.04, waiting=1200),
-        "the server does not keep up, it began 10 requests/s at most, and 1200 requests wait",
+        "the server does not keep up, it began 10.0 requests/s at most, and 1,200 requests wait",
     ),
     (fact("none_judged"), "no repeat was judged"),
     (fact("all_passed", repeats=3), "all 3 repeats passed"),
@@ -87,7 +87,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("held_rate", rate_rps=4.0, segments=0), "4.00 requests/s (no segment was judged)"),
     (
         fact("held", fact("held_rate", CUT, rate_rps=4.0, segments=2, passed=1, low_frac=0.9, high_frac=0.97)),
-        "held 4.00 requests/s (1 of 2 segments passed, the lowest attainment at most 97 %; "
+        "held 4.00 requests/s (1 of 2 segments passed, the lowest attainment at most 97.0 %; "
         "the next was cut off: 20 sent, 17 good, 1 missed, 2 open)",
     ),
     (fact("user_ended"), "ended by the user"),
@@ -104,7 +104,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (fact("others_wait", waiting=1, limit=4), "1 request waiting at the server, --max-waiting allows 4"),
     (fact("others_preempted"), "the server preempts requests again and again"),
-    (fact("errors_in_a_row", errors=3, within_s=60.0), "3 requests ended in errors within 60 s"),
+    (fact("errors_in_a_row", errors=3, within_s=60.0), "3 requests ended in errors within 1 min"),
     (
         fact("client_late", late_p99_s=0.39, limit_s=0.16),
         "the client, not the server: one send in a hundred was late by 390 ms or more, 160 ms is the limit; "
@@ -112,7 +112,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("client_late_once", late_max_s=1.5, ttft_limit_s=0.8),
-        "the client, not the server: a send was late by 1.5 s, more than the TTFT limit itself; give the client more CPU",
+        "the client, not the server: a send was late by 1.50 s, more than the TTFT limit itself; give the client more CPU",
     ),
     (
         fact("client_stalled", limit_s=0.16, over=20, reports=40, worst_s=0.3),
@@ -164,7 +164,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("tpot_undecidable"), "TPOT is the only limit, and no answer had tokens after its first event to judge it by"),
     (
         fact("nothing_planned", measure_s=40.0, rate_rps=0.01),
-        "no request was planned in the window (40 s at 0.01 requests/s): measure longer or faster",
+        "no request was planned in the window (40 s at 0.0100 requests/s): measure longer or faster",
     ),
     (
         fact("server_frozen", silent_s=10.0),
@@ -180,14 +180,14 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("window_short", measure_s=4.0, e2e_mean_s=1.0, durations=5),
-        "the step (4 s) is shorter than 5 mean request durations (1 s each): repeats will scatter, a pass is optimistic",
+        "the step (4 s) is shorter than 5 mean request durations (1.00 s each): repeats will scatter, a pass is optimistic",
     ),
     (fact("by_one_request", good=95, planned=100), "passed by one request"),
     (
         fact("left_open", open=2, planned=101),
         "2 of 101 requests had not ended when the pass was certain: p95 and p99 leave them out",
     ),
-    (fact("sends_late", late_p99_s=0.09), "sends were late by 90 ms (p99): latencies hold that much of the client's own"),
+    (fact("sends_late", late_p99_s=0.09), "sends were late by 90.0 ms (p99): latencies hold that much of the client's own"),
     (
         fact("loop_stalled", lag_max_s=0.3),
         "the client stalled for 300 ms: what arrived meanwhile looks that much slower than it was",
@@ -206,7 +206,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     (
         fact("token_rate_off", by_tokens_rps=7.812, counted_rps=7.4),
         "token rate and request rate do not agree: by its output tokens the server finished 7.81 requests/s, "
-        "counted were 7.4; what finished in the window had other lengths than what was sent in it",
+        "counted were 7.40; what finished in the window had other lengths than what was sent in it",
     ),
     (fact("no_tpot", without=1, answers=2), "1 of 2 answers had no token after the first event: judged without a TPOT"),
     (
@@ -236,7 +236,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("repeats_scatter", deviation_frac=0.0351, repeats=3),
-        "attainment varies by 3.5 points (standard deviation) over 3 repeats: more than 3 points are normal near the knee",
+        "attainment varies by 3.51 points (standard deviation) over 3 repeats: more than 3 points are normal near the knee",
     ),
     (
         fact("one_repeat"),
@@ -269,7 +269,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("time_up_ends_apart", factor=2.0, wanted_factor=1.42),
-        "the time was used up: the ends are a factor 2 apart, not 1.42",
+        "the time was used up: the ends are a factor 2.00 apart, not 1.42",
     ),
     (fact("time_up_no_clear_fail"), "the time was used up before a rate failed for sure"),
     (fact("time_up_no_pass"), "the time was used up before a rate passed"),
@@ -279,7 +279,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("time_up_limit"), "the time was used up that --max-duration allows: the next step would not have ended in it"),
     (
         fact("misses_not_of_load", low_rps=2.0, low_frac=0.07, high_rps=4.0, high_frac=0.068),
-        "misses do not fall with the rate: 7 % at 4.00 requests/s, 7 % at 2.00 requests/s; "
+        "misses do not fall with the rate: 6.8 % at 4.00 requests/s, 7.0 % at 2.00 requests/s; "
         "the load does not make them, so no lower rate was tried",
     ),
     (fact("steps_ended", rates_rps=[8.0]), "the step at 8.00 requests/s was ended by the user"),

@@ -138,7 +138,7 @@ def test_what_the_checks_depend_on() -> None:
     ("line", "time", "rate", "sends"),
     [
         ("", "about 2 min", "at most 512 requests/s (768 while it warms up): doubled from 4.00 requests/s", "for each request/s"),
-        ("--max-rps 20", "about 2 min", "never above 20.0 requests/s (max rps)", "requests at most, of up to 640 tokens"),
+        ("--max-rps 20", "about 2 min", "never above 20.0 requests/s (max rate)", "requests at most, of up to 640 tokens"),
         ("--rates 2,6.5", "", "6.50 requests/s (9.75 while it warms up)", "requests at most"),
         ("--rates 2,6.5 --max-rps 7", "", "6.50 requests/s (7.00 while it warms up)", "requests at most"),
         ("--hold 6", "holds 6", "6.00 requests/s (9.00 while it warms up)", "until it is stopped"),
@@ -160,7 +160,7 @@ def test_a_bound_is_how_many_it_says() -> None:
 def test_what_is_to_be_expected_before_that() -> None:
     known = outlook(asked_in_words("--mode standard"))
     assert "about 15 min in standard mode" in known.time
-    assert "max rps sets a bound" in known.rate
+    assert "max rate sets a bound" in known.rate
     assert "known after the checks" in known.sends
     assert "40.0 requests/s" in outlook(asked_in_words("--max-rps 40")).rate
     assert outlook(asked_in_words(""), (single(0.5, ending="http"),) * 3) == outlook(asked_in_words(""))

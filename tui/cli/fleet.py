@@ -13,7 +13,7 @@ from core.errors import UserError
 from core.records import ServerInfo
 from core.report import WIDTH, answer_of, evidence_of, finite
 from core.results import Knee
-from core.units import rate_text
+from core.units import as_set, number, rate_text
 from tui.cli.fleet_options import fleet_ask
 from tui.cli.output import JsonOut, emit
 from tui.cli.recorded import Recorded
@@ -123,12 +123,12 @@ def _knee(base: Known, tokens: fleet.Tokens | None, options: Mapping[str, Any]) 
         if tokens is None:
             raise UserError("--output-tps needs --output-tokens: requests/s are output tokens/s over the mean answer.")
         held = output_tps / tokens.mean_output
-        source = f"One replica: {output_tps:,g} output tokens/s / {tokens.mean_output:,.4g} tokens an answer = {rate_text(held)}."
+        each = f"{as_set(output_tps)} output tokens/s / {number(tokens.mean_output)} tokens an answer"
+        source = f"One replica: {each} = {rate_text(held)}."
     for name, rate_rps in (("the rate that holds", held), ("--replica-fails-rps", fails)):
         if rate_rps is not None and not LOWEST_REPLICA_RPS <= rate_rps <= HIGHEST_REPLICA_RPS:
-            raise UserError(
-                f"{name}: {rate_rps:g} requests/s of one replica is not between {LOWEST_REPLICA_RPS:g} and {HIGHEST_REPLICA_RPS:g}."
-            )
+            ends = f"{as_set(LOWEST_REPLICA_RPS)} and {as_set(HIGHEST_REPLICA_RPS)}"
+            raise UserError(f"{name}: {as_set(rate_rps)} requests/s of one replica is not between {ends}.")
     if held is None and fails is None:
         return base.knee, source
     safe = base.knee.pass_rps if held is None else held

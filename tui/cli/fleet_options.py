@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from core.config import FleetAsk, parse_duration_s, parse_fraction
 from core.errors import UserError
 from core.hardware import find
+from core.units import as_set, count
 from tui.cli.click_types import Option, Reads
 from tui.cli.inputs import read_count, read_length, read_rate, read_seed
 
@@ -41,7 +42,7 @@ def read_user_rate(text: str, name: str) -> float:
     """The rate of all users together: one that a fleet is sized for."""
     value = read_rate(text, name)
     if value < LOWEST_RATE_RPS:
-        raise UserError(f"{name}: {value:g} requests/s is no rate of users; give at least {LOWEST_RATE_RPS:g}.")
+        raise UserError(f"{name}: {as_set(value)} requests/s is no rate of users; give at least {as_set(LOWEST_RATE_RPS)}.")
     return value
 
 
@@ -49,7 +50,7 @@ def read_tokens(text: str, name: str) -> int:
     """A number of tokens, no more than any memory holds."""
     value = read_count(text, name)
     if value > MOST_TOKENS:
-        raise UserError(f"{name}: that is more tokens than any memory holds; give at most {MOST_TOKENS:,}.")
+        raise UserError(f"{name}: that is more tokens than any memory holds; give at most {count(MOST_TOKENS)}.")
     return value
 
 
@@ -167,7 +168,9 @@ def fleet_ask(options: Mapping[str, Any], base: FleetAsk | None = None) -> Fleet
         hardware = replace(hardware, weights_gb=None, params_b=None, weight_bits=None)
     ask = replace(base, hardware=replace(hardware, **_picked(options, _HARDWARE)), **_picked(options, _FLEET))
     if ask.mean_rps is not None and ask.peak_rps is not None and ask.mean_rps > ask.peak_rps:
-        raise UserError(f"--mean-rps {ask.mean_rps:g} is above --peak-rps {ask.peak_rps:g}; a peak is the most there is.")
+        raise UserError(
+            f"--mean-rps {as_set(ask.mean_rps)} is above --peak-rps {as_set(ask.peak_rps)}; a peak is the most there is."
+        )
     return ask
 
 

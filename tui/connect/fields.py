@@ -10,11 +10,11 @@ from msgspec import structs
 from core.access import Access
 from core.config import ProbeConfig, Target
 from core.errors import UserError
+from core.units import as_set, limit, plain
 from tui.cli import argv, inputs
 from tui.cli.argv import OPTIONS
 from tui.cli.options import Given, access_of, build
 from tui.cli.profiles import URL
-from tui.draw.style import limit, share_limit
 
 MORE, KEY, MODE = "more", "key", "mode"
 CAREFUL = "careful"
@@ -54,9 +54,9 @@ ROWS: tuple[tuple[Field, ...], ...] = (
     (_option("e2e", "E2E"), _option("target", "target")),
     (
         _option(MODE, "mode", ("quick", ""), ("quick, careful", CAREFUL), ("standard", "standard"), ("acceptance", "acceptance")),
-        _option("max-rps", "max rps"),
+        _option("max-rps", "max rate"),
     ),
-    (_option("peak-rps", "peak rps"), _option("headroom", "headroom")),
+    (_option("peak-rps", "peak"), _option("headroom", "headroom")),
     (
         Field("api-key-file", "key file", "File that holds the API key. Its path is kept, what it holds never."),
         Field(
@@ -159,10 +159,10 @@ def placeholders(config: ProbeConfig | None, environ: Mapping[str, str]) -> dict
         **{name: "none" if value is None else f"{limit(value)}{default}" for name, value in limits.items()},
         "input-tokens": f"{config.workload.input_tokens} tokens",
         "output-tokens": f"{config.workload.output_tokens} tokens",
-        "target": share_limit(slo.target),
+        "target": plain(slo.target),
         "max-rps": "no such limit",
         "peak-rps": "no fleet size",
-        "headroom": f"{config.fleet.headroom:g}",
+        "headroom": as_set(config.fleet.headroom),
         "api-key-file": "none",
         KEY: "variable is set" if environ.get(inputs.KEY_VARIABLE, "").strip() else "not set",
         **{name: each.example for name, each in FIELDS.items() if each.example},

@@ -5,8 +5,9 @@ import textwrap
 from textual.content import Content
 
 from core.records import Check
+from core.units import clock
 from core.view import RunView
-from tui.draw.style import CHECKS, Role, clean, clock, shorten
+from tui.draw.style import CHECKS, Role, clean, shorten
 from tui.widgets.pieces import Part, Piece, styled
 
 

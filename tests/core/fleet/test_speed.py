@@ -67,6 +67,9 @@ def test_without_weights_or_bandwidth_there_is_no_gate(hardware: Hardware) -> No
     assert speed_gate(FleetAsk(hardware=hardware), Unit(), Evidence()) is None
 
 
+BYTES = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+
+
 @settings(deadline=None)
 @given(
     weights_gb=st.floats(0.1, 1000),
@@ -88,13 +91,14 @@ def test_what_is_said_to_help_does(weights_gb: float, limit_ms: float, eta: floa
             assert tpot_floor_s(found.bytes_per_token, 1000, eta, int(words[1])) <= limit_ms / 1000 * (1 + 1e-6)
             assert tpot_floor_s(found.bytes_per_token, 1000, eta, int(words[1]) // 2) > limit_ms / 1000
         elif text.startswith("weights"):
-            own_kv = kv * (tokens.mean_total or 0)
-            assert tpot_floor_s(float(words[4]) * 1e9 + own_kv, 1000, eta, tp) <= limit_ms / 1000 * (1 + 1e-6)
+            read = float(words[4].replace(",", "")) * BYTES[words[5]] + kv * (tokens.mean_total or 0)
+            assert tpot_floor_s(read, 1000, eta, tp) <= limit_ms / 1000 * (1 + 1e-6)
         elif text.startswith("a device"):
             needed = float(words[5].replace(",", ""))
             assert tpot_floor_s(found.bytes_per_token, needed, eta, tp) <= limit_ms / 1000 * (1 + 1e-6)
         else:
-            assert float(words[-2]) >= 1000 * found.floor_s * (1 - 1e-6)
+            floor = float(words[-2].replace(",", "")) / (1000 if words[-1] == "ms" else 1)
+            assert floor >= found.floor_s * (1 - 1e-6)
 
 
 def test_quantised_weights_that_would_do_are_named() -> None:

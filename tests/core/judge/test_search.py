@@ -236,7 +236,7 @@ def test_no_step_is_begun_that_does_not_fit_the_budget_once_something_passed() -
     answer = answer_of(search, 147.1)
     assert (answer.outcome, answer.knee.pass_rps, answer.knee.first_fail_rps) == ("bracket", 4.0, 8.0)
     assert says(answer.knee.notes[-1], "time_up_ends_apart")
-    assert prose.text(answer.knee.notes[-1]) == "the time was used up: the ends are a factor 2 apart, not 1.42"
+    assert prose.text(answer.knee.notes[-1]) == "the time was used up: the ends are a factor 2.00 apart, not 1.42"
 
 
 def test_without_a_pass_the_search_goes_on_into_overtime() -> None:
@@ -442,7 +442,7 @@ def test_an_interrupted_search_tells_what_it_knows() -> None:
         (0.0125, "0.0125"),
         (9.996, "10.0"),
         (99.96, "100"),
-        (1234.0, "1230"),
+        (1234.0, "1,234"),
         (2.0, "2.00"),
         (0.0, "0"),
     ],

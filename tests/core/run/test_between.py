@@ -117,7 +117,7 @@ def test_a_server_that_does_not_come_back_ends_the_run(monkeypatch: pytest.Monke
     async def work() -> None:
         each, _ = between(lambda: None, monkeypatch)
         await each.prepare()
-        with pytest.raises(UserError, match="not ready 600 s after"):
+        with pytest.raises(UserError, match="not ready 10 min after"):
             await each.prepare()
 
     run(work())

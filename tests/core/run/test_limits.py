@@ -47,7 +47,7 @@ def test_a_held_rate_that_reaches_a_limit_has_been_held(path: Path) -> None:
 
     assert answer.outcome == "held"
     assert answer.message.startswith("held 0.200 requests/s (")
-    assert answer.message.endswith("; stopped: --max-duration 200 s is over")
+    assert answer.message.endswith("; stopped: --max-duration 3 min 20 s is over")
     duration_s = final_view(path).duration_s
     assert duration_s is not None
     assert 200 <= duration_s < 202
@@ -58,7 +58,7 @@ def test_a_search_that_is_out_of_time_has_no_answer(path: Path) -> None:
     bench, answer = on_bench(path, to_the_end, probe=probe(Safety(max_duration_s=60.0)))
 
     assert answer.outcome == "void"
-    assert "No answer, stopped: --max-duration 60 s is over" in answer.message
+    assert "No answer, stopped: --max-duration 1 min is over" in answer.message
     assert events_of(path, StepJudged)[0].result.phase == "ramp"
     assert_ended_clean(bench, path)
 

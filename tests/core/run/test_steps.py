@@ -78,7 +78,7 @@ def test_what_became_of_held_rates() -> None:
     text = prose.text(held([(4.0, results("pass", "fail", "void")), (5.0, results("void"))]))
 
     assert text == (
-        "held 4.00 requests/s (1 of 2 segments passed, the lowest attainment at most 60 %), "
+        "held 4.00 requests/s (1 of 2 segments passed, the lowest attainment at most 60.0 %), "
         "then 5.00 requests/s (no segment was judged)"
     )
 
@@ -90,7 +90,7 @@ def cut(sent: int) -> RepeatResult:
 
 def test_a_segment_that_was_cut_off_is_told_with_what_came_of_it() -> None:
     assert prose.text(held([(4.0, [*results("pass"), cut(20)])])) == (
-        "held 4.00 requests/s (1 of 1 segment passed, the lowest attainment 97 %; "
+        "held 4.00 requests/s (1 of 1 segment passed, the lowest attainment 97.0 %; "
         "the next was cut off: 20 sent, 17 good, 1 missed, 2 open)"
     )
     assert prose.text(held([(4.0, [cut(20)])])) == (
@@ -105,7 +105,7 @@ def test_a_segment_that_was_cut_off_is_told_with_what_came_of_it() -> None:
 
 def test_rates_that_were_changed_again_in_their_warm_up_are_not_told() -> None:
     assert prose.text(held([(4.0, []), (4.4, results("pass")), (4.8, []), (5.3, [])])) == (
-        "held 4.40 requests/s (1 of 1 segment passed, the lowest attainment 97 %), then 5.30 requests/s (no segment was judged)"
+        "held 4.40 requests/s (1 of 1 segment passed, the lowest attainment 97.0 %), then 5.30 requests/s (no segment was judged)"
     )
 
 
