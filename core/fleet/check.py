@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from statistics import median
 
+from core import prose
 from core.config import ProbeConfig
 from core.fleet.evidence import Evidence
 from core.fleet.lengths import tokens_of
@@ -38,13 +39,13 @@ def _status(gate: SpeedGate) -> CheckStatus:
 
 
 def _sentences(gate: SpeedGate) -> str:
-    parts = [_capital(gate.message)]
+    parts = [_capital(f"{prose.text(gate.message)}.")]
     if gate.contradiction is not None:
-        parts.append(f"{_capital(gate.contradiction)}.")
+        parts.append(f"{_capital(prose.text(gate.contradiction))}.")
     elif gate.eta_reached is not None:
         parts.append(f"A single stream shows that {100 * gate.eta_reached:.0f} % of the bandwidth is reached.")
     if gate.refuses:
-        parts.append(f"What would help, each by itself: {'; '.join(gate.helps)}.")
+        parts.append(f"What would help, each by itself: {'; '.join(map(prose.text, gate.helps))}.")
     return " ".join(parts)
 
 

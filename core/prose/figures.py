@@ -20,6 +20,10 @@ class Figures:
             raise TypeError(f"{name} is no number")
         return value
 
+    def known(self, name: str) -> float | None:
+        """A number; None where it was not known."""
+        return None if self._figures[name] is None else self[name]
+
     def n(self, name: str) -> int:
         """A whole number."""
         value = self._figures[name]

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from core import fleet, prose
 from core.judge import diagnosis_lines
+from core.report.fleet import fleet_notes, fleet_verdict, gate_texts, mark_number
 from core.report.text import answer_of, evidence_of, floor_words, latencies, notes, passing_step
 from core.results import Answer, FailCount, Outcome, StepResult
 from core.units import as_set, count, duration, estimate, limits, mode_words, money, percent, rate_number, rate_text
@@ -133,7 +134,7 @@ def _fleet(view: RunView, answer: Answer) -> list[str]:
     if view.config is None:
         return []
     ask, evidence = view.config.fleet, evidence_of(view)
-    gates = fleet.gate_texts(fleet.gates(ask, fleet.unit_of(ask, view.server), view.server, evidence))
+    gates = gate_texts(fleet.gates(ask, fleet.unit_of(ask, view.server), view.server, evidence))
     plan = fleet.plan(answer.knee, ask, view.server, evidence)
     if plan is None:
         return gates
@@ -146,11 +147,11 @@ def _fleet(view: RunView, answer: Answer) -> list[str]:
             sizes = f"{count(size.replicas, 'replica')}, {count(size.gpus, 'GPU')}"
             each = f"each gets {rate_text(size.per_replica_rps)}, {percent(size.load_frac, 2)} of it"
             lines.append(f"at {rate_number(size.replica_rps)} per replica ({word}): {sizes}{cost}; {each}")
-    lines += fleet.fleet_notes(plan)
+    lines += fleet_notes(plan)
     for mark in plan.marks:
         binds = ", which binds" if mark.binds else ""
-        lines.append(f"headroom {fleet.mark_number(mark)} at most for {mark.label}{binds}: {mark.why}")
-    return [*lines, *filter(None, [fleet.verdict_of(plan)]), *gates]
+        lines.append(f"headroom {mark_number(mark)} at most for {prose.mark_label(mark.why)}{binds}: {prose.text(mark.why)}")
+    return [*lines, *filter(None, [fleet_verdict(plan)]), *gates]
 
 
 def _repeat(view: RunView, path: str) -> list[str]:

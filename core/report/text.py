@@ -15,6 +15,7 @@ from core import fleet, prose
 from core.config import FleetAsk, Lengths, Method, ProbeConfig
 from core.facts import Said, as_data
 from core.judge import Bracket, diagnosis_lines
+from core.report.fleet import fleet_data, fleet_lines, gate_lines
 from core.results import Answer, FailCount, Knee, Percentiles, RepeatResult, StepResult
 from core.run import others_rps
 from core.units import at_least, at_most, beside, between, duration, estimate, latency, limits, mode_words, rate_number, rate_text
@@ -273,10 +274,10 @@ def _repeat(repeat: RepeatResult) -> dict[str, Any]:
 def _fleet(view: RunView, answer: Answer) -> dict[str, Any]:
     config = view.config
     if config is None:
-        return fleet.fleet_data(FleetAsk(), fleet.Unit(), None, fleet.Gates())
+        return fleet_data(FleetAsk(), fleet.Unit(), None, fleet.Gates())
     unit, evidence = fleet.unit_of(config.fleet, view.server), evidence_of(view)
     plan = fleet.plan(answer.knee, config.fleet, view.server, evidence)
-    return fleet.fleet_data(config.fleet, unit, plan, fleet.gates(config.fleet, unit, view.server, evidence))
+    return fleet_data(config.fleet, unit, plan, fleet.gates(config.fleet, unit, view.server, evidence))
 
 
 def evidence_of(view: RunView) -> fleet.Evidence:
@@ -427,14 +428,14 @@ def _fleet_table(view: RunView, answer: Answer) -> list[str]:
     plan = fleet.plan(answer.knee, ask, view.server, evidence)
     if plan is None:
         return ["No fleet size: no rate was seen to hold."] if ask.peak_rps is not None else []
-    return fleet.fleet_lines(plan, WIDTH)
+    return fleet_lines(plan, WIDTH)
 
 
 def _gates(view: RunView) -> list[str]:
     if view.config is None:
         return []
     ask = view.config.fleet
-    return fleet.gate_lines(fleet.gates(ask, fleet.unit_of(ask, view.server), view.server, evidence_of(view)), WIDTH)
+    return gate_lines(fleet.gates(ask, fleet.unit_of(ask, view.server), view.server, evidence_of(view)), WIDTH)
 
 
 class Remark(NamedTuple):

@@ -1,5 +1,6 @@
 """Every code has its sentence, and no sentence is needed to know what was found."""
 
+from types import ModuleType
 from typing import get_args
 
 import msgspec
@@ -11,6 +12,21 @@ from core.facts import Code, Fact, Figure, Said, as_data, fact, parts, says, sev
 REACH = fact("out_of_reach", at_most_frac=0.403, target=0.95)
 ERRORS: dict[str, Figure] = {"errors": 2, "planned": 100, "ended": 60, "max_error_frac": 0.01, "endings": {"http": 2}}
 CUT = fact("cut_off", sent=20, good=17, misses=1, open=2)
+STREAM = fact(
+    "stream_floor",
+    floor_s=0.02154,
+    read_bytes=15.2e9,
+    eta_frac=0.7,
+    eta_assumed=True,
+    bandwidth_bytes_per_s=1.008e12,
+    tp=1,
+)
+FLOOR = (
+    "the TPOT floor is 21.5 ms, about 46.4 tokens/s for one stream "
+    "(15.2 GB read for each token at 70 % of 1,008 GB/s, a guess; TP 1)"
+)
+LOSS: dict[str, Figure] = {"rate_rps": 8.33, "load_frac": 0.737, "holds": True}
+SEEN = fact("kv_seen", kv_usage_max_frac=0.4, preemptions=0.0)
 
 SENTENCES: list[tuple[Fact, str]] = [
     (fact("nothing_to_judge"), "no request was planned in the window"),
@@ -301,6 +317,150 @@ SENTENCES: list[tuple[Fact, str]] = [
         fact("done_again", fact("server_restarted"), rate_rps=12.4),
         "A repeat at 12.4 requests/s does not count and is done again: the server restarted during the repeat",
     ),
+    (fact("mark_peak", rate_rps=11.3, floor_frac=None, target=0.95), "each replica gets at most 11.3 requests/s at peak"),
+    (
+        fact("mark_peak", rate_rps=11.3, floor_frac=0.9608, target=0.95),
+        "each replica gets at most 11.3 requests/s at peak, where the measured floor is 96.0 %",
+    ),
+    (
+        fact("mark_lost", replicas=1, rate_rps=11.3),
+        "with 1 replica lost at peak the others still get at most 11.3 requests/s each",
+    ),
+    (
+        fact("mark_rollout", replicas=2, rate_rps=11.3),
+        "with 2 replicas out for a rollout at peak the others still get at most 11.3 requests/s each",
+    ),
+    (
+        fact("mark_growth", growth_per_min_frac=0.1, scale_out_s=90.0, times=1.1537, rate_rps=11.3),
+        "a peak that grows by 10 % a minute over 1 min 30 s, until new replicas are up, ends 1.15 times as high; "
+        "each still gets at most 11.3 requests/s",
+    ),
+    (
+        fact("mark_burst", burstiness=0.25, bursty_rps=9.6, rate_rps=11.3, e2e_mean_s=6.0, rough=False),
+        "with gamma gaps of shape 0.25 (Poisson: 1) 9.60 requests/s bring as many requests at once as 11.3 requests/s did, "
+        "at a mean E2E of 6.00 s; an estimate",
+    ),
+    (
+        fact("mark_burst", burstiness=0.1, bursty_rps=7.0, rate_rps=11.3, e2e_mean_s=6.0, rough=True),
+        "with gamma gaps of shape 0.1 (Poisson: 1) 7.00 requests/s bring as many requests at once as 11.3 requests/s did, "
+        "at a mean E2E of 6.00 s; a rough estimate, which may be too high: measure it",
+    ),
+    (fact("mark_burst_unknown", burstiness=0.25), "it needs the mean E2E latency at the safe rate"),
+    (fact("poisson_arrivals"), "Poisson arrivals"),
+    (fact("even_split"), "an even split over the replicas"),
+    (fact("same_lengths"), "this mix of lengths"),
+    (
+        fact("fleet_open_above"),
+        "The bracket is open above: the knee may be higher than every rate that failed, so fewer replicas might do",
+    ),
+    (
+        fact("p90_answers", mean_output_tokens=228.2, p90_output_tokens=441.0),
+        "p90 is an estimate, not measured: the rate that holds times 228/441, "
+        "as if every answer were as long as the 90th percentile",
+    ),
+    (
+        fact("each_gets", lost=0, **LOSS, floor_frac=None, floor_rps=None),
+        "With all replicas each gets 8.33 requests/s at peak, 74 % of what holds",
+    ),
+    (
+        fact("each_gets", lost=1, **LOSS, floor_frac=0.9889, floor_rps=11.3),
+        "With 1 lost each gets 8.33 requests/s at peak, 74 % of what holds; measured at 11.3 requests/s: floor 98.8 %",
+    ),
+    (
+        fact("each_gets", lost=1, rate_rps=12.5, load_frac=1.106, holds=False, floor_frac=None, floor_rps=None),
+        "With 1 lost each gets 12.5 requests/s at peak, 111 % of what holds: too much",
+    ),
+    (fact("fleet_cost", per_hour=35.0, per_million_at_peak=None, per_million_at_mean=None), "Cost: 35.00 an hour"),
+    (
+        fact("fleet_cost", per_hour=35.0, per_million_at_peak=0.852, per_million_at_mean=2.13),
+        "Cost: 35.00 an hour, 0.852 per million output tokens while the peak lasts, 2.13 at the mean rate",
+    ),
+    (
+        fact("mean_rate", mean_rps=20.0, replicas=3, saved_gpus=8, saved_frac=0.571, saved_per_hour=20.0),
+        "The mean rate of 20.0 requests/s needs 3 replicas: scaling to it would save 8 GPUs on average at most "
+        "(57 %, 20.00 an hour)",
+    ),
+    (
+        fact("mean_rate", mean_rps=20.0, replicas=1, saved_gpus=1, saved_frac=0.5, saved_per_hour=None),
+        "The mean rate of 20.0 requests/s needs 1 replica: scaling to it would save 1 GPU on average at most (50 %)",
+    ),
+    (STREAM, FLOOR),
+    (fact("stream_floor_allows", STREAM, limit_s=0.05), f"{FLOOR}: a TPOT limit of 50 ms is possible"),
+    (
+        fact("stream_floor_forbids", STREAM, limit_s=0.015),
+        f"{FLOOR}: a TPOT limit of 15 ms is not possible, and no number of replicas changes that",
+    ),
+    (
+        fact("stream_floor_doubted", STREAM, limit_s=0.015),
+        f"{FLOOR}: at that share a TPOT limit of 15 ms would not be possible",
+    ),
+    (fact("prefill_bound"), "long prompts with short answers are bound by prefill, of which this floor says nothing"),
+    (
+        fact("stream_beats_bandwidth", measured_s=0.01, floor_s=0.02154, fastest_s=0.01508),
+        "a single stream has a TPOT of 10.0 ms, less than the floor of 21.5 ms and than the full bandwidth allows (15.1 ms): the "
+        "weights, the device or TP are not as entered, or a step makes several tokens; correct them or leave them out",
+    ),
+    (
+        fact("stream_beats_floor", measured_s=0.018, floor_s=0.02154, eta_reached_frac=0.838, eta_frac=0.7, eta_assumed=True),
+        "a single stream has a TPOT of 18.0 ms, less than the floor of 21.5 ms: eta was guessed too low, it is 84 % and not 70 %",
+    ),
+    (
+        fact("stream_beats_floor", measured_s=0.018, floor_s=0.02513, eta_reached_frac=0.838, eta_frac=0.6, eta_assumed=False),
+        "a single stream has a TPOT of 18.0 ms, less than the floor of 25.1 ms: eta was entered too low, it is 84 % and not 60 %",
+    ),
+    (fact("stream_measured", measured_s=0.025, eta_reached_frac=0.603), "a single stream has a TPOT of 25.0 ms: eta is 60 %"),
+    (
+        fact("help_weights", most_bytes=10.588e9, weights_bytes=15.2e9, weight_bits=16, fitting_bits=8.0),
+        "weights of at most 10.5 GB in place of 15.2 GB (8 bits a weight in place of 16)",
+    ),
+    (
+        fact("help_weights", most_bytes=1e9, weights_bytes=15.2e9, weight_bits=16, fitting_bits=None),
+        "weights of at most 1.00 GB in place of 15.2 GB (a smaller model)",
+    ),
+    (
+        fact("help_weights", most_bytes=999.6e6, weights_bytes=15.2e9, weight_bits=None, fitting_bits=None),
+        "weights of at most 999 MB in place of 15.2 GB (fewer bits a weight, or a smaller model)",
+    ),
+    (fact("help_tp", tp=2, floor_s=0.01077), "TP 2 (at best 10.8 ms; each layer's all-reduce adds to that)"),
+    (
+        fact("help_device", least_bytes_per_s=1.4473e12, devices_bytes_per_s={"A100": 1_555 * 10**9, "H100": 3_350 * 10**9}),
+        "a device with at least 1,448 GB/s (A100 has 1,555, H100 has 3,350)",
+    ),
+    (fact("help_device", least_bytes_per_s=9e13, devices_bytes_per_s={}), "a device with at least 90,000 GB/s"),
+    (fact("help_limit", floor_s=0.02154), "a TPOT limit of at least 21.6 ms"),
+    (
+        fact("kv_streams", capacity_tokens=64_000, fits_mean=86.4, mean_tokens=740.6, fits_p90=65.2, p90_tokens=982.0),
+        "64,000 KV tokens hold 86.4 streams of 741 tokens (mean), 65.2 of 982 (p90)",
+    ),
+    (fact("kv_needed", streams=67.8, used_frac=0.785), "the rate that holds has 67.8 in it at a time, 78 % of the first"),
+    (fact("kv_needed", streams=67.8, used_frac=None), "the rate that holds has 67.8 in it at a time"),
+    (SEEN, "KV usage rose to 40 %, no preemptions"),
+    (fact("kv_seen", kv_usage_max_frac=None, preemptions=1.0), "1 preemption"),
+    (fact("kv_seen", kv_usage_max_frac=0.004, preemptions=None), "KV usage rose to 0.4 %"),
+    (
+        fact("kv_on_paper", paper_tokens=411_987, utilization_frac=0.9, activations_bytes=2e9),
+        "The server does not tell how much its KV cache holds; on paper it is 411,987 tokens (90 % of the memory less weights and "
+        "2.00 GB a device), and fewer for a mixture of experts, of which all lie in memory though a token reads only some",
+    ),
+    (
+        fact("kv_told", told_tokens=64_000, paper_tokens=411_987),
+        "The server's own figure of 64,000 KV tokens counts; on paper it would be 411,987",
+    ),
+    (
+        fact("kv_not_full_length"),
+        "More streams than fit at full length are in the server at once: most are not at full length yet, or wait",
+    ),
+    (fact("memory_binds", SEEN, rate_rps=11.3), "At 11.3 requests/s memory binds: KV usage rose to 40 %, no preemptions"),
+    (fact("memory_binds", rate_rps=11.3), "At 11.3 requests/s memory binds: more streams are needed than fit"),
+    (
+        fact("speed_binds", SEEN, rate_rps=11.3, margin=2.5),
+        "At 11.3 requests/s speed binds and not memory, which holds 2.5 times as much (KV usage rose to 40 %, no preemptions)",
+    ),
+    (fact("speed_binds", rate_rps=11.3, margin=None), "At 11.3 requests/s speed binds and not memory"),
+    (
+        fact("neither_binds", SEEN, rate_rps=11.3),
+        "At 11.3 requests/s neither memory nor speed was seen to bind (KV usage rose to 40 %, no preemptions): no rate failed",
+    ),
     (
         Fact(code="several", of=(REACH, "and more")),
         "at most 41 % can still meet the limits (target 95 %); and more",
@@ -315,6 +475,11 @@ def test_a_fact_in_words(found: Fact, sentence: str) -> None:
 
 def test_every_code_has_its_sentence_and_its_test() -> None:
     assert set(prose.SENTENCES) == set(get_args(Code)) == {found.code for found, _ in SENTENCES}
+
+
+def test_no_code_is_said_in_two_places() -> None:
+    places = [module for module in vars(prose).values() if isinstance(module, ModuleType) and hasattr(module, "SENTENCES")]
+    assert sum(len(module.SENTENCES) for module in places) == len(prose.SENTENCES)
 
 
 @pytest.mark.parametrize("found", [found for found, _ in SENTENCES], ids=lambda found: found.code)
@@ -335,6 +500,24 @@ def test_a_fact_without_its_figures_breaks_nothing(found: Fact) -> None:
     damaged: dict[str, str] = dict.fromkeys(found.figures, "gone")
     assert prose.text(Fact(code=found.code))
     assert prose.text(msgspec.structs.replace(found, figures=damaged))
+
+
+def test_whole_sentences_end_with_a_full_stop() -> None:
+    assert prose.sentence(fact("undecided")) == "stopped before it was decided."
+    assert prose.sentence("Somebody said so") == "Somebody said so"
+    assert prose.sentence(several(fact("undecided"), fact("server_lost"))).count(".") == 2
+
+
+def test_the_marks_of_the_headroom_have_short_names() -> None:
+    names = {found.code: prose.mark_label(found) for found, _ in SENTENCES if found.code.startswith("mark_")}
+    assert names == {
+        "mark_peak": "peak",
+        "mark_lost": "1 lost",
+        "mark_rollout": "2 out",
+        "mark_growth": "growth 10 %/min, 1 min 30 s",
+        "mark_burst": "burstiness 0.1",
+        "mark_burst_unknown": "burstiness 0.25",
+    }
 
 
 def test_several_facts_stand_beside_each_other() -> None:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from textual import events
 
-from core import fleet
+from core import fleet, prose, report
 from core.config import FleetAsk, Lengths
 from core.hardware import Hardware
 from core.report import evidence_of
@@ -292,9 +292,10 @@ async def test_every_mark_stands_on_the_slider_and_in_a_row_with_its_reason_and_
         for mark in plan.marks:
             word = "✔ holds" if mark.holds else "✘ fails"
             binds = " ◂ binds" if mark.binds else ""
-            row = f"{mark.label} {fleet.mark_number(mark)} {mark.replicas} replicas {word}{binds} {mark.why[:60]}"
+            figures = f"{prose.mark_label(mark.why)} {report.mark_number(mark)} {mark.replicas} replicas"
+            row = f"{figures} {word}{binds} {prose.text(mark.why)[:60]}"
             assert squeezed(row) in text
-        assert f"✘ {fleet.verdict_of(plan)}" in text
+        assert f"✘ {report.fleet_verdict(plan)}" in text
 
 
 async def test_cost_long_answers_and_both_gates_are_there() -> None:

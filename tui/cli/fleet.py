@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from core import fleet
+from core import fleet, report
 from core.config import FleetAsk, Lengths, Workload
 from core.errors import UserError
 from core.records import ServerInfo
-from core.report import WIDTH, answer_of, evidence_of, finite
+from core.report import SCHEMA, WIDTH, answer_of, evidence_of, finite
 from core.results import Knee
 from core.units import as_set, number, rate_text
 from tui.cli.fleet_options import fleet_ask
@@ -19,7 +19,6 @@ from tui.cli.output import JsonOut, emit
 from tui.cli.recorded import Recorded
 from tui.terminal.signals import NO_ANSWER
 
-SCHEMA = 1
 LOWEST_REPLICA_RPS, HIGHEST_REPLICA_RPS = 1e-4, 1e6
 
 
@@ -158,10 +157,10 @@ def _require_something(known: Known, plan: fleet.Fleet | None, gates: fleet.Gate
 def _text(known: Known, plan: fleet.Fleet | None, gates: fleet.Gates, refused: bool) -> str:
     parts = [
         [known.source] if known.source else [],
-        fleet.work_lines(known.evidence.tokens, WIDTH),
-        fleet.fleet_lines(plan, WIDTH) if plan is not None else [],
+        report.work_lines(known.evidence.tokens, WIDTH),
+        report.fleet_lines(plan, WIDTH) if plan is not None else [],
         ["No fleet size: no number of replicas meets that TPOT limit."] if refused else [],
-        fleet.gate_lines(gates, WIDTH),
+        report.gate_lines(gates, WIDTH),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
@@ -172,7 +171,7 @@ def _json(known: Known, unit: fleet.Unit, plan: fleet.Fleet | None, gates: fleet
         "refused": refused,
         "knee": {"pass_rps": known.knee.pass_rps, "fail_rps": known.knee.fail_rps},
         "tokens": msgspec.to_builtins(known.evidence.tokens),
-        **fleet.fleet_data(known.ask, unit, plan, gates),
+        **report.fleet_data(known.ask, unit, plan, gates),
         "run_log": known.run_log,
     }
     return json.dumps(finite(data), allow_nan=False, ensure_ascii=False, indent=2) + "\n"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from textual.content import Content
 
-from core import fleet
+from core import fleet, prose, report
 from core.config import FleetAsk
 from core.results import Knee
 from core.units import count, money, number, percent, rate_brief
@@ -78,7 +78,8 @@ def result(
         text = "" if knee.pass_rps is None else "type the peak of all users together, in requests per second"
         first = [[Content.assemble(styled(text, "strong"))]] if text else []
         return clip([*first, *limits], height, _ELSEWHERE)
-    assumed = (Piece(f"assumes {', '.join(plan.assumptions[:2])}", "muted", 0), Piece(f"and {plan.assumptions[2]}", "muted", 1))
+    arrivals, split, lengths = map(prose.text, plan.assumptions)
+    assumed = (Piece(f"assumes {arrivals}, {split}", "muted", 0), Piece(f"and {lengths}", "muted", 1))
     ends, if_lost = [_ends(view, knee, plan, ask.cost_per_gpu_h, width)], [_what_if(view, knee, plan, width)]
     last = [*_cost(plan, width), *limits, [join(fit(assumed, width, 1), " ")]]
     whys = mark_blocks(plan, width, reasons=True)
@@ -86,14 +87,14 @@ def result(
         apart: list[Block] = [block for part in parts for block in (*part, [Content()])][:-1]
         if sum(map(len, apart)) <= height:
             return Content("\n").join([line for block in apart for line in block])
-    binds, others = limits[: bool(gates.message)], limits[bool(gates.message) :]
+    binds, others = limits[: gates.message is not None], limits[gates.message is not None :]
     whys = mark_blocks(plan, width, reasons=False)
     return clip([*ends, *if_lost, *whys, *binds, *_cost(plan, width), *others, last[-1]], height, _ELSEWHERE)
 
 
 def verdict(plan: fleet.Fleet | None, width: int) -> Block:
     """Whether the headroom that is set survives all marks, and which one binds."""
-    if plan is None or not (text := fleet.verdict_of(plan)):
+    if plan is None or not (text := report.fleet_verdict(plan)):
         return []
     mark = _FAILS if any(each.holds is False for each in plan.marks) else _HOLDS
     first, *rest = textwrap.wrap(f"{mark.glyph} {text}", max(20, width), subsequent_indent="  ")
@@ -105,11 +106,11 @@ def mark_blocks(plan: fleet.Fleet, width: int, *, reasons: bool) -> list[Block]:
     it, or below where there is no room beside."""
     head = f"{'mark':<{_NAME}}largest headroom at which it still holds"
     blocks: list[Block] = [[Content.assemble(styled(head, "muted"))]]
-    widest = max(_NAME, *(len(mark.label) + 2 for mark in plan.marks))
+    widest = max(_NAME, *(len(prose.mark_label(mark.why)) + 2 for mark in plan.marks))
     for mark in plan.marks if reasons else sorted(plan.marks, key=lambda mark: not mark.binds):
         seen = {True: _HOLDS, False: _FAILS, None: _NOT_KNOWN}[mark.holds]
         needs = "" if mark.replicas is None else count(mark.replicas, "replica")
-        figures = f"{mark.label:<{widest}}{fleet.mark_number(mark):>5}  {needs:<13}"
+        figures = f"{prose.mark_label(mark.why):<{widest}}{report.mark_number(mark):>5}  {needs:<13}"
         binds = "◂ binds" if mark.binds else ""
         row = [styled(figures, "strong" if mark.binds else "plain"), mark_part(seen), styled(f"  {binds:<7}", "strong")]
         line = Content.assemble(*row)
@@ -117,17 +118,19 @@ def mark_blocks(plan: fleet.Fleet, width: int, *, reasons: bool) -> list[Block]:
         if not reasons:
             blocks.append([line])
         elif room >= _LEAST_WHY:
-            first, *rest = textwrap.wrap(mark.why, room)
+            first, *rest = textwrap.wrap(prose.text(mark.why), room)
             hang = " " * (line.cell_length + 2)
             blocks.append([Content.assemble(*row, styled(f"  {first}", "muted")), *_muted(hang + more for more in rest)])
         else:
-            blocks.append([line, *_muted(textwrap.wrap(mark.why, max(20, width), initial_indent="  ", subsequent_indent="  "))])
+            blocks.append(
+                [line, *_muted(textwrap.wrap(prose.text(mark.why), max(20, width), initial_indent="  ", subsequent_indent="  "))]
+            )
     return blocks
 
 
 def gate_blocks(gates: fleet.Gates, width: int) -> list[Block]:
     """What limits one replica: which gate binds at the knee, then each by itself."""
-    said = sorted(fleet.gates_told(gates), key=lambda told: told[0] != "binds")
+    said = sorted(report.gates_told(gates), key=lambda told: told[0] != "binds")
     blocks: list[Block] = []
     refused = gates.speed is not None and gates.speed.refuses
     for part, text in said:
