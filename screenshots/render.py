@@ -27,11 +27,11 @@ from core.run import log as runs
 from core.run.events import CheckDone, Event, RepeatStarted, RunStarted, ServerKnown, StepJudged, StepStarted, time_of
 from core.run.replay import Replay
 from core.run.state import State
+from core.units import limit
 from core.view import RunView
 from tui.app import KneescopeApp, Name, RunControls
 from tui.cli.argv import Texts
 from tui.connect.app import ConnectApp
-from tui.draw.style import limit
 
 Shot = Callable[[tuple[int, int]], Coroutine[Any, Any, str]]
 
@@ -43,6 +43,7 @@ INTO_STEP = 0.7
 
 _TEXT = re.compile(r'(<text class="[^"]*-r\d+") x="([\d.]+)"( y="[\d.]+") textLength="([\d.]+)"([^>]*)>([^<]*)</text>')
 _FONT_FACE = re.compile(r"@font-face \{.*?\}", re.DOTALL)
+_TYPED = str.maketrans("", "", " ,")
 _MADE_NAME = re.compile(r"terminal-\d+")
 
 
@@ -83,8 +84,8 @@ def fields_of(config: ProbeConfig) -> Texts:
     slo, work = config.slo, config.workload
     limits = {"ttft": slo.ttft_s, "tpot": slo.tpot_s, "e2e": slo.e2e_s}
     texts = {"url": config.target.url, "input-tokens": _lengths(work.input_tokens), "output-tokens": _lengths(work.output_tokens)}
-    texts |= {name: limit(value).replace(" ", "") for name, value in limits.items() if value is not None}
-    return texts | ({"peak-rps": f"{config.fleet.peak_rps:g}"} if config.fleet.peak_rps is not None else {})
+    texts |= {name: limit(value).translate(_TYPED) for name, value in limits.items() if value is not None}
+    return texts | ({"peak-rps": f"{config.fleet.peak_rps:.12g}"} if config.fleet.peak_rps is not None else {})
 
 
 def _lengths(tokens: Lengths) -> str:

@@ -42,7 +42,7 @@ PANELS: dict[str, Explained] = {
         "2 steps",
         "which rates were tried, and with what result?",
         (
-            ("rps", "requests offered per second, at random times (Poisson), whether or not the server keeps up"),
+            ("req/s", "requests offered per second, at random times (Poisson), whether or not the server keeps up"),
             ("repeats", "✔ passed, ✘ failed, ⊘ void (does not count), … running, · not judged; ramp: only a hint of where to look"),
             ("floor", "share of the worst repeat; a bound if that repeat was decided early"),
             ("verdict", "PASS: every repeat met the target. MIXED: some did. VOID: the evidence does not count"),

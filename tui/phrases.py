@@ -2,15 +2,7 @@
 
 from core.config import Method
 from core.modes import rules_of
-from core.units import rate_text
-
-
-def duration_text(seconds: float) -> str:
-    """A stretch of time to the second, in minutes from one minute on."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+from core.units import as_set, count, duration, rate_text
 
 
 def mode_name(method: Method) -> str:
@@ -28,11 +20,11 @@ def method_text(method: Method) -> str:
         return f"holds {rate_text(method.hold_rps)} until it is stopped, each stretch judged by itself; seed {method.seed}"
     rules = rules_of(method)
     stage = rules.final
-    each = f"{stage.repeats} repeat{'' if stage.repeats == 1 else 's'} of at least {duration_text(stage.measure_s)}"
+    each = f"{count(stage.repeats, 'repeat')} of at least {duration(stage.measure_s)}"
     if method.rates_rps:
         parts = [f"judges {_rates(method.rates_rps)}, {each}{' each' if len(method.rates_rps) > 1 else ''}"]
     else:
-        parts = [f"{mode_name(method)} mode, {each} at each rate, about {duration_text(rules.budget_s)} in all"]
+        parts = [f"{mode_name(method)} mode, {each} at each rate, about {duration(rules.budget_s)} in all"]
     if method.require_rps is not None:
         parts.append(f"{rate_text(method.require_rps)} must pass")
     if method.reset_cache:
@@ -45,5 +37,5 @@ def method_text(method: Method) -> str:
 def _rates(rates_rps: tuple[float, ...]) -> str:
     if len(rates_rps) == 1:
         return rate_text(rates_rps[0])
-    texts = [f"{rate:g}" for rate in rates_rps]
+    texts = [as_set(rate) for rate in rates_rps]
     return f"{', '.join(texts[:-1])} and {texts[-1]} requests/s"

@@ -6,23 +6,13 @@ from core.fleet.evidence import End, Evidence, Held, evidence_of
 from core.fleet.lengths import Tokens, answers_of, attention_dots, tokens_of
 from core.fleet.marks import Mark
 from core.fleet.memory import Gates, MemoryGate, gates
-from core.fleet.plan import Fleet, Loss, floor_at, plan
+from core.fleet.notes import notes_of
+from core.fleet.plan import ASSUMPTIONS, Fleet, Loss, floor_at, plan
 from core.fleet.sizing import FleetSize, Unit, gpus_per_endpoint, size, unit_of
 from core.fleet.speed import SpeedGate, speed_gate, tpot_floor_s
-from core.fleet.words import (
-    fleet_data,
-    fleet_lines,
-    fleet_notes,
-    gate_lines,
-    gate_texts,
-    gates_told,
-    mark_number,
-    unit_text,
-    verdict_of,
-    work_lines,
-)
 
 __all__ = [
+    "ASSUMPTIONS",
     "FLOOR",
     "Cost",
     "End",
@@ -40,16 +30,10 @@ __all__ = [
     "answers_of",
     "attention_dots",
     "evidence_of",
-    "fleet_data",
-    "fleet_lines",
-    "fleet_notes",
     "floor_at",
-    "gate_lines",
-    "gate_texts",
     "gates",
-    "gates_told",
     "gpus_per_endpoint",
-    "mark_number",
+    "notes_of",
     "plan",
     "size",
     "speed_check",
@@ -57,7 +41,4 @@ __all__ = [
     "tokens_of",
     "tpot_floor_s",
     "unit_of",
-    "unit_text",
-    "verdict_of",
-    "work_lines",
 ]

@@ -7,9 +7,9 @@ from typing import Literal
 import msgspec
 
 from core.config import SMALLEST_HEADROOM, FleetAsk
+from core.facts import Fact, fact
 from core.fleet.evidence import Evidence
 from core.fleet.sizing import ceil_dusted
-from core.units import beside, count, duration, rate_text
 
 GRID = 10_000
 """Marks are cut off after four decimals."""
@@ -23,15 +23,14 @@ MarkName = Literal["peak", "lost", "rollout", "growth", "burstiness"]
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """`rho` is the largest headroom, after rounding the replicas up, at which it still holds; `replicas` the fewest for it.
 
-    None: no headroom is enough, or it cannot be known (`why` says so). `binds`: no other
-    mark is smaller. `holds`: at the headroom that is set. `label` is short enough for a slider.
+    None: no headroom is enough, or it cannot be known (`why` says so). `binds`: no other mark is smaller. `holds`: at the headroom
+    that is set.
     """
 
     name: MarkName
-    label: str
     rho: float | None
     replicas: int | None
-    why: str
+    why: Fact
     holds: bool | None = None
     binds: bool = False
 
@@ -70,28 +69,22 @@ def bursty_frac(replica_rps: float, e2e_s: float, burstiness: float, target: flo
 def marks_of(ask: FleetAsk, peak_rps: float, replica_rps: float, evidence: Evidence) -> tuple[Mark, ...]:
     """All marks that were asked for and those that the data give, for one replica that carries `replica_rps`."""
     needs = ceil_dusted(peak_rps / replica_rps)
-    rate = rate_text(replica_rps)
 
-    def mark(name: MarkName, label: str, replicas: int, why: str) -> Mark:
+    def mark(name: MarkName, replicas: int, why: Fact) -> Mark:
         rho = largest_rho(peak_rps, replica_rps, replicas)
         holds = ceil_dusted(peak_rps / (ask.headroom * replica_rps)) >= replicas
-        return Mark(name=name, label=label, rho=rho, replicas=replicas, why=why, holds=holds)
+        return Mark(name=name, rho=rho, replicas=replicas, why=why, holds=holds)
 
-    found = [mark("peak", "peak", needs, _peak_why(rate, replica_rps, evidence))]
+    found = [mark("peak", needs, _at_peak(replica_rps, evidence))]
     if ask.lost:
-        words = f"with {count(ask.lost, 'replica')} lost at peak the others still get at most {rate} each"
-        found.append(mark("lost", f"{ask.lost} lost", needs + ask.lost, words))
+        found.append(mark("lost", needs + ask.lost, fact("mark_lost", replicas=ask.lost, rate_rps=replica_rps)))
     if ask.rollout:
-        words = f"with {count(ask.rollout, 'replica')} out for a rollout at peak the others still get at most {rate} each"
-        found.append(mark("rollout", f"{ask.rollout} out", needs + ask.rollout, words))
+        found.append(mark("rollout", needs + ask.rollout, fact("mark_rollout", replicas=ask.rollout, rate_rps=replica_rps)))
     if ask.growth_per_min is not None and ask.scale_out_s is not None:
-        grown = (1 + ask.growth_per_min) ** (ask.scale_out_s / 60)
-        span = duration_text(ask.scale_out_s)
-        by, label = f"{100 * ask.growth_per_min:g} % a minute over {span}", f"growth {100 * ask.growth_per_min:g} %/min, {span}"
-        words = (
-            f"a peak that grows by {by}, until new replicas are up, ends {grown:.3g} times as high; each still gets at most {rate}"
-        )
-        found.append(mark("growth", label, ceil_dusted(peak_rps * grown / replica_rps), words))
+        times = (1 + ask.growth_per_min) ** (ask.scale_out_s / 60)
+        figures = {"growth_per_min_frac": ask.growth_per_min, "scale_out_s": ask.scale_out_s, "times": times}
+        why = fact("mark_growth", **figures, rate_rps=replica_rps)
+        found.append(mark("growth", ceil_dusted(peak_rps * times / replica_rps), why))
     if ask.burstiness is not None:
         found.append(_burst_mark(ask, peak_rps, replica_rps, evidence))
     known = [each.rho if each.rho is not None else 0.0 for each in found if each.replicas is not None]
@@ -99,37 +92,30 @@ def marks_of(ask: FleetAsk, peak_rps: float, replica_rps: float, evidence: Evide
     return tuple(msgspec.structs.replace(each, binds=each.replicas is not None and (each.rho or 0.0) == lowest) for each in found)
 
 
-def _peak_why(rate: str, replica_rps: float, evidence: Evidence) -> str:
+def _at_peak(replica_rps: float, evidence: Evidence) -> Fact:
     floor = next((held.floor for held in evidence.held if held.rate_rps == replica_rps), None)
-    if floor is None:
-        return f"each replica gets at most {rate} at peak"
-    at_least = beside(floor, evidence.target, rounded=math.floor)
-    return f"each replica gets at most {rate} at peak, where the measured floor is {at_least}"
+    return fact("mark_peak", rate_rps=replica_rps, floor_frac=floor, target=evidence.target)
 
 
 def _burst_mark(ask: FleetAsk, peak_rps: float, replica_rps: float, evidence: Evidence) -> Mark:
     assert ask.burstiness is not None
-    label = f"burstiness {ask.burstiness:g}"
     e2e_s = evidence.at_pass.e2e_mean_s if evidence.at_pass is not None else None
     if e2e_s is None:
-        return Mark(name="burstiness", label=label, rho=None, replicas=None, why="it needs the mean E2E latency at the safe rate")
+        why = fact("mark_burst_unknown", burstiness=ask.burstiness)
+        return Mark(name="burstiness", rho=None, replicas=None, why=why)
     left = bursty_frac(replica_rps, e2e_s, ask.burstiness, evidence.target)
     replicas = ceil_dusted(peak_rps / (left * replica_rps))
-    why = (
-        f"with gamma gaps of shape {ask.burstiness:g} (Poisson: 1) {rate_text(left * replica_rps)} bring as many requests at once "
-        f"as {rate_text(replica_rps)} did, at a mean E2E of {duration(e2e_s)}; "
-        + ("an estimate" if ask.burstiness >= ROUGH_BELOW else "a rough estimate, which may be too high: measure it")
-    )
     return Mark(
         name="burstiness",
-        label=label,
         rho=largest_rho(peak_rps, replica_rps, replicas),
         replicas=replicas,
-        why=why,
+        why=fact(
+            "mark_burst",
+            burstiness=ask.burstiness,
+            bursty_rps=left * replica_rps,
+            rate_rps=replica_rps,
+            e2e_mean_s=e2e_s,
+            rough=ask.burstiness < ROUGH_BELOW,
+        ),
         holds=ceil_dusted(peak_rps / (ask.headroom * replica_rps)) >= replicas,
     )
-
-
-def duration_text(seconds: float) -> str:
-    """A span that was set: "4 min", "90 s"."""
-    return f"{seconds / 60:g} min" if seconds >= 60 and seconds % 60 == 0 else f"{seconds:g} s"

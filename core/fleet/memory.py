@@ -6,11 +6,11 @@ from typing import Literal
 import msgspec
 
 from core.config import FleetAsk
+from core.facts import Fact, Said, fact, several
 from core.fleet.evidence import Evidence
 from core.fleet.sizing import Unit
 from core.fleet.speed import SpeedGate, speed_gate
 from core.records import ServerInfo
-from core.units import count, rate_text
 
 DEFAULT_UTILIZATION = 0.9
 """vLLM's own default of --gpu-memory-utilization for most of its releases."""
@@ -46,8 +46,25 @@ class MemoryGate(msgspec.Struct, frozen=True, kw_only=True):
     kv_usage_max: float | None = None
     preemptions: float | None = None
     binds: bool | None = None
-    notes: tuple[str, ...] = ()
-    message: str = ""
+    notes: tuple[Fact, ...] = ()
+
+    @property
+    def seen(self) -> Fact | None:
+        """What the server told of its cache; None where it told nothing."""
+        if self.kv_usage_max is None and self.preemptions is None:
+            return None
+        return fact("fleet_kv_seen", kv_usage_max_frac=self.kv_usage_max, preemptions=self.preemptions)
+
+    @property
+    def message(self) -> Said:
+        """What fits, what is needed, what was seen; at least one of them is known."""
+        found: list[Fact] = []
+        if self.fits_mean is not None and self.fits_p90 is not None:
+            streams = {"fits_mean": self.fits_mean, "mean_tokens": self.tokens_mean, "fits_p90": self.fits_p90}
+            found.append(fact("kv_streams", capacity_tokens=self.capacity_tokens, **streams, p90_tokens=self.tokens_p90))
+        if self.needed is not None:
+            found.append(fact("kv_needed", streams=self.needed, used_frac=self.used_frac))
+        return several(*found, *([self.seen] if self.seen is not None else []))
 
 
 class Gates(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +75,7 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True):
     memory: MemoryGate | None = None
     binds: Literal["memory", "speed"] | None = None
     margin: float | None = None
-    message: str = ""
+    message: Fact | None = None
 
 
 def paper_tokens(ask: FleetAsk, unit: Unit, server: ServerInfo | None) -> int | None:
@@ -105,7 +122,7 @@ def memory_gate(ask: FleetAsk, unit: Unit, server: ServerInfo | None, evidence: 
         preemptions=end.preemptions if end else None,
     )
     gate = msgspec.structs.replace(gate, binds=_binds(gate, evidence))
-    return msgspec.structs.replace(gate, notes=_notes(gate, ask, server), message=_message(gate))
+    return msgspec.structs.replace(gate, notes=_notes(gate, ask, server))
 
 
 def gates(ask: FleetAsk, unit: Unit, server: ServerInfo | None, evidence: Evidence) -> Gates:
@@ -113,16 +130,14 @@ def gates(ask: FleetAsk, unit: Unit, server: ServerInfo | None, evidence: Eviden
     speed, memory = speed_gate(ask, unit, evidence), memory_gate(ask, unit, server, evidence)
     if memory is None or evidence.at_pass is None:
         return Gates(speed=speed, memory=memory)
-    where, margin = f"At {rate_text(evidence.at_pass.rate_rps)}", _margin(memory)
+    rate_rps, margin, seen = evidence.at_pass.rate_rps, _margin(memory), [] if memory.seen is None else [memory.seen]
     if memory.binds is None:
-        neither = f"{where} neither memory nor speed was seen to bind{_beside(_seen(memory))}: no rate failed."
-        return Gates(speed=speed, memory=memory, margin=margin, message="" if evidence.at_fail else neither)
+        message = None if evidence.at_fail else fact("neither_binds", *seen, rate_rps=rate_rps)
+        return Gates(speed=speed, memory=memory, margin=margin, message=message)
     if memory.binds:
-        message = f"{where} memory binds: {_seen(memory) or 'more streams are needed than fit'}."
+        message = fact("memory_binds", *seen, rate_rps=rate_rps)
         return Gates(speed=speed, memory=memory, binds="memory", margin=margin, message=message)
-    times = "" if margin is None else f"{margin:,.0f}" if margin >= 10 else f"{margin:.2g}"
-    room = f", which holds {times} times as much" if times else ""
-    message = f"{where} speed binds and not memory{room}{_beside(_seen(memory))}."
+    message = fact("speed_binds", *seen, rate_rps=rate_rps, margin=margin)
     return Gates(speed=speed, memory=memory, binds="speed", margin=margin, message=message)
 
 
@@ -150,52 +165,17 @@ def _margin(gate: MemoryGate) -> float | None:
     return 1 / gate.used_frac if gate.used_frac else None
 
 
-def _seen(gate: MemoryGate) -> str:
-    parts = []
-    if gate.kv_usage_max is not None:
-        parts.append(f"KV usage rose to {_share(gate.kv_usage_max)}")
-    if gate.preemptions is not None:
-        parts.append(count(round(gate.preemptions), "preemption") if gate.preemptions else "no preemptions")
-    return ", ".join(parts)
-
-
-def _share(frac: float) -> str:
-    return f"{100 * frac:.0f} %" if frac >= 0.01 else f"{100 * frac:.1g} %"
-
-
-def _beside(seen: str) -> str:
-    return f" ({seen})" if seen else ""
-
-
-def _notes(gate: MemoryGate, ask: FleetAsk, server: ServerInfo | None) -> tuple[str, ...]:
-    notes = []
+def _notes(gate: MemoryGate, ask: FleetAsk, server: ServerInfo | None) -> tuple[Fact, ...]:
+    notes: list[Fact] = []
     capacity, paper = gate.capacity_tokens, gate.paper_tokens
     if gate.source == "paper":
-        notes.append(
-            f"The server does not tell how much its KV cache holds; on paper it is {paper:,} tokens "
-            f"({100 * _utilization(ask, server):g} % of the memory less weights and {_activations_gb(ask):g} GB a device), and "
-            "fewer for a mixture of experts, of which all lie in memory though a token reads only some."
-        )
+        taken = {"utilization_frac": _utilization(ask, server), "activations_bytes": _activations_gb(ask) * 1e9}
+        notes.append(fact("kv_on_paper", paper_tokens=paper, **taken))
     elif capacity is not None and paper is not None and abs(paper - capacity) > _APART * capacity:
-        notes.append(f"The server's own figure of {capacity:,} KV tokens counts; on paper it would be {paper:,}.")
+        notes.append(fact("kv_told", told_tokens=capacity, paper_tokens=paper))
     if gate.used_frac is not None and gate.used_frac >= 1 and gate.binds is False:
-        notes.append("More streams than fit at full length are in the server at once: most are not at full length yet, or wait.")
+        notes.append(fact("kv_not_full_length"))
     return tuple(notes)
-
-
-def _message(gate: MemoryGate) -> str:
-    parts = []
-    if gate.fits_mean is not None and gate.fits_p90 is not None:
-        parts.append(
-            f"{gate.capacity_tokens:,} KV tokens hold {gate.fits_mean:,.0f} streams of {gate.tokens_mean:,.0f} tokens (mean), "
-            f"{gate.fits_p90:,.0f} of {gate.tokens_p90:,.0f} (p90)"
-        )
-    if gate.needed is not None:
-        share = "" if gate.used_frac is None else f", {_share(gate.used_frac)} of the first"
-        parts.append(f"the rate that holds has {gate.needed:,.3g} in it at a time{share}")
-    if seen := _seen(gate):
-        parts.append(seen)
-    return "; ".join(parts) + "."
 
 
 def _utilization(ask: FleetAsk, server: ServerInfo | None) -> float:

@@ -3,6 +3,7 @@
 import msgspec
 
 from core.config import FleetAsk
+from core.facts import Fact, fact
 from core.fleet.cost import Cost, cost_of
 from core.fleet.evidence import Evidence, Held
 from core.fleet.marks import Mark, marks_of
@@ -10,7 +11,7 @@ from core.fleet.sizing import FleetSize, Unit, size, unit_of
 from core.records import ServerInfo
 from core.results import Knee
 
-ASSUMPTIONS = ("Poisson arrivals", "an even split over the replicas", "this mix of lengths")
+ASSUMPTIONS = (fact("poisson_arrivals"), fact("fleet_even_split"), fact("same_lengths"))
 _DUST = 1e-9
 _LOSSES_SHOWN = 2
 
@@ -49,7 +50,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     losses: tuple[Loss, ...] = ()
     marks: tuple[Mark, ...] = ()
     cost: Cost | None = None
-    assumptions: tuple[str, ...] = ASSUMPTIONS
+    assumptions: tuple[Fact, ...] = ASSUMPTIONS
 
 
 def plan(knee: Knee, ask: FleetAsk, server: ServerInfo | None, evidence: Evidence | None = None) -> Fleet | None:

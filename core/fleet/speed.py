@@ -5,10 +5,10 @@ import math
 import msgspec
 
 from core.config import FleetAsk
+from core.facts import Code, Fact, Said, fact, several
 from core.fleet.evidence import Evidence
 from core.fleet.sizing import Unit
 from core.hardware import ACCELERATORS, DEFAULT_WEIGHT_BITS
-from core.units import limit
 
 DEFAULT_ETA = 0.7
 """Share of the peak bandwidth that a decode step reaches where nothing better is known; 0.6 to 0.8 is what is seen."""
@@ -17,19 +17,18 @@ PREFILL_RATIO = 10.0
 """Prompts so many times as long as answers are most of the work. At the knee of the simulated chat replica a prompt token costs
 a seventh of a decoded one: 0.045 ms beside 35 ms over 107 streams."""
 
-PREFILLS = " Long prompts with short answers are bound by prefill, of which this floor says nothing."
-
 _BITS = (8.0, 4.0)
 _NAMED = 3
 _DUST = 1e-9
+_GIGA = 1e9
 
 
 class SpeedGate(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the TPOT limit is possible at all on this device. `floor_s` is at `eta`, `fastest_s` at the full bandwidth.
 
     `feasible` None: there is no TPOT limit. A measured single stream outranks the paper: `eta_reached` is the share that it
-    shows (above 1: what was entered cannot be right), and `contradiction` is the sentence for it. `helps`: what would make
-    the limit possible.
+    shows (above 1: what was entered cannot be right), and `contradiction` is what that comes to. `helps`: what would make the
+    limit possible, each by itself. `prefill_bound`: prompts are most of the work, of which the floor says nothing.
     """
 
     floor_s: float
@@ -44,9 +43,26 @@ class SpeedGate(msgspec.Struct, frozen=True, kw_only=True):
     feasible: bool | None = None
     measured_s: float | None = None
     eta_reached: float | None = None
-    contradiction: str | None = None
-    helps: tuple[str, ...] = ()
-    message: str = ""
+    prefill_bound: bool = False
+    contradiction: Fact | None = None
+    helps: tuple[Fact, ...] = ()
+
+    @property
+    def message(self) -> Said:
+        """The floor, and what it means for the limit."""
+        floor = fact(
+            "stream_floor",
+            floor_s=self.floor_s,
+            read_bytes=self.bytes_per_token,
+            eta_frac=self.eta,
+            eta_assumed=self.eta_assumed,
+            bandwidth_bytes_per_s=self.bandwidth_gbs * _GIGA,
+            tp=self.tp,
+        )
+        if self.limit_s is not None:
+            forbids: Code = "stream_floor_forbids" if self.contradiction is None else "stream_floor_doubted"
+            floor = fact("stream_floor_allows" if self.feasible else forbids, floor, limit_s=self.limit_s)
+        return several(floor, fact("prefill_bound")) if self.prefill_bound else floor
 
     @property
     def refuses(self) -> bool:
@@ -90,11 +106,12 @@ def speed_gate(ask: FleetAsk, unit: Unit, evidence: Evidence) -> SpeedGate | Non
         feasible=None if limit_s is None else limit_s >= floor_s * (1 - _DUST),
         measured_s=measured_s,
         eta_reached=None if not measured_s else eta * floor_s / measured_s,
+        prefill_bound=_prefills(evidence),
     )
     gate = msgspec.structs.replace(gate, contradiction=_contradiction(gate))
     if gate.feasible is False and gate.contradiction is None:  # what would help is reckoned from the entries, too
-        gate = msgspec.structs.replace(gate, helps=_helps(gate, own_kv, ask))
-    return msgspec.structs.replace(gate, message=_message(gate) + (PREFILLS if _prefills(evidence) else ""))
+        return msgspec.structs.replace(gate, helps=_helps(gate, own_kv, ask))
+    return gate
 
 
 def _prefills(evidence: Evidence) -> bool:
@@ -102,68 +119,41 @@ def _prefills(evidence: Evidence) -> bool:
     return tokens is not None and tokens.mean_input is not None and tokens.mean_input >= PREFILL_RATIO * tokens.mean_output
 
 
-def _contradiction(gate: SpeedGate) -> str | None:
+def _contradiction(gate: SpeedGate) -> Fact | None:
     reached, measured_s = gate.eta_reached, gate.measured_s
     if reached is None or measured_s is None or measured_s >= gate.floor_s * (1 - _DUST):
         return None
-    single = f"a single stream has a TPOT of {_ms(measured_s)}, less than the floor of {_ms(gate.floor_s)}"
     if reached > 1:
-        return (
-            f"{single} and than the full bandwidth allows ({_ms(gate.fastest_s)}): the weights, the device or TP are not as "
-            "entered, or a step makes several tokens; correct them or leave them out"
-        )
-    guessed = "guessed" if gate.eta_assumed else "entered"
-    return f"{single}: eta was {guessed} too low, it is {100 * reached:.0f} % and not {100 * gate.eta:.3g} %"
+        return fact("stream_beats_bandwidth", measured_s=measured_s, floor_s=gate.floor_s, fastest_s=gate.fastest_s)
+    return fact(
+        "stream_beats_floor",
+        measured_s=measured_s,
+        floor_s=gate.floor_s,
+        eta_reached_frac=reached,
+        eta_frac=gate.eta,
+        eta_assumed=gate.eta_assumed,
+    )
 
 
-def _helps(gate: SpeedGate, own_kv: float, ask: FleetAsk) -> tuple[str, ...]:
+def _helps(gate: SpeedGate, own_kv: float, ask: FleetAsk) -> tuple[Fact, ...]:
     """What would bring the floor under the limit, each by itself."""
     assert gate.limit_s is not None
-    allowed = gate.limit_s * gate.eta * gate.bandwidth_gbs * 1e9 * gate.tp
+    allowed = gate.limit_s * gate.eta * gate.bandwidth_gbs * _GIGA * gate.tp
     weights = gate.bytes_per_token - own_kv
-    helps = []
-    if allowed > own_kv:
-        helps.append(_lighter(weights, allowed - own_kv, ask))
     tp = 1 << max(0, math.ceil(math.log2(gate.tp * gate.bytes_per_token / allowed * (1 - _DUST))))
-    helps.append(f"TP {tp} (at best {_ms(gate.floor_s * gate.tp / tp)}; each layer's all-reduce adds to that)")
     needed_gbs = gate.bandwidth_gbs * gate.bytes_per_token / allowed
     faster = sorted((each for each in ACCELERATORS if each.bandwidth_gbs >= needed_gbs), key=lambda each: each.bandwidth_gbs)
-    named = ", ".join(f"{each.name} has {each.bandwidth_gbs:,.0f}" for each in faster[:_NAMED])
-    helps.append(f"a device with at least {math.ceil(needed_gbs):,} GB/s{f' ({named})' if named else ''}")
-    helps.append(f"a TPOT limit of at least {_ms(gate.floor_s, up=True)}")
-    return tuple(helps)
+    named = {each.name: round(each.bandwidth_gbs * _GIGA) for each in faster[:_NAMED]}
+    return (
+        *([_lighter(weights, allowed - own_kv, ask)] if allowed > own_kv else []),
+        fact("help_tp", tp=tp, floor_s=gate.floor_s * gate.tp / tp),
+        fact("help_device", least_bytes_per_s=needed_gbs * _GIGA, devices_bytes_per_s=named),
+        fact("help_limit", floor_s=gate.floor_s),
+    )
 
 
-def _lighter(weights: float, allowed: float, ask: FleetAsk) -> str:
-    """Fewer bytes to read: quantised weights."""
-    text = f"weights of at most {_cut(allowed / 1e9):g} GB in place of {weights / 1e9:.3g} GB"
+def _lighter(weights: float, allowed: float, ask: FleetAsk) -> Fact:
+    """Fewer bytes to read: quantised weights, where how many bits they have is known."""
     bits = ask.hardware.weight_bits or (DEFAULT_WEIGHT_BITS if ask.hardware.params_b is not None else None)
-    if bits is None:
-        return f"{text} (fewer bits a weight, or a smaller model)"
-    fitting = next((fewer for fewer in _BITS if fewer < bits and weights * fewer / bits <= allowed), None)
-    return text + (" (a smaller model)" if fitting is None else f" ({fitting:g} bits a weight in place of {bits:g})")
-
-
-def _message(gate: SpeedGate) -> str:
-    share = f"{100 * gate.eta:.3g} % of {gate.bandwidth_gbs:,.6g} GB/s{', a guess' if gate.eta_assumed else ''}"
-    read = f"{gate.bytes_per_token / 1e9:.3g} GB read for each token at {share}; TP {gate.tp}"
-    floor = f"the TPOT floor is {_ms(gate.floor_s)}, about {gate.tokens_per_s:.0f} tokens/s for one stream ({read})"
-    if gate.limit_s is None:
-        return f"{floor}."
-    if gate.feasible:
-        return f"{floor}: a TPOT limit of {limit(gate.limit_s)} is possible."
-    if gate.contradiction is not None:
-        return f"{floor}: at that share a TPOT limit of {limit(gate.limit_s)} would not be possible."
-    return f"{floor}: a TPOT limit of {limit(gate.limit_s)} is not possible, and no number of replicas changes that."
-
-
-def _cut(value: float) -> float:
-    """Four significant digits, cut off: an upper bound stays true."""
-    scale = 10.0 ** (3 - math.floor(math.log10(value)))
-    return math.floor(value * scale) / scale
-
-
-def _ms(seconds: float, *, up: bool = False) -> str:
-    """Milliseconds with one decimal; rounded up where it is a bound that must hold."""
-    tenths = 1e4 * seconds
-    return f"{(math.ceil(tenths - _DUST) if up else round(tenths)) / 10:.1f} ms"
+    fitting = None if bits is None else next((n for n in _BITS if n < bits and weights * n / bits <= allowed), None)
+    return fact("help_weights", most_bytes=allowed, weights_bytes=weights, weight_bits=bits, fitting_bits=fitting)

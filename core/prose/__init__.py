@@ -3,8 +3,9 @@
 from core.facts import Code, Fact, Said
 from core.prose import answers, checks, diagnosis, fleet, meanwhile, notes, repeats, steps, voids, warnings
 from core.prose.figures import Figures, Sentence
+from core.prose.fleet import LABELS
 
-__all__ = ["SENTENCES", "sentence", "text"]
+__all__ = ["SENTENCES", "mark_label", "sentence", "text"]
 
 SENTENCES: dict[Code, Sentence] = {
     **repeats.SENTENCES,
@@ -37,3 +38,8 @@ def sentence(said: Said) -> str:
     first = words.partition(" ")[0]
     begun = words[:1].upper() + words[1:] if first.isalpha() and first.islower() else words
     return begun + ("" if words.endswith((".", "?", "…")) else ".")
+
+
+def mark_label(why: Fact) -> str:
+    """The name of a mark of the headroom, short enough for a slider."""
+    return LABELS[why.code](Figures(why, ()))

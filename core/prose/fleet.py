@@ -1,6 +1,238 @@
-"""What a fleet rests on: marks of headroom, assumptions, gates."""
+"""What a fleet rests on: marks of headroom, assumptions, gates, and what is to be known beside its size."""
+
+import math
 
 from core.facts import Code
-from core.prose.figures import Sentence
+from core.prose.figures import Figures, Sentence
+from core.units import (
+    as_set,
+    beside,
+    count,
+    data_size,
+    duration,
+    latency,
+    limit,
+    money,
+    number,
+    percent,
+    plain,
+    rate_text,
+    tokens,
+)
 
-SENTENCES: dict[Code, Sentence] = {}
+_GIGA = 1e9
+
+# --- the marks ----------------------------------------------------------------------------------------------------
+
+LABELS: dict[Code, Sentence] = {
+    "mark_peak": lambda f: "peak",
+    "mark_lost": lambda f: f"{f.n('replicas')} lost",
+    "mark_rollout": lambda f: f"{f.n('replicas')} out",
+    "mark_growth": lambda f: f"growth {plain(f['growth_per_min_frac'])}/min, {duration(f['scale_out_s'])}",
+    "mark_burst": lambda f: f"burstiness {as_set(f['burstiness'])}",
+    "mark_burst_unknown": lambda f: f"burstiness {as_set(f['burstiness'])}",
+}
+"""A mark in two or three words, by the code of what it rests on."""
+
+
+def _mark_peak(f: Figures) -> str:
+    most, floor = f"each replica gets at most {rate_text(f['rate_rps'])} at peak", f.known("floor_frac")
+    return most if floor is None else f"{most}, where the measured floor is {beside(floor, f['target'], rounded=math.floor)}"
+
+
+def _without(f: Figures, how: str) -> str:
+    return f"with {count(f.n('replicas'), 'replica')} {how} at peak the others still get at most {rate_text(f['rate_rps'])} each"
+
+
+def _mark_growth(f: Figures) -> str:
+    by = f"{plain(f['growth_per_min_frac'])} a minute over {duration(f['scale_out_s'])}, until new replicas are up"
+    return f"a peak that grows by {by}, ends {number(f['times'])} times as high; each still gets at most {rate_text(f['rate_rps'])}"
+
+
+def _mark_burst(f: Figures) -> str:
+    how = "a rough estimate, which may be too high: measure it" if f["rough"] else "an estimate"
+    return (
+        f"with gamma gaps of shape {as_set(f['burstiness'])} (Poisson: 1) {rate_text(f['bursty_rps'])} bring as many requests at "
+        f"once as {rate_text(f['rate_rps'])} did, at a mean E2E of {latency(f['e2e_mean_s'])}; {how}"
+    )
+
+
+# --- beside the size ----------------------------------------------------------------------------------------------
+
+
+def _p90_answers(f: Figures) -> str:
+    times = f"{number(f['mean_output_tokens'])}/{number(f['p90_output_tokens'])}"
+    how = f"the rate that holds times {times}, as if every answer were as long as the 90th percentile"
+    return f"p90 is an estimate, not measured: {how}"
+
+
+def _each_gets(f: Figures) -> str:
+    """The measured floor is cut off rather than rounded, so that it stays true."""
+    lost, floor = f.n("lost"), f.known("floor_frac")
+    name = f"With {count(lost)} lost" if lost else "With all replicas"
+    measured = ""
+    if floor is not None:
+        measured = f"; measured at {rate_text(f['floor_rps'])}: floor {percent(floor, rounded=math.floor)}"
+    load = f"{percent(f['load_frac'], 2)} of what holds{'' if f['holds'] else ': too much'}"
+    return f"{name} each gets {rate_text(f['rate_rps'])} at peak, {load}{measured}"
+
+
+def _fleet_cost(f: Figures) -> str:
+    parts = [f"{money(f['per_hour'])} an hour"]
+    if (peak := f.known("per_million_at_peak")) is not None:
+        parts.append(f"{money(peak)} per million output tokens while the peak lasts")
+    if (mean := f.known("per_million_at_mean")) is not None:
+        parts.append(f"{money(mean)} at the mean rate")
+    return f"Cost: {', '.join(parts)}"
+
+
+def _mean_rate(f: Figures) -> str:
+    per_hour = f.known("saved_per_hour")
+    saved = "" if per_hour is None else f", {money(per_hour)} an hour"
+    return (
+        f"The mean rate of {rate_text(f['mean_rps'])} needs {count(f.n('replicas'), 'replica')}: scaling to it would save "
+        f"{count(f.n('saved_gpus'), 'GPU')} on average at most ({percent(f['saved_frac'], 2)}{saved})"
+    )
+
+
+# --- what limits one replica: speed -------------------------------------------------------------------------------
+
+
+def _stream_floor(f: Figures) -> str:
+    guess = ", a guess" if f["eta_assumed"] else ""
+    share = f"{plain(f['eta_frac'])} of {_bandwidth(f['bandwidth_bytes_per_s'])} GB/s{guess}"
+    read = f"{data_size(f['read_bytes'])} read for each token at {share}; TP {f.n('tp')}"
+    return f"the TPOT floor is {latency(f['floor_s'])}, about {number(1 / f['floor_s'])} tokens/s for one stream ({read})"
+
+
+def _faster_than_floor(f: Figures) -> str:
+    return f"a single stream has a TPOT of {latency(f['measured_s'])}, less than the floor of {latency(f['floor_s'])}"
+
+
+def _beats_bandwidth(f: Figures) -> str:
+    return (
+        f"{_faster_than_floor(f)} and than the full bandwidth allows ({latency(f['fastest_s'])}): the weights, the device or TP "
+        "are not as entered, or a step makes several tokens; correct them or leave them out"
+    )
+
+
+def _beats_floor(f: Figures) -> str:
+    guessed = "guessed" if f["eta_assumed"] else "entered"
+    eta = f"eta was {guessed} too low, it is {percent(f['eta_reached_frac'], 2)} and not {plain(f['eta_frac'])}"
+    return f"{_faster_than_floor(f)}: {eta}"
+
+
+def _lighter(f: Figures) -> str:
+    """Fewer bytes to read: quantised weights. An upper bound is cut off."""
+    text = f"weights of at most {data_size(f['most_bytes'], math.floor)} in place of {data_size(f['weights_bytes'])}"
+    bits, fitting = f.known("weight_bits"), f.known("fitting_bits")
+    if bits is None:
+        return f"{text} (fewer bits a weight, or a smaller model)"
+    if fitting is None:
+        return f"{text} (a smaller model)"
+    return f"{text} ({as_set(fitting)} bits a weight in place of {as_set(bits)})"
+
+
+def _device(f: Figures) -> str:
+    named = ", ".join(f"{name} has {_bandwidth(each)}" for name, each in f.counts("devices_bytes_per_s").items())
+    return f"a device with at least {number(f['least_bytes_per_s'] / _GIGA, math.ceil)} GB/s{f' ({named})' if named else ''}"
+
+
+def _bandwidth(bytes_per_s: float) -> str:
+    return as_set(bytes_per_s / _GIGA)
+
+
+# --- what limits one replica: memory ------------------------------------------------------------------------------
+
+
+def _kv_streams(f: Figures) -> str:
+    mean = f"{number(f['fits_mean'])} streams of {tokens(f['mean_tokens'])} (mean)"
+    p90 = f"{number(f['fits_p90'])} of {count(round(f['p90_tokens']))} (p90)"
+    return f"{count(f.n('capacity_tokens'))} KV tokens hold {mean}, {p90}"
+
+
+def _kv_needed(f: Figures) -> str:
+    used = f.known("used_frac")
+    share = "" if used is None else f", {percent(used, 2)} of the first"
+    return f"the rate that holds has {number(f['streams'])} in it at a time{share}"
+
+
+def _kv_seen(f: Figures) -> str:
+    usage, preempted = f.known("kv_usage_max_frac"), f.known("preemptions")
+    parts = [] if usage is None else [f"KV usage rose to {percent(usage, 2)}"]
+    if preempted is not None:
+        parts.append(count(round(preempted), "preemption") if preempted else "no preemptions")
+    return ", ".join(parts)
+
+
+def _on_paper(f: Figures) -> str:
+    taken = f"weights and {data_size(f['activations_bytes'])} a device"
+    return (
+        f"The server does not tell how much its KV cache holds; on paper it is {tokens(f['paper_tokens'])} "
+        f"({plain(f['utilization_frac'])} of the memory less {taken}), and fewer for a mixture of experts, of which all lie in "
+        "memory though a token reads only some"
+    )
+
+
+def _at(f: Figures) -> str:
+    return f"At {rate_text(f['rate_rps'])}"
+
+
+def _in_brackets(f: Figures) -> str:
+    return f" ({f.of[0]})" if f.of else ""
+
+
+def _speed_binds(f: Figures) -> str:
+    times = f.known("margin")
+    room = "" if times is None else f", which holds {as_set(times, 2)} times as much"
+    return f"{_at(f)} speed binds and not memory{room}{_in_brackets(f)}"
+
+
+SENTENCES: dict[Code, Sentence] = {
+    "mark_peak": _mark_peak,
+    "mark_lost": lambda f: _without(f, "lost"),
+    "mark_rollout": lambda f: _without(f, "out for a rollout"),
+    "mark_growth": _mark_growth,
+    "mark_burst": _mark_burst,
+    "mark_burst_unknown": lambda f: "it needs the mean E2E latency at the safe rate",
+    "poisson_arrivals": lambda f: "Poisson arrivals",
+    "fleet_even_split": lambda f: "an even split over the replicas",
+    "same_lengths": lambda f: "this mix of lengths",
+    "fleet_open_above": lambda f: (
+        "The bracket is open above: the knee may be higher than every rate that failed, so fewer replicas might do"
+    ),
+    "p90_answers": _p90_answers,
+    "each_gets": _each_gets,
+    "fleet_cost": _fleet_cost,
+    "mean_rate": _mean_rate,
+    "stream_floor": _stream_floor,
+    "stream_floor_allows": lambda f: f"{f.of[0]}: a TPOT limit of {limit(f['limit_s'])} is possible",
+    "stream_floor_forbids": lambda f: (
+        f"{f.of[0]}: a TPOT limit of {limit(f['limit_s'])} is not possible, and no number of replicas changes that"
+    ),
+    "stream_floor_doubted": lambda f: f"{f.of[0]}: at that share a TPOT limit of {limit(f['limit_s'])} would not be possible",
+    "prefill_bound": lambda f: "long prompts with short answers are bound by prefill, of which this floor says nothing",
+    "stream_beats_bandwidth": _beats_bandwidth,
+    "stream_beats_floor": _beats_floor,
+    "stream_measured": lambda f: (
+        f"a single stream has a TPOT of {latency(f['measured_s'])}: eta is {percent(f['eta_reached_frac'], 2)}"
+    ),
+    "help_weights": _lighter,
+    "help_tp": lambda f: f"TP {f.n('tp')} (at best {latency(f['floor_s'])}; each layer's all-reduce adds to that)",
+    "help_device": _device,
+    "help_limit": lambda f: f"a TPOT limit of at least {latency(f['floor_s'], math.ceil)}",
+    "kv_streams": _kv_streams,
+    "kv_needed": _kv_needed,
+    "fleet_kv_seen": _kv_seen,
+    "kv_on_paper": _on_paper,
+    "kv_told": lambda f: (
+        f"The server's own figure of {count(f.n('told_tokens'))} KV tokens counts; "
+        f"on paper it would be {count(f.n('paper_tokens'))}"
+    ),
+    "kv_not_full_length": lambda f: (
+        "More streams than fit at full length are in the server at once: most are not at full length yet, or wait"
+    ),
+    "memory_binds": lambda f: f"{_at(f)} memory binds: {f.of[0] if f.of else 'more streams are needed than fit'}",
+    "speed_binds": _speed_binds,
+    "neither_binds": lambda f: f"{_at(f)} neither memory nor speed was seen to bind{_in_brackets(f)}: no rate failed",
+}

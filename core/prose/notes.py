@@ -3,7 +3,7 @@
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
 from core.prose.voids import words
-from core.units import duration, rate_number, rate_text
+from core.units import as_set, duration, number, percent, rate_number, rate_text
 
 _ONE_REPEAT = (
     "lower end rests on one repeat, which is no evidence by itself: in simulated quick searches it was above the true knee "
@@ -27,7 +27,7 @@ def _not_confirmed(f: Figures) -> str:
 
 
 def _misses_not_of_load(f: Figures) -> str:
-    high, low = (f"{100 * f[f'{end}_frac']:.0f} % at {rate_text(f[f'{end}_rps'])}" for end in ("high", "low"))
+    high, low = (f"{percent(f[f'{end}_frac'], 2)} at {rate_text(f[f'{end}_rps'])}" for end in ("high", "low"))
     return f"misses do not fall with the rate: {high}, {low}; the load does not make them, so no lower rate was tried"
 
 
@@ -58,7 +58,9 @@ SENTENCES: dict[Code, Sentence] = {
     "nothing_between": lambda f: (
         "no rate between the ends is likely enough to pass all repeats or to fail clearly, so none was tried"
     ),
-    "time_up_ends_apart": lambda f: f"{_USED_UP}: the ends are a factor {f['factor']:.3g} apart, not {f['wanted_factor']:g}",
+    "time_up_ends_apart": lambda f: (
+        f"{_USED_UP}: the ends are a factor {number(f['factor'])} apart, not {as_set(f['wanted_factor'])}"
+    ),
     "time_up_no_clear_fail": lambda f: f"{_USED_UP} before a rate failed for sure",
     "time_up_no_pass": lambda f: f"{_USED_UP} before a rate passed",
     "time_up_not_confirmed": _not_confirmed,

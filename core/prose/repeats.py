@@ -1,45 +1,42 @@
 """What a repeat or a ramp was, and why it did not go on."""
 
-import math
-
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
-from core.units import at_most, beside, classes, count, duration, plain, rate_text
+from core.units import as_set, at_least, at_most, beside, classes, count, duration, plain, rate_text
 
 _AFTER = {"window": "the window", "ramp": "the ramp", "segment": "the segment"}
 
 
 def _within_reach(f: Figures) -> str:
-    share = beside(f["at_least_frac"], f["target"], rounded=math.floor)
-    return f"at least {share} of {f.n('planned')} met the limits, target {plain(f['target'])}"
+    return f"{at_least(f['at_least_frac'], f['target'])} of {count(f.n('planned'))} met the limits, target {plain(f['target'])}"
 
 
 def _attainment(f: Figures) -> str:
     missed = f" ({f.of[0]}, counted as missed)" if f.of else ""
     share = beside(f["attained_frac"], f["target"])
-    return f"attainment {share} of {f.n('planned')}, target {plain(f['target'])}{missed}"
+    return f"attainment {share} of {count(f.n('planned'))}, target {plain(f['target'])}{missed}"
 
 
 def _too_many_errors(f: Figures) -> str:
     n, planned = f.n("errors"), f.n("planned")
-    shares = f"{100 * n / planned:.3g} %, at most {plain(f['max_error_frac'])}"
+    shares = f"{as_set(100 * n / planned, 3)} %, at most {plain(f['max_error_frac'])}"
     words = f" ({said})" if (said := f.word("said")) else ""
-    return f"{n} of {count(planned, 'request')} ended in errors ({shares}): {classes(f.counts('endings'))}{words}"
+    return f"{count(n)} of {count(planned, 'request')} ended in errors ({shares}): {classes(f.counts('endings'))}{words}"
 
 
 def _every_request_failed(f: Figures) -> str:
     what = f"every request failed: {f.word('said') or classes(f.counts('endings'))}"
-    ended, of_window = f.n("ended"), f"{f.n('errors')} of the window's {f.n('planned')} so far"
-    return f"{what} ({ended} of {ended} that ended, {of_window}; at most {plain(f['max_error_frac'])} may)"
+    ended, of_window = f.n("ended"), f"{count(f.n('errors'))} of the window's {count(f.n('planned'))} so far"
+    return f"{what} ({count(ended)} of {count(ended)} that ended, {of_window}; at most {plain(f['max_error_frac'])} may)"
 
 
 def _ended_in_errors(f: Figures) -> str:
     what = f.word("said") or classes(f.counts("endings"))
-    return f"{f.n('errors')} of {count(f.n('ended'), 'request')} ended in errors ({what})"
+    return f"{count(f.n('errors'))} of {count(f.n('ended'), 'request')} ended in errors ({what})"
 
 
 def _overloaded(f: Figures) -> str:
-    which = f"{f.n('misses')} of the {f.n('planned')} requests of its second half"
+    which = f"{count(f.n('misses'))} of the {count(f.n('planned'), 'request')} of its second half"
     return f"overloaded already in the warm-up: {which} can no longer meet the limits"
 
 
@@ -70,17 +67,16 @@ SENTENCES: dict[Code, Sentence] = {
     ),
     "undecided": lambda f: "stopped before it was decided",
     "ramp_hint": lambda f: f"a ramp only says where to look; {f.of[0]}",
-    "rate_fails": lambda f: f"{f['rate_rps']:.4g} requests/s: {f.of[0]}",
+    "rate_fails": lambda f: f"{rate_text(f['rate_rps'])}: {f.of[0]}",
     "ramp_failed": lambda f: f"at {rate_text(f['rate_rps'])} {f.of[0]}",
     "no_rate_failed": lambda f: "no rate of the ramp failed",
     "not_keeping_up": lambda f: (
-        f"the server does not keep up, it began {f['begun_rps']:.3g} requests/s at most, "
-        f"and {count(f.n('waiting'), 'request')} wait"
+        f"the server does not keep up, it began {rate_text(f['begun_rps'])} at most, and {count(f.n('waiting'), 'request')} wait"
     ),
     "backed_off": lambda f: f"backed off from {rate_text(f['rate_rps'])} for the sake of others: {f.of[0]}",
-    "others_wait": lambda f: f"{count(f.n('waiting'), 'request')} waiting at the server, --max-waiting allows {f['limit']:g}",
+    "others_wait": lambda f: f"{count(f.n('waiting'), 'request')} waiting at the server, --max-waiting allows {as_set(f['limit'])}",
     "others_preempted": lambda f: "the server preempts requests again and again",
-    "errors_in_a_row": lambda f: f"{f.n('errors')} requests ended in errors within {duration(f['within_s'])}",
+    "errors_in_a_row": lambda f: f"{count(f.n('errors'), 'request')} ended in errors within {duration(f['within_s'])}",
     "several": lambda f: "; ".join(f.of),
     "in_turn": in_turn,
 }

@@ -4,12 +4,12 @@ import math
 
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
-from core.units import count, plain, rate_number, rate_text
+from core.units import count, percent, rate_number, rate_text
 
 
 def _cut_off(f: Figures) -> str:
-    open_ = f", {f.n('open')} open" if f.n("open") else ""
-    return f"{f.n('sent')} sent, {f.n('good')} good, {f.n('misses')} missed{open_}"
+    open_ = f", {count(f.n('open'))} open" if f.n("open") else ""
+    return f"{count(f.n('sent'))} sent, {count(f.n('good'))} good, {count(f.n('misses'))} missed{open_}"
 
 
 def _held_rate(f: Figures) -> str:
@@ -17,7 +17,7 @@ def _held_rate(f: Figures) -> str:
     if not judged:
         return f"{rate} (no segment was judged{f', one was cut off: {f.of[0]}' if f.of else ''})"
     low, high = f["low_frac"], f["high_frac"]
-    share = plain(round(low, 3)) if low == high else f"at most {plain(math.ceil(1000 * high) / 1000)}"
+    share = percent(low) if low == high else f"at most {percent(high, rounded=math.ceil)}"
     cut = f"; the next was cut off: {f.of[0]}" if f.of else ""
     return f"{rate} ({f.n('passed')} of {count(judged, 'segment')} passed, the lowest attainment {share}{cut})"
 

@@ -4,7 +4,7 @@ import math
 
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
-from core.units import classes, count, duration, plain
+from core.units import as_set, classes, count, duration, latency, percent, plain, rate_text
 
 _CLIENT, _MORE_CPU = "the client, not the server", "give the client more CPU"
 _DUST = 1e-9
@@ -17,12 +17,12 @@ AWAY = {
 
 
 def _client_late(f: Figures) -> str:
-    late = f"one send in a hundred was late by {duration(f['late_p99_s'])} or more"
+    late = f"one send in a hundred was late by {latency(f['late_p99_s'])} or more"
     return f"{_CLIENT}: {late}, {duration(f['limit_s'])} is the limit; {_MORE_CPU}"
 
 
 def _client_stalled(f: Figures) -> str:
-    how_often = f"{f.n('over')} of {f.n('reports')} reports ({duration(f['worst_s'])} at worst)"
+    how_often = f"{f.n('over')} of {f.n('reports')} reports ({latency(f['worst_s'])} at worst)"
     return f"{_CLIENT}: it stalled for more than {duration(f['limit_s'])} in {how_often}; {_MORE_CPU}"
 
 
@@ -44,33 +44,33 @@ def words(f: Figures) -> str:
 
 
 def _lengths(f: Figures, what: str) -> str:
-    return f"{what} were {f['tokens_mean']:.4g} tokens long on average, {f['asked_mean']:.4g} were asked for"
+    return f"{what} were {as_set(f['tokens_mean'], 4)} tokens long on average, {as_set(f['asked_mean'], 4)} were asked for"
 
 
 def _answer_outran(f: Figures) -> str:
-    one = f"one had {f.n('tokens')} tokens when it was cut off, {f.n('asked')} were asked for"
+    one = f"one had {count(f.n('tokens'), 'token')} when it was cut off, {count(f.n('asked'))} were asked for"
     return f"answers got longer than asked: {one}; longer ones make the server look slow"
 
 
 def _tokens_in_clumps(f: Figures) -> str:
-    which = f"{f.n('clumped')} of {count(f.n('answers'), 'answer')}"
+    which = f"{count(f.n('clumped'))} of {count(f.n('answers'), 'answer')}"
     return f"tokens arrive in clumps ({which}), so TPOT cannot be judged: a proxy or a busy API process holds them back"
 
 
 def _nothing_planned(f: Figures) -> str:
-    window = f"{duration(f['measure_s'])} at {f['rate_rps']:g} requests/s"
+    window = f"{duration(f['measure_s'])} at {rate_text(f['rate_rps'])}"
     return f"no request was planned in the window ({window}): measure longer or faster"
 
 
 def _server_frozen(f: Figures) -> str:
-    silent = f"the server accepts requests but has produced nothing for {f['silent_s']:.0f} s"
+    silent = f"the server accepts requests but has produced nothing for {duration(f['silent_s'])}"
     return f"{silent}; it is frozen or its engine is dead, which is no capacity limit"
 
 
 SENTENCES: dict[Code, Sentence] = {
     "client_late": _client_late,
     "client_late_once": lambda f: (
-        f"{_CLIENT}: a send was late by {duration(f['late_max_s'])}, more than the TTFT limit itself; {_MORE_CPU}"
+        f"{_CLIENT}: a send was late by {latency(f['late_max_s'])}, more than the TTFT limit itself; {_MORE_CPU}"
     ),
     "client_stalled": _client_stalled,
     "client_unsent": lambda f: f"{_CLIENT}: {count(f.n('requests'), 'planned request')} could not be sent",
@@ -78,7 +78,7 @@ SENTENCES: dict[Code, Sentence] = {
     "too_few_requests": _too_few_requests,
     "refusals": lambda f: f"{count(f.n('requests'), 'request')} ended in a refusal that no load causes{_in_brackets(f)}",
     "warm_prompts": lambda f: (
-        f"prompts were not cold: {100 * f['hit_frac']:.1f} % of their tokens came from the prefix cache, "
+        f"prompts were not cold: {percent(f['hit_frac'])} of their tokens came from the prefix cache, "
         f"{plain(f['limit_frac'])} is the limit"
     ),
     "short_answers": lambda f: (
@@ -88,7 +88,9 @@ SENTENCES: dict[Code, Sentence] = {
     "answer_outran": _answer_outran,
     "prompt_length_off": lambda f: _lengths(f, "prompts"),
     "server_restarted": lambda f: "the server restarted during the repeat",
-    "others_took_part": lambda f: f"others used the server: at least {f['others']:.0f} requests beside our {f.n('ours')}",
+    "others_took_part": lambda f: (
+        f"others used the server: at least {count(round(f['others']), 'request')} beside our {count(f.n('ours'))}"
+    ),
     "tokens_in_clumps": _tokens_in_clumps,
     "tpot_undecidable": lambda f: "TPOT is the only limit, and no answer has a TPOT to judge it by",
     "nothing_planned": _nothing_planned,

@@ -2,43 +2,42 @@
 
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
-from core.units import count, duration, plain
+from core.units import as_set, count, duration, latency, number, plain, rate_number, rate_text
 
 
 def _few_requests(f: Figures) -> str:
     n = f.n("planned")
-    steps = f"attainment moves in steps of {100 / n:.2g} %"
-    return (
-        f"this step saw only {f.n('planned')} requests; {steps}, at a target of {plain(f['target'])} plan at least {f.n('needed')}"
-    )
+    steps = f"attainment moves in steps of {as_set(100 / n, 2)} %"
+    enough = f"at a target of {plain(f['target'])} plan at least {count(f.n('needed'))}"
+    return f"this step saw only {count(n, 'request')}; {steps}, {enough}"
 
 
 def _window_short(f: Figures) -> str:
-    than = f"{f.n('durations')} mean request durations ({duration(f['e2e_mean_s'])} each)"
+    than = f"{f.n('durations')} mean request durations ({latency(f['e2e_mean_s'])} each)"
     return f"the step ({duration(f['measure_s'])}) is shorter than {than}: repeats will scatter, a pass is optimistic"
 
 
 def _left_open(f: Figures) -> str:
-    which = f"{f.n('open')} of {count(f.n('planned'), 'request')}"
+    which = f"{count(f.n('open'))} of {count(f.n('planned'), 'request')}"
     return f"{which} had not ended when the pass was certain: p95 and p99 leave them out"
 
 
 def _few_values(f: Figures) -> str:
-    n, latency = f.n("answers"), f.word("latency")
+    n, name = f.n("answers"), f.word("latency")
     which = "p95 and p99 are" if n < 20 else "p99 is"
-    return f"{f'{latency}: ' if latency else ''}{which} over only {count(n, 'answer')}, so hardly more than the slowest"
+    return f"{f'{name}: ' if name else ''}{which} over only {count(n, 'answer')}, so hardly more than the slowest"
 
 
 def _token_rate_off(f: Figures) -> str:
-    by_tokens = f"by its output tokens the server finished {f['by_tokens_rps']:.3g} requests/s"
+    by_tokens = f"by its output tokens the server finished {rate_text(f['by_tokens_rps'])}"
     return (
-        f"token rate and request rate do not agree: {by_tokens}, counted were {f['counted_rps']:.3g}; "
+        f"token rate and request rate do not agree: {by_tokens}, counted were {rate_number(f['counted_rps'])}; "
         "what finished in the window had other lengths than what was sent in it"
     )
 
 
 def _without(f: Figures) -> str:
-    return f"{f.n('without')} of {count(f.n('answers'), 'answer')}"
+    return f"{count(f.n('without'))} of {count(f.n('answers'), 'answer')}"
 
 
 _COUNTED_BY = {
@@ -57,11 +56,11 @@ def _no_usage(f: Figures) -> str:
 def _errors_said(f: Figures) -> str:
     more = f.n("other_sentences")
     others = f"; {count(more, 'other sentence')} beside it" if more else ""
-    return f"{f.n('times')} of {count(f.n('errors'), 'error')}: {f.word('said')}{others}"
+    return f"{count(f.n('times'))} of {count(f.n('errors'), 'error')}: {f.word('said')}{others}"
 
 
 def _repeats_scatter(f: Figures) -> str:
-    spread = f"{100 * f['deviation_frac']:.1f} points (standard deviation) over {count(f.n('repeats'), 'repeat')}"
+    spread = f"{number(100 * f['deviation_frac'])} points (standard deviation) over {count(f.n('repeats'), 'repeat')}"
     return f"attainment varies by {spread}: more than 3 points are normal near the knee"
 
 
@@ -71,9 +70,9 @@ SENTENCES: dict[Code, Sentence] = {
     "window_short": _window_short,
     "by_one_request": lambda f: "passed by one request",
     "left_open": _left_open,
-    "sends_late": lambda f: f"sends were late by {duration(f['late_p99_s'])} (p99): latencies hold that much of the client's own",
+    "sends_late": lambda f: f"sends were late by {latency(f['late_p99_s'])} (p99): latencies hold that much of the client's own",
     "loop_stalled": lambda f: (
-        f"the client stalled for {duration(f['lag_max_s'])}: what arrived meanwhile looks that much slower than it was"
+        f"the client stalled for {latency(f['lag_max_s'])}: what arrived meanwhile looks that much slower than it was"
     ),
     "few_values": _few_values,
     "no_success": lambda f: f"none of {count(f.n('planned'), 'request')} ended well, so there are no latencies",

@@ -1,6 +1,7 @@
 """What a run has found, for reading and for machines: text, Markdown, JSON, and the rule of an autoscaler."""
 
-from core.report.json import answer_of, check_data, evidence_of, finite, result, to_json, while_going
+from core.report.fleet import fleet_data, fleet_lines, fleet_verdict, gate_lines, gates_told, mark_number, work_lines
+from core.report.json import SCHEMA, answer_of, check_data, evidence_of, finite, result, to_json, while_going
 from core.report.markdown import to_markdown
 from core.report.scalers import Form
 from core.report.scaling import scaling_text
@@ -9,6 +10,7 @@ from core.report.why import Head, diagnosis_lines, diagnosis_parts
 
 __all__ = [
     "FEW",
+    "SCHEMA",
     "WIDTH",
     "Form",
     "Head",
@@ -19,7 +21,13 @@ __all__ = [
     "diagnosis_parts",
     "evidence_of",
     "finite",
+    "fleet_data",
+    "fleet_lines",
+    "fleet_verdict",
+    "gate_lines",
+    "gates_told",
     "largest",
+    "mark_number",
     "notes",
     "remarks",
     "result",
@@ -28,4 +36,5 @@ __all__ = [
     "to_markdown",
     "to_text",
     "while_going",
+    "work_lines",
 ]

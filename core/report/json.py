@@ -12,6 +12,7 @@ from core.config import FleetAsk, Lengths, ProbeConfig
 from core.facts import as_data, fact
 from core.judge import Bracket
 from core.records import Check
+from core.report.fleet import fleet_data
 from core.report.why import diagnosis_data
 from core.results import Answer, Knee, RepeatResult, StepResult
 from core.run import others_rps
@@ -169,10 +170,10 @@ def _repeat(repeat: RepeatResult) -> dict[str, Any]:
 def _fleet(view: RunView, answer: Answer) -> dict[str, Any]:
     config = view.config
     if config is None:
-        return fleet.fleet_data(FleetAsk(), fleet.Unit(), None, fleet.Gates())
+        return fleet_data(FleetAsk(), fleet.Unit(), None, fleet.Gates())
     unit, evidence = fleet.unit_of(config.fleet, view.server), evidence_of(view)
     plan = fleet.plan(answer.knee, config.fleet, view.server, evidence)
-    return fleet.fleet_data(config.fleet, unit, plan, fleet.gates(config.fleet, unit, view.server, evidence))
+    return fleet_data(config.fleet, unit, plan, fleet.gates(config.fleet, unit, view.server, evidence))
 
 
 def evidence_of(view: RunView) -> fleet.Evidence:

@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 from core import fleet, prose
+from core.report.fleet import fleet_notes, fleet_verdict, gate_texts, mark_number
 from core.report.json import answer_of, evidence_of
 from core.report.text import floor_words, latencies, notes, passing_step
 from core.report.why import diagnosis_lines
 from core.results import Answer, FailCount, Outcome, StepResult
-from core.units import count, duration, estimate, limits, mode_words, rate_number, rate_text
+from core.units import as_set, count, duration, estimate, limits, mode_words, money, percent, rate_number, rate_text
 from core.view import RunView
 
 _HOW: dict[Outcome, str] = {
@@ -134,24 +135,24 @@ def _fleet(view: RunView, answer: Answer) -> list[str]:
     if view.config is None:
         return []
     ask, evidence = view.config.fleet, evidence_of(view)
-    gates = fleet.gate_texts(fleet.gates(ask, fleet.unit_of(ask, view.server), view.server, evidence))
+    gates = gate_texts(fleet.gates(ask, fleet.unit_of(ask, view.server), view.server, evidence))
     plan = fleet.plan(answer.knee, ask, view.server, evidence)
     if plan is None:
         return gates
-    lines = [f"for a peak of {rate_text(plan.peak_rps)} at headroom {plan.headroom:g}"]
+    lines = [f"for a peak of {rate_text(plan.peak_rps)} at headroom {as_set(plan.headroom)}"]
     lines[0] += f", {count(plan.gpus_per_endpoint, 'GPU')} per replica{'' if plan.layout_known else ' (assumed)'}"
     for word, size in (("holds", plan.at_pass), ("fails", plan.at_fail), ("p90", plan.at_p90_output)):
         if size is not None:
             price = ask.cost_per_gpu_h
-            cost = "" if price is None else f", {size.gpus * price:.2f} per hour at {price:g} per GPU and hour"
+            cost = "" if price is None else f", {money(size.gpus * price)} per hour at {as_set(price)} per GPU and hour"
             sizes = f"{count(size.replicas, 'replica')}, {count(size.gpus, 'GPU')}"
-            each = f"each gets {rate_text(size.per_replica_rps)}, {100 * size.load_frac:.0f} % of it"
+            each = f"each gets {rate_text(size.per_replica_rps)}, {percent(size.load_frac, 2)} of it"
             lines.append(f"at {rate_number(size.replica_rps)} per replica ({word}): {sizes}{cost}; {each}")
-    lines += fleet.fleet_notes(plan)
+    lines += fleet_notes(plan)
     for mark in plan.marks:
         binds = ", which binds" if mark.binds else ""
-        lines.append(f"headroom {fleet.mark_number(mark)} at most for {mark.label}{binds}: {mark.why}")
-    return [*lines, *filter(None, [fleet.verdict_of(plan)]), *gates]
+        lines.append(f"headroom {mark_number(mark)} at most for {prose.mark_label(mark.why)}{binds}: {prose.text(mark.why)}")
+    return [*lines, *filter(None, [fleet_verdict(plan)]), *gates]
 
 
 def _repeat(view: RunView, path: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from core.units import rate_text
+from core.units import as_set, rate_text
 
 Form = Literal["keda", "hpa", "rules"]
 
@@ -52,8 +52,8 @@ def snippet(form: Form, scaling: Scaling) -> str:
 
 def _targets(scaling: Scaling) -> list[str]:
     return [
-        f"Target per replica: {rate_text(scaling.target_rps)}, headroom {scaling.headroom:g} of {rate_text(scaling.safe_rps)}; "
-        f"and {scaling.waiting} waiting.",
+        f"Target per replica: {rate_text(scaling.target_rps)}, headroom {as_set(scaling.headroom)} of "
+        f"{rate_text(scaling.safe_rps)}; and {scaling.waiting} waiting.",
         "The rate is of finished requests and cannot rise above what is served; the waiting ones show what is beyond that.",
         *([] if scaling.most is not None else ["No peak was given: set the highest number of replicas yourself."]),
     ]

@@ -3,7 +3,6 @@
 What a text says of the rates that were judged: each step, lists side by side, latencies, bad moments.
 """
 
-import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
@@ -11,10 +10,11 @@ from typing import Literal, NamedTuple
 from core import fleet, prose
 from core.config import Method
 from core.facts import Said, fact, says
+from core.report.fleet import fleet_lines, gate_lines
 from core.report.json import answer_of, evidence_of
 from core.report.why import diagnosis_lines
 from core.results import Answer, FailCount, Knee, Percentiles, StepResult
-from core.units import at_most, beside, duration, estimate, limits, mode_words, rate_number, rate_text
+from core.units import at_least, at_most, beside, between, duration, estimate, latency, limits, mode_words, rate_number, rate_text
 from core.view import RunView
 
 WIDTH = 100
@@ -53,7 +53,7 @@ def _highest(values: Sequence[Percentiles], which: str) -> str:
     if not known:
         return "-"
     value, n = max(known)
-    return f"{duration(value)}{'*' if n < FEW.get(which, 0) else ''}"
+    return f"{latency(value)}{'*' if n < FEW.get(which, 0) else ''}"
 
 
 def list_table(view: RunView) -> list[str]:
@@ -69,8 +69,8 @@ def list_table(view: RunView) -> list[str]:
         passed = f"{sum(repeat.verdict == 'pass' for repeat in judged)}/{len(judged)}"
         shown = judged or [repeat for repeat in step.repeats if repeat.verdict == "unjudged"]
         worst = [largest(values) for values in zip(*((r.ttft_s.p95, r.tpot_s.p95, r.e2e_s.p95) for r in shown), strict=True)]
-        p95 = "".join(f"{'-' if value is None else duration(value):<10}" for value in worst or [None] * 3)
-        served = f"{min(repeat.served_rps for repeat in shown):.3g}" if shown else "-"
+        p95 = "".join(f"{'-' if value is None else latency(value):<10}" for value in worst or [None] * 3)
+        served = rate_number(min(repeat.served_rps for repeat in shown)) if shown else "-"
         rows.append(f"  {rate_number(step.rate_rps):>12}  {step.verdict:<10}{passed:<8}{floor_words(step, view):<15}{p95}{served}")
     return rows
 
@@ -113,8 +113,8 @@ def floor_words(step: StepResult, view: RunView) -> str:
     if step.verdict in ("fail", "mixed"):
         return at_most(high, target) if high < 1 else "-"  # it was not by missed limits that it failed
     if step.verdict == "pass":
-        return f"at least {beside(low, target, rounded=math.floor)}"
-    return f"{beside(low, target, rounded=math.floor)} to {beside(high, target, rounded=math.ceil)}"
+        return at_least(low, target)
+    return between(low, high, target)
 
 
 def lateness(view: RunView) -> str:
@@ -124,7 +124,7 @@ def lateness(view: RunView) -> str:
     worst = largest(late.max for late in lates)
     if p99 is None or worst is None:
         return ""
-    return f"Client: sends were late by {duration(p99)} (p99, in the worst repeat), {duration(worst)} at most."
+    return f"Client: sends were late by {latency(p99)} (p99, in the worst repeat), {latency(worst)} at most."
 
 
 def largest(values: Iterable[float | None]) -> float | None:
@@ -257,14 +257,14 @@ def _fleet_table(view: RunView, answer: Answer) -> list[str]:
     plan = fleet.plan(answer.knee, ask, view.server, evidence)
     if plan is None:
         return ["No fleet size: no rate was seen to hold."] if ask.peak_rps is not None else []
-    return fleet.fleet_lines(plan, WIDTH)
+    return fleet_lines(plan, WIDTH)
 
 
 def _gates(view: RunView) -> list[str]:
     if view.config is None:
         return []
     ask = view.config.fleet
-    return fleet.gate_lines(fleet.gates(ask, fleet.unit_of(ask, view.server), view.server, evidence_of(view)), WIDTH)
+    return gate_lines(fleet.gates(ask, fleet.unit_of(ask, view.server), view.server, evidence_of(view)), WIDTH)
 
 
 class Remark(NamedTuple):

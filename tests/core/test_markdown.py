@@ -87,9 +87,9 @@ def test_what_the_fleet_survives_and_what_limits_one_replica() -> None:
     assert "- headroom 0.88 at most for 1 lost: with 1 replica lost at peak" in text
     assert "- headroom 0.73 at most for 2 out, which binds: with 2 replicas out" in text
     assert "- Headroom 0.7 is within all marks; 2 out binds (0.73)." in text
-    assert "- With 1 lost each gets 8.33 requests/s at peak, 74 % of what holds; measured at 11.3 requests/s: floor 96 %." in text
+    assert "- With 1 lost each gets 8.33 requests/s at peak, 74 % of what holds; measured at 11.3 requests/s: floor 96.0 %." in text
     assert "- Cost: 17.50 an hour, 3.04 per million output tokens while the peak lasts" in text
-    assert "- Speed: the TPOT floor is 6.5 ms" in text
+    assert "- Speed: the TPOT floor is 6.48 ms" in text
     assert "- Memory: 45,000 KV tokens hold" in text
     assert "speed binds and not memory" in text
 

@@ -259,7 +259,7 @@ def test_the_text_holds_zones_fleet_steps_client_and_notes() -> None:
     assert "CLEAR FAIL  not looked for in quick mode" in text
     assert "Fleet for a peak of 50.0 requests/s at headroom 0.7, 1 GPU per replica (assumed):" in text
     assert "at most 41 %" in text
-    assert "late by 0.9 ms (p99, in the worst repeat), 4.2 ms at most" in text
+    assert "late by 0.900 ms (p99, in the worst repeat), 4.20 ms at most" in text
     assert f"- {NOTE}" in text
     assert "- 11.3 requests/s: queue: undecided" in text
     assert "- kv capacity: The size of the KV cache is not known." in text

@@ -98,14 +98,17 @@ def holding(*repeats: dict[str, Percentiles]) -> tuple[StepResult, ...]:
 
 def test_the_latencies_of_the_rate_that_holds_stand_beside_it() -> None:
     first = {"ttft_s": latency(0.1, 0.3, 0.5), "tpot_s": latency(0.02, 0.03, 0.04), "e2e_s": latency(1.0, 2.0, 3.0)}
-    line = "p50 / p95 / p99 at 11.3 requests/s: TTFT 100 ms / 300 ms / 500 ms, TPOT 20 ms / 30 ms / 40 ms, E2E 1 s / 2 s / 3 s"
+    line = (
+        "p50 / p95 / p99 at 11.3 requests/s: TTFT 100 ms / 300 ms / 500 ms, TPOT 20.0 ms / 30.0 ms / 40.0 ms, "
+        "E2E 1.00 s / 2.00 s / 3.00 s"
+    )
     one = view(steps=holding(first))
     assert line in " ".join(report.to_text(one, None).split())
     assert f"\n{line}\n" in to_markdown(one, "")
 
     second = {"ttft_s": latency(0.2, 0.25, 0.4, n=19), "tpot_s": Percentiles(), "e2e_s": latency(1.5, 1.6, 3.5, n=99)}
     several = (
-        "TTFT 200 ms / 300 ms / 500 ms, TPOT 20 ms / 30 ms / 40 ms, E2E 1.5 s / 2 s / 3.5 s*; "
+        "TTFT 200 ms / 300 ms / 500 ms, TPOT 20.0 ms / 30.0 ms / 40.0 ms, E2E 1.50 s / 2.00 s / 3.50 s*; "
         "each the highest of 2 repeats; * of too few answers"
     )
     two = view(steps=holding(first, second))
@@ -132,7 +135,7 @@ def test_held_rates_are_a_table_with_what_was_measured_of_a_segment_that_was_cut
 
     assert [line.split() for line in lines[at + 2 : at + 4]] == [
         ["4.00", "pass", "1/1", "99.0", "%", "200", "ms", "-", "-", "3.98"],
-        ["4.40", "unjudged", "0/0", "-", "250", "ms", "-", "-", "4.3"],
+        ["4.40", "unjudged", "0/0", "-", "250", "ms", "-", "-", "4.30"],
     ]
 
 
@@ -147,7 +150,7 @@ def test_a_list_is_a_table() -> None:
     at = lines.index("Rates asked for:")
 
     assert [line.split() for line in lines[at + 2 : at + 5]] == [
-        ["4.00", "pass", "1/1", "99.0", "%", "250", "ms", "-", "2.5", "s", "3.98"],
+        ["4.00", "pass", "1/1", "99.0", "%", "250", "ms", "-", "2.50", "s", "3.98"],
         ["6.00", "fail", "0/1", "at", "most", "41", "%", "-", "-", "-", "11.1"],
         ["8.00", "unjudged", "0/0", "-", "-", "-", "-", "-"],
     ]

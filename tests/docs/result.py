@@ -10,11 +10,9 @@ import msgspec
 from core import report
 from core.config import FleetAsk, Method, ProbeConfig, Slo, Target
 from core.fleet.cost import Cost
-from core.fleet.marks import Mark
-from core.fleet.memory import MemoryGate
 from core.fleet.plan import Loss
 from core.fleet.sizing import FleetSize
-from core.fleet.speed import SpeedGate
+from core.hardware import Hardware
 from core.records import Check
 from core.results import ClientInfo, Diagnosis, Knee, RepeatResult
 from tests.core.test_report import ANSWER, view
@@ -37,10 +35,7 @@ _KINDS: dict[str, Any] = {
     "diagnosis": Diagnosis,
     **dict.fromkeys(("fleet.at_pass", "fleet.at_fail", "fleet.at_p90_output"), FleetSize),
     "fleet.losses": tuple[Loss, ...],
-    "fleet.marks": tuple[Mark, ...],
     "fleet.cost": Cost,
-    "fleet.speed": SpeedGate,
-    "fleet.memory": MemoryGate,
 }
 """What may be null in a result, so that its keys must come from its type."""
 OPEN = frozenset(
@@ -59,6 +54,14 @@ OPEN = frozenset(
         "diagnosis.ruled_out_fact[]",
         "diagnosis.steps[].text_fact",
         "diagnosis.steps[].figures",
+        "fleet.marks[].why_fact",
+        "fleet.notes_fact[]",
+        "fleet.speed.contradiction_fact",
+        "fleet.speed.helps_fact[]",
+        "fleet.speed.message_fact",
+        "fleet.memory.notes_fact[]",
+        "fleet.memory.message_fact",
+        "fleet.assumptions_fact[]",
     }
 )
 """Places whose keys are names from elsewhere: the server's settings, facts, classes of endings, figures."""
@@ -79,9 +82,13 @@ def all_keys() -> list[str]:
 
 
 def sample() -> dict[str, Any]:
-    """A result with a list, a required rate and a fleet, and with every key that does not come from a type of `_KINDS`."""
+    """A result with a list, a required rate, a fleet on paper, and every key that does not come from a type of `_KINDS`."""
+    hardware = Hardware(weights_gb=15.2, gpu="RTX 4090", kv_bytes_per_token=131072)
     config = ProbeConfig(
-        target=Target(url="http://127.0.0.1:8000"), method=Method(require_rps=5.0), slo=Slo(), fleet=FleetAsk(peak_rps=50.0)
+        target=Target(url="http://127.0.0.1:8000"),
+        method=Method(require_rps=5.0),
+        slo=Slo(),
+        fleet=FleetAsk(peak_rps=50.0, hardware=hardware),
     )
     steps = knee_samples.diagnosed().steps
     answer = msgspec.structs.replace(ANSWER, diagnosis=knee_samples.DIAGNOSIS)

@@ -232,7 +232,7 @@ async def test_space_holds_the_panels_and_says_that_the_load_goes_on() -> None:
         assert "91.3" in text_of(app)
         assert "below target" not in text_of(app)
         assert "◑ DRAINING" in text_of(app)
-        assert "16.0 rps" in lines_of(app)[1]
+        assert "16.0 req/s" in lines_of(app)[1]
         await press(app, pilot, "space")
         assert "below target" in text_of(app)
         assert "PAUSED" not in text_of(app)
@@ -245,7 +245,7 @@ async def test_the_answer_and_a_stop_end_a_pause() -> None:
         await press(app, pilot, "space")
         held.now = samples.finished()
         await settle(app, pilot)
-        assert "HOLDS at 11.3 rps" in text_of(app)
+        assert "HOLDS at 11.3 requests/s" in text_of(app)
         assert "PAUSED" not in text_of(app)
         await press(app, pilot, "space")
         assert "PAUSED" in text_of(app)

@@ -218,7 +218,7 @@ def set_peak(terminal: Terminal, peak: bytes) -> None:
     os.write(terminal.ours, b"f")
     terminal.shown(b"fewer replicas")
     os.write(terminal.ours, peak)
-    terminal.shown(b"for " + peak + b".0 rps")
+    terminal.shown(b"for " + peak + b".0 req/s")
 
 
 def test_a_fleet_that_was_set_on_the_screen_is_in_the_results(start: Callable[..., Terminal]) -> None:

@@ -33,7 +33,7 @@ def test_lateness_that_makes_a_repeat_void_is_an_alarm(ttft_limit_s: float | Non
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 36), (200, 60)])
 async def test_how_the_client_does_is_always_on_the_screen(size: tuple[int, int]) -> None:
     text = await rendered(samples.mid_step(), size)
-    for fact in ("client CPU 12 %", "lag 1.20 ms", "late p99 0.800 ms", "12.4 rps"):
+    for fact in ("client CPU 12 %", "lag 1.20 ms", "late p99 0.800 ms", "12.4 req/s"):
         assert fact in text
 
 

@@ -72,14 +72,14 @@ def test_the_zones_say_what_was_measured_and_what_lies_between_is_not_known() ->
 
 def test_one_failing_step_is_no_clear_fail() -> None:
     assert [name for name, _, _ in zones(samples.finished())] == ["not known", "PASS up to 11.3", "FAIL from 13.6"]
-    assert "✘ fails 13.6 rps" in words(curve.attainment(samples.finished(), "knee"))
+    assert "✘ fails 13.6 req/s" in words(curve.attainment(samples.finished(), "knee"))
     view = samples.finished()
     assert view.answer is not None
     one = FailCount(failed=1, run=1)
     knee = Knee(pass_rps=11.3, pass_repeats=3, first_fail_rps=13.6, first_fail=one, clear_fail_rps=13.6, clear_fail=one)
     by_the_ramp = replace(view, answer=replace(view.answer, knee=knee))
     assert zones(by_the_ramp)[-1][0] == "FAIL from 13.6"
-    assert "clearly fails 13.6 rps" in words(curve.attainment(knee_samples.finished(), "knee"))
+    assert "clearly fails 13.6 req/s" in words(curve.attainment(knee_samples.finished(), "knee"))
 
 
 def test_what_never_failed_has_no_zone_above_it() -> None:
@@ -129,4 +129,4 @@ def test_served_and_good_stand_over_what_was_offered() -> None:
     assert plot.curves[0].points == ((0.0, 0.0), (15.0, 15.0))
     assert not any(dot.x == 16.0 for dot in plot.dots), "a ramp's segments have no served rate of their own"
     assert sum(dot.glyph == curve.SERVED_GLYPH for dot in plot.dots) == 3, "only where rounding cannot have made the difference"
-    assert "most good 12.0 rps, of 12.4 offered" in words(curve.served(knee_samples.finished(), "goodput"))
+    assert "most good 12.0 req/s, of 12.4 offered" in words(curve.served(knee_samples.finished(), "goodput"))

@@ -6,16 +6,16 @@ import pytest
 from msgspec.structs import replace
 from textual import events
 
-from core import fleet
+from core import fleet, prose, report
 from core.config import FleetAsk, Lengths
 from core.hardware import Hardware
 from core.report import evidence_of
 from core.results import FailCount, Knee
+from core.units import rate_brief
 from core.view import RunView
 from tests.tui import knee_samples, samples
 from tests.tui.screen import rendered, settle, shown, text_of
 from tui.app import KneescopeApp
-from tui.draw.style import rate
 from tui.frame import Frame
 from tui.widgets import fleet_rows
 from tui.widgets.curve import knee_of
@@ -29,7 +29,7 @@ def peak(app: KneescopeApp) -> NumberInput:
 
 def sizes(text: str) -> list[tuple[str, str, str]]:
     """(replicas, GPUs, rate that sizes them) of each row of results."""
-    return re.findall(r"([0-9,]+) replicas? +([0-9,]+) GPUs? .*(?:sized by|if it were) ([0-9.]+) rps", text)
+    return re.findall(r"([0-9,]+) replicas? +([0-9,]+) GPUs? .*(?:sized by|if it were) ([0-9.]+) req/s", text)
 
 
 def squeezed(text: str) -> str:
@@ -60,7 +60,7 @@ async def test_the_configured_fleet_is_where_it_starts() -> None:
 async def test_the_numbers_are_there_at_every_size_and_the_curve_where_it_has_room(size: tuple[int, int]) -> None:
     text = await rendered(knee_samples.finished(), size, "fleet")
     assert sizes(text) == [("7", "7", "11.3"), ("6", "6", "13.6")]
-    for words in ("at peak", "one lost", "two lost", "assumes Poisson arrivals", "holds 11.3 rps", "clearly fails 13.6 rps"):
+    for words in ("at peak", "one lost", "two lost", "assumes Poisson arrivals", "holds 11.3 req/s", "clearly fails 13.6 req/s"):
         assert words in text
     assert ("load of each replica" in text) == (size[1] > 24)
     if size[1] > 24:
@@ -120,8 +120,8 @@ async def test_during_the_search_it_opens_over_the_bracket_so_far() -> None:
     async with shown(samples.mid_step(), (120, 36)) as (app, pilot, _):
         await pilot.press("f", "5", "0")
         await settle(app, pilot)
-        assert "holds 11.3 rps" in text_of(app)
-        assert "fails 16.0 rps" in text_of(app)
+        assert "holds 11.3 req/s" in text_of(app)
+        assert "fails 16.0 req/s" in text_of(app)
         assert "● LOADING" in text_of(app)
 
 
@@ -218,15 +218,15 @@ THREE_ZONES = Knee(
 @pytest.mark.parametrize(
     ("rate_rps", "said"),
     [
-        (0.5, "✔ holds: 8.00 rps passed, floor 98.9 %"),
-        (8.0, "✔ holds: 8.00 rps passed, floor 98.9 %"),
-        (8.1, "✔ holds: 11.3 rps passed, floor 96.0 %"),
-        (11.3, "✔ holds: 11.3 rps passed, floor 96.0 %"),
-        (11.4, "? not measured: above 11.3 rps that held, below 12.4 that failed"),
-        (12.4, "◐ mixed: 12.4 rps was mixed"),
-        (13.5, "◐ mixed: 12.4 rps was mixed"),
-        (13.6, "✘ fails: 13.6 rps failed"),
-        (99.0, "✘ fails: 13.6 rps failed"),
+        (0.5, "✔ holds: 8.00 req/s passed, floor 98.9 %"),
+        (8.0, "✔ holds: 8.00 req/s passed, floor 98.9 %"),
+        (8.1, "✔ holds: 11.3 req/s passed, floor 96.0 %"),
+        (11.3, "✔ holds: 11.3 req/s passed, floor 96.0 %"),
+        (11.4, "? not measured: above 11.3 req/s that held, below 12.4 that failed"),
+        (12.4, "◐ mixed: 12.4 req/s was mixed"),
+        (13.5, "◐ mixed: 12.4 req/s was mixed"),
+        (13.6, "✘ fails: 13.6 req/s failed"),
+        (99.0, "✘ fails: 13.6 req/s failed"),
     ],
 )
 def test_a_load_is_called_what_was_measured_and_no_more(rate_rps: float, said: str) -> None:
@@ -234,15 +234,15 @@ def test_a_load_is_called_what_was_measured_and_no_more(rate_rps: float, said: s
 
 
 def test_above_what_held_nothing_is_claimed_where_nothing_failed() -> None:
-    assert as_measured(Knee(pass_rps=11.3, pass_repeats=3), 20.0) == "? not measured: above 11.3 rps that held"
+    assert as_measured(Knee(pass_rps=11.3, pass_repeats=3), 20.0) == "? not measured: above 11.3 req/s that held"
 
 
 async def test_what_becomes_of_each_replica_when_some_are_lost() -> None:
     view = with_ask(knee_samples.finished(), FleetAsk(peak_rps=50.0, headroom=0.95))
     rows = re.sub(" +", " ", await rendered(view, (120, 36), "fleet"))
-    assert "at peak 10.0 rps 88.5 % ✔ holds 11.3 rps passed, floor 96.0 %" in rows
-    assert "one lost 12.5 rps 110.6 % ◐ mixed 12.4 rps was mixed" in rows
-    assert "two lost 16.7 rps 147.5 % ✘ fails 13.6 rps failed" in rows
+    assert "at peak 10.0 req/s 88.5 % ✔ holds 11.3 req/s passed, floor 96.0 %" in rows
+    assert "one lost 12.5 req/s 111 % ◐ mixed 12.4 req/s was mixed" in rows
+    assert "two lost 16.7 req/s 147 % ✘ fails 13.6 req/s failed" in rows
 
 
 async def test_the_last_replica_can_be_lost_too() -> None:
@@ -292,9 +292,10 @@ async def test_every_mark_stands_on_the_slider_and_in_a_row_with_its_reason_and_
         for mark in plan.marks:
             word = "✔ holds" if mark.holds else "✘ fails"
             binds = " ◂ binds" if mark.binds else ""
-            row = f"{mark.label} {fleet.mark_number(mark)} {mark.replicas} replicas {word}{binds} {mark.why[:60]}"
+            figures = f"{prose.mark_label(mark.why)} {report.mark_number(mark)} {mark.replicas} replicas"
+            row = f"{figures} {word}{binds} {prose.text(mark.why)[:60]}"
             assert squeezed(row) in text
-        assert f"✘ {fleet.verdict_of(plan)}" in text
+        assert f"✘ {report.fleet_verdict(plan)}" in text
 
 
 async def test_cost_long_answers_and_both_gates_are_there() -> None:
@@ -303,11 +304,11 @@ async def test_cost_long_answers_and_both_gates_are_there() -> None:
     assert plan.cost.per_million_at_peak is not None
     assert plan.at_p90_output is not None
     assert f"cost 15.00 $/h {plan.cost.per_million_at_peak:.2f} $ per million output tokens at peak" in text
-    assert "mean 20.0 rps needs 3 replicas scaling to it saves at most 3 GPUs, 7.50 $/h" in text
+    assert "mean 20.0 req/s needs 3 replicas scaling to it saves at most 3 GPUs, 7.50 $/h" in text
     assert f"{plan.at_p90_output.replicas} replicas" in text
-    assert f"if all answers were as long as the p90: {plan.at_p90_output.replica_rps:.2f} rps, estimated" in text
+    assert f"if all answers were as long as the p90: {plan.at_p90_output.replica_rps:.2f} req/s, estimated" in text
     assert "At 11.3 requests/s speed binds and not memory, which holds" in text
-    assert "Speed: the TPOT floor is 6.5 ms" in text
+    assert "Speed: the TPOT floor is 6.48 ms" in text
     assert "Measured: a single stream has a TPOT of 11.9 ms" in text
     assert "Memory: 45,000 KV tokens hold" in text
 
@@ -323,8 +324,8 @@ async def test_where_room_is_short_the_numbers_stay_and_the_rest_is_counted(size
         if size[1] >= 24:
             long = plan_of(operated()).at_p90_output
             assert long is not None
-            assert f": {rate(long.replica_rps)}, estimated" in text
-            assert "two lost 12.5 rps" in text
+            assert f": {rate_brief(long.replica_rps)}, estimated" in text
+            assert "two lost 12.5 req/s" in text
             assert text.index("✘ fails ◂ binds") > text.index("largest headroom")
         if size[1] >= 36:
             assert "speed binds and not memory" in text

@@ -24,9 +24,15 @@ def squeezed(text: str) -> str:
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 60)])
 async def test_the_zones_the_curve_and_the_reason_are_there_at_every_size(size: tuple[int, int]) -> None:
     text = await rendered(knee_samples.finished(), size, "knee")
-    for words in ("✔ HOLDS at 11.3 rps", "◐ MIXED from 12.4 rps", "✘ CLEARLY FAILS at 13.6 rps", "floor 96.0 %", "3 repeats"):
+    for words in (
+        "✔ HOLDS at 11.3 requests/s",
+        "◐ MIXED from 12.4 requests/s",
+        "✘ CLEARLY FAILS at 13.6 requests/s",
+        "floor 96.0 %",
+        "3 repeats",
+    ):
         assert words in text
-    for words in ("1 attainment", "PASS up to 11.3", "MIXED", "CLEAR FAIL", "95 %", "WHY   13.6 rps: 2 of 2 repeats failed"):
+    for words in ("1 attainment", "PASS up to 11.3", "MIXED", "CLEAR FAIL", "95 %", "WHY   13.6 requests/s: 2 of 2 repeats failed"):
         assert words in text
     assert ("2 goodput" in text) == (size[0] > 80)
     assert ("3 step 5" in text) == (size[0] > 80)
@@ -50,7 +56,7 @@ async def test_the_app_comes_here_by_itself_when_a_rate_held() -> None:
 
 async def test_percentiles_are_first_those_of_the_rate_that_held() -> None:
     text = squeezed(await rendered(knee_samples.finished(), (120, 36), "knee"))
-    assert "3 step 5 11.3 rps ✔ PASS floor 96.0 %" in text
+    assert "3 step 5 11.3 req/s ✔ PASS floor 96.0 %" in text
     assert "TTFT 100 ms 200 ms 400 ms 500 ms" in text, "each the highest of the three repeats that count"
     assert "TPOT 12.0 ms 24.0 ms 48.0 ms ✘ 30 ms" in text
     assert "of 1,200 answers; each the highest of 3 repeats" in text
@@ -59,11 +65,11 @@ async def test_percentiles_are_first_those_of_the_rate_that_held() -> None:
 @pytest.mark.parametrize(
     ("keys", "title"),
     [
-        (("down",), "3 step 4 8.00 rps"),
-        (("tab",), "3 step 4 8.00 rps"),
-        (("up",), "3 step 6 12.4 rps ◐ MIXED"),
-        (("shift+tab", "up"), "3 step 7 13.6 rps ✘ FAIL floor ≤ 87.0 %"),
-        (("up",) * 4, "3 ramp 4.00 rps"),
+        (("down",), "3 step 4 8.00 req/s"),
+        (("tab",), "3 step 4 8.00 req/s"),
+        (("up",), "3 step 6 12.4 req/s ◐ MIXED"),
+        (("shift+tab", "up"), "3 step 7 13.6 req/s ✘ FAIL floor ≤ 87.0 %"),
+        (("up",) * 4, "3 ramp 4.00 req/s"),
     ],
 )
 async def test_up_down_and_tab_choose_the_step(keys: tuple[str, ...], title: str) -> None:
@@ -77,10 +83,10 @@ async def test_the_choice_stays_when_the_run_goes_on() -> None:
     async with shown(knee_samples.running(), on="knee") as (app, pilot, held):
         await pilot.press("up")
         await settle(app, pilot)
-        assert "3 step 6 12.4 rps" in squeezed(text_of(app))
+        assert "3 step 6 12.4 req/s" in squeezed(text_of(app))
         held.now = replace(knee_samples.finished(), version=999)
         await settle(app, pilot)
-        assert "3 step 6 12.4 rps" in squeezed(text_of(app))
+        assert "3 step 6 12.4 req/s" in squeezed(text_of(app))
 
 
 async def test_percentiles_of_few_values_are_marked() -> None:
@@ -98,8 +104,8 @@ async def test_alone_the_panel_has_the_worst_stretch_the_lengths_and_every_repea
         await pilot.press("3")
         await settle(app, pilot)
         text = squeezed(text_of(app))
-        assert "worst stretch 44.0 %, 12.0 to 30.0 s of repeat 2" not in text, "a void repeat is no evidence"
-        assert "worst stretch 90.0 %, 12.0 to 30.0 s of repeat 1" in text
+        assert "worst stretch 44.0 %, 12 s to 30 s of repeat 2" not in text, "a void repeat is no evidence"
+        assert "worst stretch 90.0 %, 12 s to 30 s of repeat 1" in text
         assert "106\u2013300 23\u201399 110 93.0 % 300 ms 30.0 ms" in text
         assert "2 ⊘ VOID" in text
         assert "3 ✔ PASS 97.5\u2013100 % 480 11.3 11.3 11.3 flat" in text
@@ -127,7 +133,7 @@ async def test_the_reason_is_that_of_the_failing_end() -> None:
     text = await rendered(knee_samples.finished(), (120, 36), "knee")
     assert "✘ at most 88 % can still meet the limits" in text
     assert "✘ the queue rises by 4.1 requests a second" in text
-    assert "WHY   a segment of the ramp, 16.0 rps: at most 41 %" in await rendered(samples.mid_step(), (120, 36), "knee")
+    assert "WHY   a segment of the ramp, 16.0 requests/s: at most 41 %" in await rendered(samples.mid_step(), (120, 36), "knee")
 
 
 async def test_the_diagnosis_says_what_bound_it_what_follows_what_is_open_and_what_it_is_not() -> None:
@@ -139,7 +145,7 @@ async def test_the_diagnosis_says_what_bound_it_what_follows_what_is_open_and_wh
         assert rows[at + 2] == f"SEEN  {knee_samples.DIAGNOSIS.steps[2].text}; {knee_samples.DIAGNOSIS.steps[3].text}"
         assert rows[at + 3] == "OPEN  the GPU: no exporter was named"
         assert rows[at + 4] == "NOT   the client: sends late by 0.9 ms (p99) · memory: KV peak 41 %"
-        assert "13.6 rps: 2 of 2 repeats failed" not in text_of(app)
+        assert "13.6 requests/s: 2 of 2 repeats failed" not in text_of(app)
 
 
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 28)])
@@ -191,7 +197,7 @@ async def test_the_fitted_interval_is_said_as_what_it_is_and_only_where_it_says_
 
 async def test_during_a_run_it_shows_what_is_known_so_far() -> None:
     text = await rendered(knee_samples.running(), (120, 36), "knee")
-    ends = ("✔ HOLDS at 11.3 rps", "◐ MIXED from 12.4 rps", "✘ FAILS at 16.0 rps")
+    ends = ("✔ HOLDS at 11.3 requests/s", "◐ MIXED from 12.4 requests/s", "✘ FAILS at 16.0 requests/s")
     for words in ("so far, the search goes on", *ends, "now 13.6", "● LOADING"):
         assert words in text
     assert "the checks come first" in await rendered(samples.preflight(), (120, 36), "knee")
@@ -210,7 +216,7 @@ async def test_texts_of_a_server_are_literal() -> None:
     view = knee_samples.finished()
     evil = replace(view.steps[-1], reason="[/red] \x1b[31mboom\x1b[0m [bold]x")
     text = await rendered(replace(view, steps=(*view.steps[:-1], evil)), (120, 36), "knee")
-    assert "13.6 rps: [/red] boom [bold]x" in text
+    assert "13.6 requests/s: [/red] boom [bold]x" in text
 
 
 @pytest.mark.parametrize("size", [(60, 16), (99, 40), (200, 20), (40, 10)])

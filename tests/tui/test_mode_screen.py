@@ -75,7 +75,7 @@ async def test_many_segments_are_counted_everywhere() -> None:
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_drain_counts_down(size: tuple[int, int]) -> None:
     text = await rendered(mode_samples.draining(), size)
-    assert "waiting, at most 84 s" in text
+    assert "waiting, at most 1 min 24 s" in text
     assert "repeat 3/3" in text
     assert "◑ DRAINING" in text
 
@@ -83,9 +83,9 @@ async def test_a_drain_counts_down(size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_end_has_three_zones_with_the_repeats_behind_each(size: tuple[int, int]) -> None:
     text = await rendered(mode_samples.standard_finished(), size)
-    assert re.search(r"✔ HOLDS at 11\.3 rps +floor 96\.0 %, 3 repeats", text)
-    assert re.search(r"◐ MIXED from 12\.4 rps +floor 93\.0 %, 1 of 3 repeats failed", text)
-    assert re.search(r"✘ CLEARLY FAILS at 13\.6 rps +floor ≤ 88\.0 %, 2 of 2 repeats failed", text)
+    assert re.search(r"✔ HOLDS at 11\.3 requests/s +floor 96\.0 %, 3 repeats", text)
+    assert re.search(r"◐ MIXED from 12\.4 requests/s +floor 93\.0 %, 1 of 3 repeats failed", text)
+    assert re.search(r"✘ CLEARLY FAILS at 13\.6 requests/s +floor ≤ 88\.0 %, 2 of 2 repeats failed", text)
     assert "PASS by one request" in text
     assert "REQUIRED" not in text
 
@@ -98,7 +98,7 @@ async def test_without_a_mixed_rate_there_is_no_mixed_zone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("met", "words"), [(False, "✘ REQUIRED RATE DOES NOT HOLD 12.0 rps"), (True, "✔ REQUIRED RATE HOLDS 12.0 rps")]
+    ("met", "words"), [(False, "✘ REQUIRED RATE DOES NOT HOLD 12.0 requests/s"), (True, "✔ REQUIRED RATE HOLDS 12.0 requests/s")]
 )
 async def test_a_required_rate_comes_first(met: bool, words: str) -> None:
     view = mode_samples.not_met()
@@ -123,7 +123,7 @@ async def test_a_held_rate_shows_its_segments_and_its_keys(size: tuple[int, int]
     controls = RunControls(stop=fake.stop, rate=lambda _: None)
     async with shown(mode_samples.hold(), size, run=fake.run, controls=controls) as (app, _, _):
         text = "\n".join(lines_of(app))
-        assert re.search(r"hold +segment 3 +6\.60 rps +measuring 11/40 s", text)
+        assert re.search(r"hold +segment 3 +6\.60 req/s +measuring 11/40 s", text)
         assert [name for name, _ in bars(text)] == ["s1", "s2", "s3"]
         footer = lines_of(app)[-1]
         assert "+ - Rate" in footer

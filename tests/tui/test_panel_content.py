@@ -125,5 +125,5 @@ async def test_the_rate_panel_is_there_where_it_is_wide_and_when_it_is_asked_for
         assert ("7 rate" in text_of(app)) is seen
         await pilot.press("7")
         await settle(app, pilot)
-        assert "7 rate  offered 12.0  served 12.0 rps" in text_of(app)
+        assert "7 rate  offered 12.0  served 12.0 req/s" in text_of(app)
         assert "5 queue" not in text_of(app)

@@ -197,7 +197,7 @@ def test_with_all_that_there_is_the_picture_has_the_size_that_was_asked_for(widt
         spread=6,
         zones=ZONES,
         uprights=(Upright(0.3, "at peak 11.1"),),
-        x_labels=((0.5, "17.4 rps"),),
+        x_labels=((0.5, "17.4 req/s"),),
         y_labels=((1.0, "100 %"),),
         rule=0.95,
         margins=(7, 0),

@@ -43,7 +43,7 @@ def test_what_it_comes_to() -> None:
         ready=READY, cores=2, children=1, requests_per_s=2000.0, chunks_per_s=50_000.0, server_was_full=False, was_disturbed=False
     )
     text = conclusion(findings)
-    assert "With one process this machine carries 2000 new requests/s and 50000 chunks/s" in text
+    assert "With one process this machine carries 2,000 new requests/s and 50,000 chunks/s" in text
     assert "limit" not in text
     assert "others" not in text
     several = Findings(

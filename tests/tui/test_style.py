@@ -1,89 +1,13 @@
-"""Formats: units, three significant digits, and no rounding across a limit."""
+"""Texts are made fit for a line, states are known by more than a colour, and colours stand in one place."""
 
-import math
 import re
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tui.draw import style
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0, "0"),
-        (0.0432, "0.0432"),
-        (0.9996, "1.00"),
-        (12, "12.0"),
-        (12.44, "12.4"),
-        (99.95, "100"),
-        (999.6, "1,000"),
-        (1234.5, "1,234"),
-    ],
-)
-def test_number_has_three_significant_digits(value: float, text: str) -> None:
-    assert style.number(value) == text
-
-
-@given(st.floats(min_value=1e-6, max_value=1e9))
-def test_number_is_near_what_it_shows(value: float) -> None:
-    assert math.isclose(float(style.number(value).replace(",", "")), value, rel_tol=0.00501)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.0612, "61.2 ms"), (0.9994, "999 ms"), (0.9996, "1.00 s"), (12.345, "12.3 s"), (None, "\u2013"), (math.nan, "\u2013")],
-)
-def test_latency_changes_its_unit_at_a_second(seconds: float | None, text: str) -> None:
-    assert style.latency(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("share", "text"),
-    [(0, "0 %"), (1, "100 %"), (0.95, "95.0 %"), (0.9996, "99.96 %"), (0.412, "41.2 %"), (0.0985, "9.85 %")],
-)
-def test_percent(share: float, text: str) -> None:
-    assert style.percent(share) == text
-
-
-@given(st.integers(min_value=1, max_value=20000), st.data(), st.sampled_from([0.9, 0.95, 0.99, 0.999]))
-def test_an_attainment_stays_on_its_side_of_the_target(planned: int, data: st.DataObject, target: float) -> None:
-    good = data.draw(st.integers(min_value=0, max_value=planned))
-    shown = float(style.attained(good / planned, target).removesuffix(" %"))
-    assert (shown >= target * 100 - 1e-9) == (good / planned >= target - 1e-11)
-    assert (shown == 100) == (good == planned)
-
-
-@given(st.floats(min_value=0, max_value=1), st.sampled_from([0.9, 0.95, 0.99, 0.999, None]))
-def test_a_bound_stays_true_when_it_is_rounded(share: float, target: float | None) -> None:
-    least, most = (float(style.attained(share, target, end).removesuffix(" %")) for end in ("least", "most"))
-    assert least <= share * 100 + 1e-3
-    assert most >= share * 100 - 1e-3
-
-
-def test_bounds_are_rounded_away_from_each_other() -> None:
-    assert style.attained(0.9519, 0.95, "least") == "95.1 %"
-    assert style.attained(0.8741, 0.95, "most") == "87.5 %"
-    assert style.attained(1, 0.95) == "100 %"
-
-
-def test_span_is_one_number_when_it_is_one() -> None:
-    assert style.span(0.96, 0.96, 0.95) == "96.0 %"
-    assert style.span(0.9319, 0.9601, 0.95) == "93.1\u201396.1 %"
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (187.9, "3:07"), (3723, "1:02:03")])
-def test_clock(seconds: float, text: str) -> None:
-    assert style.clock(seconds) == text
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(1, "~5 s"), (41, "~40 s"), (370, "~6 min")])
-def test_expected_times_are_rough(seconds: float, text: str) -> None:
-    assert style.about(seconds) == text
 
 
 def test_clean_takes_out_what_a_terminal_would_obey() -> None:

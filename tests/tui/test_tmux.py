@@ -118,7 +118,7 @@ def test_sigterm_stops_the_load_and_leaves_a_whole_terminal(start: Start, tmp_pa
 
 def test_a_recorded_run_plays_in_the_same_screens(start: Start) -> None:
     window = start("open screenshots/demo.jsonl")
-    window.wait("■ RECORDED", "HOLDS at 17.5 rps")
+    window.wait("■ RECORDED", "HOLDS at 17.5 requests/s")
     window.keys("r", ",", ",")
     window.wait("‖ held", "1 attainment floor")
     window.keys("Space")

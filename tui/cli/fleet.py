@@ -7,19 +7,18 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from core import fleet
+from core import fleet, report
 from core.config import FleetAsk, Lengths, Workload
 from core.errors import UserError
 from core.records import ServerInfo
-from core.report import WIDTH, answer_of, evidence_of, finite
+from core.report import SCHEMA, WIDTH, answer_of, evidence_of, finite
 from core.results import Knee
-from core.units import rate_text
+from core.units import as_set, number, rate_text
 from tui.cli.configure import fleet_ask
 from tui.cli.output import JsonOut, emit
 from tui.cli.recorded import Recorded
 from tui.terminal.signals import NO_ANSWER
 
-SCHEMA = 1
 LOWEST_REPLICA_RPS, HIGHEST_REPLICA_RPS = 1e-4, 1e6
 
 
@@ -123,13 +122,12 @@ def _knee(base: ReplicaFigures, tokens: fleet.Tokens | None, options: Mapping[st
         if tokens is None:
             raise UserError("--output-tps needs --output-tokens: requests/s are output tokens/s divided by the mean answer length.")
         held = output_tps / tokens.mean_output
-        source = f"One replica: {output_tps:,g} output tokens/s / {tokens.mean_output:,.4g} tokens an answer = {rate_text(held)}."
+        each = f"{as_set(output_tps)} output tokens/s / {number(tokens.mean_output)} tokens an answer"
+        source = f"One replica: {each} = {rate_text(held)}."
     for name, rate_rps in (("the rate that holds", held), ("--replica-fails-rps", fails)):
         if rate_rps is not None and not LOWEST_REPLICA_RPS <= rate_rps <= HIGHEST_REPLICA_RPS:
-            raise UserError(
-                f"{name}: {rate_rps:g} requests/s is too low or too high for one replica; "
-                f"give {LOWEST_REPLICA_RPS:g} to {HIGHEST_REPLICA_RPS:g}."
-            )
+            ends = f"{as_set(LOWEST_REPLICA_RPS)} to {as_set(HIGHEST_REPLICA_RPS)}"
+            raise UserError(f"{name}: {as_set(rate_rps)} requests/s is too low or too high for one replica; give {ends}.")
     if held is None and fails is None:
         return base.knee, source
     safe = base.knee.pass_rps if held is None else held
@@ -159,10 +157,10 @@ def _require_something(figures: ReplicaFigures, plan: fleet.Fleet | None, gates:
 def _text(figures: ReplicaFigures, plan: fleet.Fleet | None, gates: fleet.Gates, refused: bool) -> str:
     parts = [
         [figures.source] if figures.source else [],
-        fleet.work_lines(figures.evidence.tokens, WIDTH),
-        fleet.fleet_lines(plan, WIDTH) if plan is not None else [],
+        report.work_lines(figures.evidence.tokens, WIDTH),
+        report.fleet_lines(plan, WIDTH) if plan is not None else [],
         ["No fleet size: no number of replicas can meet that TPOT limit."] if refused else [],
-        fleet.gate_lines(gates, WIDTH),
+        report.gate_lines(gates, WIDTH),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
@@ -173,7 +171,7 @@ def _json(figures: ReplicaFigures, unit: fleet.Unit, plan: fleet.Fleet | None, g
         "refused": refused,
         "knee": {"pass_rps": figures.knee.pass_rps, "fail_rps": figures.knee.fail_rps},
         "tokens": msgspec.to_builtins(figures.evidence.tokens),
-        **fleet.fleet_data(figures.ask, unit, plan, gates),
+        **report.fleet_data(figures.ask, unit, plan, gates),
         "run_log": figures.run_log,
     }
     return json.dumps(finite(data), allow_nan=False, ensure_ascii=False, indent=2) + "\n"

@@ -1,18 +1,17 @@
 """The line printer: what changed between two views of a run, as plain lines. One event, one line, no escape codes."""
 
 import asyncio
-import math
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
-from core import prose, units
+from core import prose
 from core.config import ProbeConfig
 from core.records import Check
 from core.results import RepeatResult, StepResult
 from core.run import step_told
-from core.units import rate_text
+from core.units import at_least, at_most, between, count, duration, latency, limits, long_duration, rate_text
 from core.view import Line, RepeatView, RunView, StepView
-from tui.phrases import duration_text, method_text
+from tui.phrases import method_text
 from tui.terminal.whole import plain
 
 POLL_S = 0.5
@@ -57,7 +56,7 @@ class Printer:
         if not self._headed:
             self._headed = True
             yield f"server    {config.target.url}"
-            yield f"limits    {units.limits(config.slo)}"
+            yield f"limits    {limits(config.slo)}"
             yield f"workload  {config.workload.input_tokens} tokens in, {config.workload.output_tokens} out"
             yield f"method    {method_text(config.method)}"
 
@@ -93,10 +92,10 @@ class Printer:
             for interval in step.finished[self._segments :]:
                 self._segments += 1
                 name = f"{_name(step.step, step.phase, step.rate_rps)}, segment {self._segments}"
-                yield f"{name}: attainment {_range(interval, target)}"
+                yield f"{name}: attainment {between(*interval, target)}"
         elif live is not None and live.index != self._repeat and step.phase != "hold":
             self._repeat = live.index
-            before = f" after {_range(step.finished[-1], target)}" if step.finished else ""
+            before = f" after {between(*step.finished[-1], target)}" if step.finished else ""
             yield f"{_running(step)} starts{before}{_left(view)}"
         elif live is not None and view.now_s >= self._next_progress_s:
             self._next_progress_s = view.now_s + PROGRESS_S
@@ -136,7 +135,7 @@ def _running(step: StepView) -> str:
 def _left(view: RunView) -> str:
     if view.left_s is not None and view.left_s < 1:
         return ", later than expected"
-    return f", about {duration_text(view.left_s)} left" if view.left_s is not None else ""
+    return f", about {long_duration(view.left_s)} left" if view.left_s is not None else ""
 
 
 def _judged(step: StepResult, target: float) -> Iterator[str]:
@@ -152,24 +151,24 @@ def _judged(step: StepResult, target: float) -> Iterator[str]:
 
 
 def _progress(live: RepeatView, target: float) -> str:
-    part = f"{live.part} {live.elapsed_s:.0f} of {live.length_s:.0f} s"
+    part = f"{live.part} {duration(round(live.elapsed_s))} of {duration(live.length_s)}"
     if live.drain_left_s is not None:
-        part = f"waiting for open requests, at most {live.drain_left_s:.0f} s more"
+        part = f"waiting for open requests, at most {duration(round(live.drain_left_s))} more"
     elif live.part == "waiting":  # every request is decided; an undecided queue is heard a little longer
-        part = f"waiting {live.elapsed_s - live.length_s:.0f} s"
-    parts = [part, f"sent {live.sent:,}", f"in flight {live.in_flight:,}"]
+        part = f"waiting {duration(round(live.elapsed_s - live.length_s))}"
+    parts = [part, f"sent {count(live.sent)}", f"in flight {count(live.in_flight)}"]
     if live.bounds.so_far is not None:
-        parts.append(f"attainment {_range(live.bounds.so_far, target)}")
+        parts.append(f"attainment {between(*live.bounds.so_far, target)}")
     if live.errors:
-        parts.append(f"errors {live.errors:,}")
+        parts.append(f"errors {count(live.errors)}")
     if live.lateness_p99_s is not None:
-        parts.append(f"late p99 {units.duration(live.lateness_p99_s)}")
+        parts.append(f"late p99 {latency(live.lateness_p99_s)}")
     return ", ".join(parts)
 
 
 def _repeat_text(repeat: RepeatResult, target: float) -> str:
-    counts = f"({repeat.good:,} good and {repeat.misses:,} missed of {repeat.planned:,} planned)"
-    late = f", late p99 {units.duration(repeat.lateness_s.p99)}" if repeat.lateness_s.p99 is not None else ""
+    counts = f"({count(repeat.good)} good and {count(repeat.misses)} missed of {count(repeat.planned)} planned)"
+    late = f", late p99 {latency(repeat.lateness_s.p99)}" if repeat.lateness_s.p99 is not None else ""
     attained = _attained(repeat, target)
     return f"{repeat.verdict.upper()}{f', {attained}' if attained else ''} {counts}{late}: {prose.text(repeat.reason)}"
 
@@ -179,17 +178,10 @@ def _attained(repeat: RepeatResult, target: float) -> str:
     missed limits nothing."""
     low, high = repeat.attainment_interval
     if low < high and repeat.verdict == "pass":
-        return f"at least {units.beside(low, target, rounded=math.floor)}"
+        return at_least(low, target)
     if low < high and repeat.verdict == "fail":
-        return units.at_most(high, target) if high < 1 else ""
-    return _range((low, high), target)
-
-
-def _range(interval: tuple[float, float], target: float) -> str:
-    low, high = interval
-    if low == high:
-        return units.beside(low, target)
-    return f"{units.beside(low, target, rounded=math.floor)} to {units.beside(high, target, rounded=math.ceil)}"
+        return at_most(high, target) if high < 1 else ""
+    return between(low, high, target)
 
 
 async def follow(

@@ -3,6 +3,7 @@
 import asyncio
 
 from core.load import LATE_S, Findings, Rung, self_test
+from core.units import as_set, limit
 
 NO_FIGURES = 3
 
@@ -21,14 +22,14 @@ def line(rung: Rung) -> str:
     late = f"{rung.lateness_p50_s * 1e3:.2f} / {rung.lateness_p99_s * 1e3:.2f}"
     error = f"{rung.ttft_error_p50_s * 1e3:.2f} / {rung.ttft_error_p99_s * 1e3:.2f}"
     why = "" if rung.holds else f"   {_fault(rung)}"
-    load = f"{rung.rate_rps:10g} {rung.chunks_per_s:10g}"
+    load = f"{as_set(rung.rate_rps):>10} {as_set(rung.chunks_per_s):>10}"
     return f"{load}   {late:>17}   {error:>23}   {rung.cpu_frac:3.0%}   {rung.server_cpu_frac:12.0%}{why}"
 
 
 def _fault(rung: Rung) -> str:
     if rung.failed or rung.unsent or not rung.sent:
         return f"does not hold: {rung.failed} failed, {rung.unsent} not sent"
-    return f"does not hold: sends late by more than {LATE_S * 1e3:g} ms at p99"
+    return f"does not hold: sends late by more than {limit(LATE_S)} at p99"
 
 
 def conclusion(findings: Findings) -> str:
@@ -42,8 +43,8 @@ def conclusion(findings: Findings) -> str:
             "machine; a run from here would be void."
         )
         return "\n".join(lines)
-    found = f"{findings.requests_per_s:g} new requests/s and {findings.chunks_per_s:g} chunks/s"
-    lines.append(f"With {by} this machine carries {found} with sends late by less than {LATE_S * 1e3:g} ms at p99.")
+    found = f"{as_set(findings.requests_per_s)} new requests/s and {as_set(findings.chunks_per_s)} chunks/s"
+    lines.append(f"With {by} this machine carries {found} with sends late by less than {limit(LATE_S)} at p99.")
     if findings.server_was_full:
         lines.append("The built-in server was at its limit, so the generator may carry more.")
     if findings.was_disturbed:

@@ -10,11 +10,11 @@ from msgspec import structs
 from core.access import Access
 from core.config import ProbeConfig, Slo, Target
 from core.errors import UserError
+from core.units import as_set, limit, plain
 from tui.cli import argv, inputs
 from tui.cli.argv import OPTIONS
 from tui.cli.configure import CliOptions, access_of, build
 from tui.cli.profiles import URL
-from tui.draw.style import limit, share_limit
 
 MORE, KEY, MODE = "more", "key", "mode"
 CAREFUL = "careful"
@@ -64,15 +64,15 @@ ROWS: tuple[tuple[Field, ...], ...] = (
     ),
     (
         _option("e2e", "E2E", empty=lambda run: _limit(run.slo.e2e_s, run.slo)),
-        _option("target", "target", empty=lambda run: share_limit(run.slo.target)),
+        _option("target", "target", empty=lambda run: plain(run.slo.target)),
     ),
     (
         _option(MODE, "mode", ("quick", ""), ("quick, careful", CAREFUL), ("standard", "standard"), ("acceptance", "acceptance")),
-        _option("max-rps", "max rps", empty=lambda _: "no limit"),
+        _option("max-rps", "max rate", empty=lambda _: "no limit"),
     ),
     (
-        _option("peak-rps", "peak rps", empty=lambda _: "no fleet size"),
-        _option("headroom", "headroom", empty=lambda run: f"{run.fleet.headroom:g}"),
+        _option("peak-rps", "peak", empty=lambda _: "no fleet size"),
+        _option("headroom", "headroom", empty=lambda run: as_set(run.fleet.headroom)),
     ),
     (
         Field(

@@ -7,9 +7,8 @@ from core import modes, prose
 from core.config import ProbeConfig
 from core.judge import Search, idle_e2e_s, why_infeasible
 from core.records import RequestRecord, Segment
-from core.units import rate_text
-from tui.draw.style import count, number
-from tui.phrases import duration_text, method_text, mode_name
+from core.units import count, duration, number, rate_text
+from tui.phrases import method_text, mode_name
 
 
 class Forecast(NamedTuple):
@@ -38,7 +37,7 @@ def _usual_time(config: ProbeConfig) -> str:
     if not _searches(config):
         return method_text(method)
     usual_s = modes.rules_of(method).budget_s
-    return f"about {duration_text(usual_s)} in {mode_name(method)} mode; the checks give a better estimate"
+    return f"about {duration(usual_s)} in {mode_name(method)} mode; the checks give a better estimate"
 
 
 def _rate(config: ProbeConfig, singles: Sequence[RequestRecord]) -> str:
@@ -46,19 +45,19 @@ def _rate(config: ProbeConfig, singles: Sequence[RequestRecord]) -> str:
     if named:
         top_rps = max(named)
         return f"{rate_text(top_rps)}{_warm_up(config, top_rps)}" + (_and_searched(config, singles) if _searches(config) else "")
-    return _and_searched(config, singles).removeprefix("; ") if max_rps is None else f"never above {rate_text(max_rps)} (max rps)"
+    return _and_searched(config, singles).removeprefix("; ") if max_rps is None else f"never above {rate_text(max_rps)} (max rate)"
 
 
 def _and_searched(config: ProbeConfig, singles: Sequence[RequestRecord]) -> str:
     """How far a search goes that nothing but what it finds holds back."""
     ramp, max_rps = _ramp(config, singles), config.safety.max_rps
     if max_rps is not None:
-        return f"; never above {rate_text(max_rps)} (max rps)"
+        return f"; never above {rate_text(max_rps)} (max rate)"
     if not ramp:
-        return "; doubled until requests miss their limits; max rps caps it"
+        return "; doubled until requests miss their limits; max rate caps it"
     first_rps, last_rps = ramp[0].rate_rps, ramp[-1].rate_rps
     bound = f"at most {rate_text(last_rps)}{_warm_up(config, last_rps)}"
-    return f"; {bound}: doubled from {rate_text(first_rps)} until requests miss their limits; max rps caps it lower"
+    return f"; {bound}: doubled from {rate_text(first_rps)} until requests miss their limits; max rate caps it lower"
 
 
 def _warm_up(config: ProbeConfig, rate_rps: float) -> str:
@@ -70,18 +69,18 @@ def _warm_up(config: ProbeConfig, rate_rps: float) -> str:
 
 def _sends(config: ProbeConfig, singles: Sequence[RequestRecord], expected_s: float | None) -> str:
     each = config.workload.input_tokens.largest + config.workload.output_tokens.largest
-    tokens = f"of up to {count(each)} tokens"
+    tokens = f"of up to {count(each, 'token')}"
     named, max_rps = _named(config), config.safety.max_rps
     if config.method.hold_rps is not None:
         return f"requests {tokens} until you stop it"
     if expected_s is None:
         return f"requests {tokens}; the checks show how many"
     if named and not _searches(config):
-        return f"at most about {count(round(expected_s * max(named)))} requests {tokens}"
+        return f"at most about {count(round(expected_s * max(named)), 'request')} {tokens}"
     if max_rps is not None:
-        return f"at most about {count(round(expected_s * max_rps))} requests {tokens}"
+        return f"at most about {count(round(expected_s * max_rps), 'request')} {tokens}"
     ramp = sum(segment.rate_rps * segment.duration_s for segment in _ramp(config, singles))
-    most = f"at most {count(round(ramp))} requests {tokens} in the ramp"
+    most = f"at most {count(round(ramp), 'request')} {tokens} in the ramp"
     return f"{most}; in total about {count(round(expected_s))} per request/s that holds"
 
 

@@ -11,11 +11,12 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Button, Footer, Static
 
+from core.units import clock
 from core.view import RunView
 from tui.connect.fields import FIELDS
 from tui.connect.forecast import Forecast
 from tui.connect.form import Form
-from tui.draw.style import CHECKS, Mark, clean, clock, shorten
+from tui.draw.style import CHECKS, Mark, clean, shorten
 from tui.widgets import checks
 from tui.widgets.pieces import Piece, fit, join, mark_part, styled
 from tui.widgets.plot_view import Titled

@@ -1,22 +1,18 @@
-"""One owner of how things look in text: number formats with units, states as glyph, word and colour, and the theme.
+"""One owner of how things look in text: states as glyph, word and colour, and the theme. Numbers are written by `core.units`.
 
 Colours are names of roles (`holds`, `breaks`, ...) that `STYLES` maps to theme variables, so that any theme works.
 """
 
 import dataclasses
-import math
 import re
-from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 from textual.app import App
 from textual.theme import Theme
 
-from core import units
 from core.records import CheckStatus, LoadState
 from core.results import Outcome
-from core.units import limit as limit
 from tui.draw import no_colour
 
 Role = Literal["plain", "strong", "muted", "holds", "breaks"]
@@ -52,8 +48,6 @@ THEME_16 = dataclasses.replace(
 )
 
 NOT_AVAILABLE = "not available"
-DASH = "\u2013"
-"""Between the ends of an interval, and where a number is missing."""
 
 
 class Mark(NamedTuple):
@@ -101,85 +95,6 @@ LEVELS: dict[str, Mark] = {
     "warn": Mark("▲", "warning", "strong"),
     "error": Mark("✘", "error", "breaks"),
 }
-
-
-def number(value: float) -> str:
-    """Three significant digits in plain notation (12.0, 0.0432, 1,230); whole numbers from 1,000 on keep all their digits."""
-    if not math.isfinite(value):
-        return DASH
-    if value == 0:
-        return "0"
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    magnitude = math.floor(math.log10(abs(float(f"{value:.2e}"))))
-    return f"{value:,.{max(0, 2 - magnitude)}f}"
-
-
-def count(value: int) -> str:
-    """A whole number with thousands separators."""
-    return f"{value:,}"
-
-
-def latency(seconds: float | None) -> str:
-    """61.2 ms, 1.24 s; a dash when there is none."""
-    if seconds is None or not math.isfinite(seconds):
-        return DASH
-    return f"{number(seconds * 1000)} ms" if seconds < 0.9995 else f"{number(seconds)} s"
-
-
-def percent(share: float | None) -> str:
-    """A share as a percentage with three significant digits, or as many as it takes to stay on its side of 0 and 1."""
-    if share is None or not math.isfinite(share):
-        return DASH
-    value = share * 100
-    if value in (0, 100):
-        return f"{value:.0f} %"
-    text = ""
-    for decimals in range(2 if value < 9.995 else 1, 7):
-        text = f"{value:.{decimals}f}"
-        if (float(text) > 0) == (value > 0) and (float(text) < 100) == (value < 100):
-            break
-    return f"{text} %"
-
-
-Bound = Literal["exact", "least", "most"]
-_ROUNDED: dict[Bound, Callable[[float], float]] = {"exact": round, "least": math.floor, "most": math.ceil}
-
-
-def attained(share: float, target: float | None, bound: Bound = "exact") -> str:
-    """An attainment, which no rounding moves across the target; a bound is rounded so that it stays true."""
-    return units.beside(share, 1.0 if target is None else target, rounded=_ROUNDED[bound]).replace("100.0", "100")
-
-
-def share_limit(share: float) -> str:
-    """A target as it was set: 95 %, 99.9 %."""
-    return f"{share * 100:g} %"
-
-
-def span(lo: float, hi: float, target: float | None) -> str:
-    """An interval of attainments with one unit, or one number when both ends are the same."""
-    if lo == hi:
-        return attained(lo, target)
-    return f"{attained(lo, target, 'least').removesuffix(' %')}{DASH}{attained(hi, target, 'most')}"
-
-
-def rate(rps: float | None) -> str:
-    """12.4 rps; a dash when there is none."""
-    return DASH if rps is None else f"{number(rps)} rps"
-
-
-def clock(seconds: float) -> str:
-    """Time since the run began as m:ss, or h:mm:ss."""
-    minutes, whole = divmod(int(max(0.0, seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{whole:02d}" if hours else f"{minutes}:{whole:02d}"
-
-
-def about(seconds: float) -> str:
-    """An expected time, worded as roughly as it is known: ~40 s, ~6 min."""
-    if seconds < 95:
-        return f"~{max(5, round(seconds / 5) * 5)} s"
-    return f"~{round(seconds / 60)} min"
 
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)?")

@@ -8,8 +8,9 @@ from core import prose, report
 from core.facts import Code, says
 from core.judge import CLIENT
 from core.results import Answer, FailCount, Knee, Outcome, StepResult
+from core.units import count, rate_brief, rate_text
 from core.view import RunView
-from tui.draw.style import OUTCOMES, STYLES, Mark, Role, clean, count, rate
+from tui.draw.style import OUTCOMES, STYLES, Mark, Role, clean
 from tui.widgets import checks
 from tui.widgets.pieces import Piece, fit, join, mark_part, styled
 from tui.widgets.steps_table import floor_text
@@ -24,6 +25,8 @@ _IMPORTANT: tuple[tuple[Code, ...], ...] = (
     ("sends_late", "loop_stalled", *CLIENT),
     ("warm_prompts", *_COLD, *_UNPROVEN),
 )
+_WIDE = 70
+"""From here on there is room for the unit of a rate in full."""
 
 
 def content(view: RunView, answer: Answer, width: int, height: int, elsewhere: str = "press 1") -> Content:
@@ -97,18 +100,20 @@ def zones(view: RunView, answer: Answer, width: int) -> list[Content]:
     fail_rps, first_rps = knee.fail_rps, knee.first_fail_rps
     lines = [] if answer.outcome == "bracket" else [Content.assemble(mark_part(_outcome(view, answer))).stylize("bold")]
     lines += _required(view, answer)
+    rate = rate_text if width >= _WIDE else rate_brief
+    ends: list[tuple[str, Role, float, str]] = []
     if knee.pass_rps is not None:
-        lines.append(_end(view, f"✔ HOLDS at {rate(knee.pass_rps)}", "holds", knee.pass_rps, _repeats(knee.pass_repeats), width))
+        ends.append((f"✔ HOLDS at {rate(knee.pass_rps)}", "holds", knee.pass_rps, _repeats(knee.pass_repeats)))
     if first_rps is not None and (fail_rps is None or first_rps < fail_rps):
-        failed = _counted(knee.first_fail)
-        lines.append(_end(view, f"◐ MIXED from {rate(first_rps)}", "strong", first_rps, failed, width))
-    if knee.open_above:
-        lines.append(
-            Content.assemble(styled("? OPEN ABOVE", "strong"), styled("  the knee may be higher than what failed", "muted"))
-        )
+        ends.append((f"◐ MIXED from {rate(first_rps)}", "strong", first_rps, _counted(knee.first_fail)))
     if fail_rps is not None:
         word = "CLEARLY FAILS" if knee.clearly_fails else "FAILS"
-        lines.append(_end(view, f"✘ {word} at {rate(fail_rps)}", "breaks", fail_rps, _counted(knee.fails), width))
+        ends.append((f"✘ {word} at {rate(fail_rps)}", "breaks", fail_rps, _counted(knee.fails)))
+    room = max((len(end[0]) for end in ends), default=0)
+    lines += [_end(view, *end, room, width) for end in ends]
+    if knee.open_above:
+        open_above = (styled("? OPEN ABOVE", "strong"), styled("  the knee may be higher than what failed", "muted"))
+        lines.insert(len(lines) - (fail_rps is not None), Content.assemble(*open_above))
     return lines
 
 
@@ -123,10 +128,10 @@ def _required(view: RunView, answer: Answer) -> list[Content]:
     if required_rps is None or met is None:
         return []
     mark = Mark("✔", "REQUIRED RATE HOLDS", "holds") if met else Mark("✘", "REQUIRED RATE DOES NOT HOLD", "breaks")
-    return [Content.assemble(mark_part(mark), styled(f" {rate(required_rps)}", "plain")).stylize("bold")]
+    return [Content.assemble(mark_part(mark), styled(f" {rate_text(required_rps)}", "plain")).stylize("bold")]
 
 
-def _end(view: RunView, text: str, role: Role, rate_rps: float, repeats: str, width: int) -> Content:
+def _end(view: RunView, text: str, role: Role, rate_rps: float, repeats: str, room: int, width: int) -> Content:
     target = view.config.slo.target if view.config else None
     step = next((step for step in reversed(view.steps) if step.rate_rps == rate_rps and step.floor is not None), None)
     facts = [
@@ -134,7 +139,7 @@ def _end(view: RunView, text: str, role: Role, rate_rps: float, repeats: str, wi
         Piece(_margin(step) if step else "", "plain", 2),
         Piece("in the ramp" if step and step.phase == "ramp" else repeats, "plain", 1),
     ]
-    head = f"{text:<27} "
+    head = f"{text:<{room}}  "
     shown = fit([fact for fact in facts if fact.text], width - len(head))
     return Content.assemble(styled(head, role), join(shown, ", ")).stylize("bold", 0, len(text))
 
@@ -156,7 +161,7 @@ def _margin(step: StepResult) -> str:
 
 
 def _repeats(n: int) -> str:
-    return f"{n} repeat{'' if n == 1 else 's'}" if n else ""
+    return count(n, "repeat") if n else ""
 
 
 def _counted(fails: FailCount | None) -> str:
@@ -169,7 +174,7 @@ def _truth(truth_rps: float | None, knee: Knee) -> str:
     """Where the known knee of a simulated replica lies; only the end of a demo may say it."""
     if truth_rps is None:
         return ""
-    text = f"long-run knee of this simulated replica: {rate(truth_rps)}"
+    text = f"long-run knee of this simulated replica: {rate_text(truth_rps)}"
     fail_rps = knee.fail_rps
     if knee.pass_rps is not None and truth_rps < knee.pass_rps:
         return f"{text}, below the rate that held here"

@@ -6,8 +6,9 @@ from textual.content import Content
 
 from core import prose
 from core.records import Check
+from core.units import clock
 from core.view import RunView
-from tui.draw.style import CHECKS, Role, clean, clock, shorten
+from tui.draw.style import CHECKS, Role, clean, shorten
 from tui.widgets.pieces import Part, Piece, styled
 
 

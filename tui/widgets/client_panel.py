@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from core.judge import lateness_limit_s, lateness_status
 from core.report import largest
 from core.results import Percentiles, RepeatResult
+from core.units import data_size, duration, latency, latency_brief, percent
 from core.view import RepeatView
-from tui.draw.style import DASH, Role, latency, limit
+from tui.draw.style import Role
 from tui.widgets.pieces import Piece
 
 HEADS = ("CPU", "lag", "late")
@@ -29,7 +30,7 @@ def late_piece(p99_s: float | None, ttft_limit_s: float | None, max_s: float | N
     status = lateness_status(Percentiles(p99=p99_s, max=p99_s if max_s is None else max_s), ttft_limit_s)
     if status == "ok":
         return Piece(text, "plain", 2)
-    allowed = _rounded(lateness_limit_s(ttft_limit_s))
+    allowed = duration(lateness_limit_s(ttft_limit_s))
     if status == "void":
         return Piece(f"✘ {text}, limit {allowed} → void", "breaks", 0)
     return Piece(f"▲ {text}, limit {allowed}", "strong", 1)
@@ -44,21 +45,17 @@ def _own(cpu_frac: float | None, lag_s: float | None, ttft_limit_s: float | None
     if lag_s is not None:
         text, allowed_s = f"lag {latency(lag_s)}", lateness_limit_s(ttft_limit_s)
         if stalled:
-            pieces.append(Piece(f"✘ {text} and again, limit {_rounded(allowed_s)} → void if it goes on", "breaks", 0))
+            pieces.append(Piece(f"✘ {text} and again, limit {duration(allowed_s)} → void if it goes on", "breaks", 0))
         elif lag_s > allowed_s:
-            pieces.append(Piece(f"▲ {text}, limit {_rounded(allowed_s)}", "strong", 1))
+            pieces.append(Piece(f"▲ {text}, limit {duration(allowed_s)}", "strong", 1))
         else:
             pieces.append(Piece(text, "plain", 2))
     return pieces
 
 
-def _rounded(limit_s: float) -> str:
-    return limit(float(f"{limit_s:.3g}"))
-
-
 def cpu(frac: float | None) -> str:
     """A highest share of one core, never rounded down."""
-    return DASH if frac is None else f"{math.ceil(round(100 * frac, 6))} %"
+    return percent(frac, 2, math.ceil)
 
 
 def finished(repeats: Iterable[RepeatResult], ttft_limit_s: float | None) -> list[Piece]:
@@ -68,7 +65,7 @@ def finished(repeats: Iterable[RepeatResult], ttft_limit_s: float | None) -> lis
     if (late_s := largest(r.lateness_s.p99 for r in told)) is not None:
         pieces.append(late_piece(late_s, ttft_limit_s, largest(r.lateness_s.max for r in told)))
     if (peak := largest(r.client_memory_peak_bytes for r in told)) is not None:
-        pieces.append(Piece(f"memory {peak / 1e6:,.0f} MB", "plain", 3))
+        pieces.append(Piece(f"memory {data_size(peak)}", "plain", 3))
     return pieces
 
 
@@ -76,20 +73,12 @@ def cells(repeats: Iterable[RepeatResult]) -> tuple[str, str, str]:
     """The same for a table, under HEADS."""
     told = list(repeats)
     lag_s, late_s = largest(r.loop_lag_max_s for r in told), largest(r.lateness_s.p99 for r in told)
-    return cpu(largest(r.client_cpu_frac for r in told)), brief(lag_s), brief(late_s)
+    return cpu(largest(r.client_cpu_frac for r in told)), latency_brief(lag_s), latency_brief(late_s)
 
 
 def cells_now(repeat: RepeatView) -> tuple[str, str, str]:
     """Those of the repeat that runs."""
-    return cpu(repeat.client_cpu_frac), brief(repeat.loop_lag_max_s), brief(repeat.lateness_p99_s)
-
-
-def brief(seconds: float | None) -> str:
-    """A time in two digits, for a narrow column: 0.8 ms, 19 ms, 1.2 s."""
-    if seconds is None:
-        return DASH
-    value, unit = (seconds * 1000, "ms") if seconds < 0.9995 else (seconds, "s")
-    return f"{value:.1f} {unit}" if value < 9.95 else f"{value:.0f} {unit}"
+    return cpu(repeat.client_cpu_frac), latency_brief(repeat.loop_lag_max_s), latency_brief(repeat.lateness_p99_s)
 
 
 def role_of(pieces: Iterable[Piece]) -> Role:

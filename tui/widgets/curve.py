@@ -7,9 +7,10 @@ from textual.content import Content
 
 from core.judge import Bracket
 from core.results import Knee, RepeatResult, StepResult
+from core.units import DASH, number, plain, rate_brief
 from core.view import RunView
 from tui.draw.plots import Curve, Dot, Ink, Plot, Upright, Zone
-from tui.draw.style import DASH, VERDICTS, number, rate, share_limit
+from tui.draw.style import VERDICTS
 from tui.widgets.answer import step_floor
 from tui.widgets.panel_content import nice_ceiling
 from tui.widgets.pieces import Piece
@@ -66,7 +67,7 @@ def attainment(view: RunView, name: str, marks: Sequence[Upright] = ()) -> Panel
     knee, target = knee_of(view), view.config.slo.target if view.config else None
     title = [Piece(name, "strong"), *_zone_pieces(knee)]
     if target is not None:
-        title.append(Piece(f"target {share_limit(target)}", "muted", 3))
+        title.append(Piece(f"target {plain(target)}", "muted", 3))
     floors = _floors(view.steps)
     running = _running(view, target)
     rates = [*floors, *(10**dot.x for dot in running)]
@@ -77,9 +78,9 @@ def attainment(view: RunView, name: str, marks: Sequence[Upright] = ()) -> Panel
     ends = [floors[at] for at in (knee.pass_rps, knee.first_fail_rps, knee.fail_rps) if at in floors and at in full]
     bottom = _bottom([*(ends or floors.values()), *(dot.y for dot in running)], target)
     clipped = any(floor < bottom for floor in floors.values())
-    labels = [(1.0, "100 %"), (bottom, f"{'≤ ' if clipped else ''}{share_limit(bottom)}")]
+    labels = [(1.0, "100 %"), (bottom, f"{'≤ ' if clipped else ''}{plain(bottom)}")]
     if target is not None:
-        labels.insert(0, (target, share_limit(target)))
+        labels.insert(0, (target, plain(target)))
     line = tuple((math.log10(at), floor) for at, floor in sorted(floors.items()))
     return PanelContent(
         tuple(title),
@@ -102,10 +103,10 @@ def attainment(view: RunView, name: str, marks: Sequence[Upright] = ()) -> Panel
 def _zone_pieces(knee: Knee) -> list[Piece]:
     pieces = []
     if knee.pass_rps is not None:
-        pieces.append(Piece(f"✔ holds {rate(knee.pass_rps)}", "holds", 0))
+        pieces.append(Piece(f"✔ holds {rate_brief(knee.pass_rps)}", "holds", 0))
     if (failing := knee.fail_rps) is not None:
         word = "clearly fails" if knee.clearly_fails else "fails"
-        pieces.append(Piece(f"✘ {word} {rate(failing)}", "breaks", 0))
+        pieces.append(Piece(f"✘ {word} {rate_brief(failing)}", "breaks", 0))
     return pieces
 
 
@@ -218,7 +219,7 @@ def _rate_labels(knee: Knee, rates_rps: Iterable[float]) -> tuple[tuple[float, s
     ordered = dict.fromkeys([*ends, *sorted(rates_rps)])
     labels = [(math.log10(at), number(at)) for at in ordered]
     if labels:
-        labels[0] = (labels[0][0], f"{labels[0][1]} rps")
+        labels[0] = (labels[0][0], f"{labels[0][1]} req/s")
     return tuple(labels[:_LABELS])
 
 
@@ -232,7 +233,7 @@ def served(view: RunView, name: str) -> PanelContent:
     if not repeats:
         return PanelContent((*title, Piece("against offered", "muted", 1)), "no repeat is judged yet")
     best = max(repeats, key=lambda repeat: repeat.goodput_rps)
-    title.append(Piece(f"most good {rate(best.goodput_rps)}, of {number(best.offered_rps)} offered", "plain", 0))
+    title.append(Piece(f"most good {rate_brief(best.goodput_rps)}, of {number(best.offered_rps)} offered", "plain", 0))
     top = nice_ceiling(max(max(r.offered_rps, r.served_rps) for r in repeats))
     ends = sorted({repeats[0].offered_rps, repeats[-1].offered_rps})
     return PanelContent(
@@ -242,7 +243,7 @@ def served(view: RunView, name: str) -> PanelContent:
             y_range=(0.0, top),
             curves=(Curve("", "faint", ((0.0, 0.0), (top, top))),),
             y_labels=((top, number(top)), (0.0, "0")),
-            x_labels=((top, f"{number(top)} rps offered"), *((at, number(at)) for at in reversed(ends)), (0.0, "0")),
+            x_labels=((top, f"{rate_brief(top)} offered"), *((at, number(at)) for at in reversed(ends)), (0.0, "0")),
             dots=(
                 *(
                     Dot(r.offered_rps, r.served_rps, SERVED_GLYPH, "bright")

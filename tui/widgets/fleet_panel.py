@@ -17,8 +17,8 @@ from core import fleet
 from core.config import FleetAsk
 from core.errors import UserError
 from core.report import evidence_of
+from core.units import rate_brief
 from core.view import RunView
-from tui.draw.style import rate
 from tui.frame import Frame
 from tui.widgets import fleet_rows
 from tui.widgets.curve import knee_of
@@ -114,7 +114,13 @@ class FleetPanel(Vertical, Titled):
     def compose(self) -> ComposeResult:
         yield self._replica
         yield Horizontal(
-            Label("peak   "), self._peak, Label(" rps    "), Label("cost "), self._price, Label(" $/GPU h"), classes="fleet-row"
+            Label("peak   "),
+            self._peak,
+            Label(" requests/s   "),
+            Label("cost "),
+            self._price,
+            Label(" $/GPU h"),
+            classes="fleet-row",
         )
         yield Horizontal(Label("safer  "), self._headroom, Label(" fewer replicas"), classes="fleet-row")
         yield self._words
@@ -211,7 +217,7 @@ class FleetPanel(Vertical, Titled):
         if plan and plan.at_pass:
             pieces += [
                 Piece(fleet_rows.sizes(plan.at_pass, ask.cost_per_gpu_h), "strong", 0),
-                Piece(f"for {rate(plan.peak_rps)}", "muted", 1),
+                Piece(f"for {rate_brief(plan.peak_rps)}", "muted", 1),
             ]
             pieces.append(Piece(f"headroom {plan.headroom:.2f}", "muted", 2))
         self.set_title(tuple(pieces))

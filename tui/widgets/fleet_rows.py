@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 from textual.content import Content
 
-from core import fleet
+from core import fleet, prose, report
 from core.config import FleetAsk
 from core.results import Knee
+from core.units import count, money, number, percent, rate_brief
 from core.view import RunView
 from tui.draw.plots import Upright
-from tui.draw.style import Mark, Role, count, number, percent, rate
+from tui.draw.style import Mark, Role
 from tui.widgets.answer import clip
 from tui.widgets.curve import floor_at
 from tui.widgets.pieces import Piece, fit, join, mark_part, styled
@@ -57,12 +58,14 @@ def as_measured(view: RunView, knee: Knee, rate_rps: float) -> tuple[Mark, str]:
     if passed is not None and rate_rps <= passed:
         held = [step.rate_rps for step in view.steps if step.verdict == "pass" and step.phase != "ramp"]
         above = min((at for at in held if at >= rate_rps), default=passed)
-        return _HOLDS, f"{rate(above)} passed, floor {floor_at(view, above)}"
+        return _HOLDS, f"{rate_brief(above)} passed, floor {floor_at(view, above)}"
     if first is None or rate_rps < first:
-        return _NOT_MEASURED, f"above {rate(passed)} that held" + ("" if first is None else f", below {number(first)} that failed")
+        return _NOT_MEASURED, f"above {rate_brief(passed)} that held" + (
+            "" if first is None else f", below {number(first)} that failed"
+        )
     if upper is None or rate_rps < upper:
-        return _MIXED, f"{rate(first)} was mixed"
-    return _FAILS, f"{rate(upper)} failed"
+        return _MIXED, f"{rate_brief(first)} was mixed"
+    return _FAILS, f"{rate_brief(upper)} failed"
 
 
 def result(
@@ -75,7 +78,8 @@ def result(
         text = "" if knee.pass_rps is None else "type the peak of all users together, in requests per second"
         first = [[Content.assemble(styled(text, "strong"))]] if text else []
         return clip([*first, *limits], height, _ELSEWHERE)
-    assumed = (Piece(f"assumes {', '.join(plan.assumptions[:2])}", "muted", 0), Piece(f"and {plan.assumptions[2]}", "muted", 1))
+    arrivals, split, lengths = map(prose.text, plan.assumptions)
+    assumed = (Piece(f"assumes {arrivals}, {split}", "muted", 0), Piece(f"and {lengths}", "muted", 1))
     ends, if_lost = [_ends(view, knee, plan, ask.cost_per_gpu_h, width)], [_what_if(view, knee, plan, width)]
     last = [*_cost(plan, width), *limits, [join(fit(assumed, width, 1), " ")]]
     whys = mark_blocks(plan, width, reasons=True)
@@ -83,14 +87,14 @@ def result(
         apart: list[Block] = [block for part in parts for block in (*part, [Content()])][:-1]
         if sum(map(len, apart)) <= height:
             return Content("\n").join([line for block in apart for line in block])
-    binds, others = limits[: bool(gates.message)], limits[bool(gates.message) :]
+    binds, others = limits[: gates.message is not None], limits[gates.message is not None :]
     whys = mark_blocks(plan, width, reasons=False)
     return clip([*ends, *if_lost, *whys, *binds, *_cost(plan, width), *others, last[-1]], height, _ELSEWHERE)
 
 
 def verdict(plan: fleet.Fleet | None, width: int) -> Block:
     """Whether the headroom that is set survives all marks, and which one binds."""
-    if plan is None or not (text := fleet.verdict_of(plan)):
+    if plan is None or not (text := report.fleet_verdict(plan)):
         return []
     mark = _FAILS if any(each.holds is False for each in plan.marks) else _HOLDS
     first, *rest = textwrap.wrap(f"{mark.glyph} {text}", max(20, width), subsequent_indent="  ")
@@ -102,11 +106,11 @@ def mark_blocks(plan: fleet.Fleet, width: int, *, reasons: bool) -> list[Block]:
     it, or below where there is no room beside."""
     head = f"{'mark':<{_NAME}}largest headroom at which it still holds"
     blocks: list[Block] = [[Content.assemble(styled(head, "muted"))]]
-    widest = max(_NAME, *(len(mark.label) + 2 for mark in plan.marks))
+    widest = max(_NAME, *(len(prose.mark_label(mark.why)) + 2 for mark in plan.marks))
     for mark in plan.marks if reasons else sorted(plan.marks, key=lambda mark: not mark.binds):
         seen = {True: _HOLDS, False: _FAILS, None: _NOT_KNOWN}[mark.holds]
-        needs = "" if mark.replicas is None else plural(mark.replicas, "replica")
-        figures = f"{mark.label:<{widest}}{fleet.mark_number(mark):>5}  {needs:<13}"
+        needs = "" if mark.replicas is None else count(mark.replicas, "replica")
+        figures = f"{prose.mark_label(mark.why):<{widest}}{report.mark_number(mark):>5}  {needs:<13}"
         binds = "◂ binds" if mark.binds else ""
         row = [styled(figures, "strong" if mark.binds else "plain"), mark_part(seen), styled(f"  {binds:<7}", "strong")]
         line = Content.assemble(*row)
@@ -114,17 +118,19 @@ def mark_blocks(plan: fleet.Fleet, width: int, *, reasons: bool) -> list[Block]:
         if not reasons:
             blocks.append([line])
         elif room >= _LEAST_WHY:
-            first, *rest = textwrap.wrap(mark.why, room)
+            first, *rest = textwrap.wrap(prose.text(mark.why), room)
             hang = " " * (line.cell_length + 2)
             blocks.append([Content.assemble(*row, styled(f"  {first}", "muted")), *_muted(hang + more for more in rest)])
         else:
-            blocks.append([line, *_muted(textwrap.wrap(mark.why, max(20, width), initial_indent="  ", subsequent_indent="  "))])
+            blocks.append(
+                [line, *_muted(textwrap.wrap(prose.text(mark.why), max(20, width), initial_indent="  ", subsequent_indent="  "))]
+            )
     return blocks
 
 
 def gate_blocks(gates: fleet.Gates, width: int) -> list[Block]:
     """What limits one replica: which gate binds at the knee, then each by itself."""
-    said = sorted(fleet.gates_told(gates), key=lambda told: told[0] != "binds")
+    said = sorted(report.gates_told(gates), key=lambda told: told[0] != "binds")
     blocks: list[Block] = []
     refused = gates.speed is not None and gates.speed.refuses
     for part, text in said:
@@ -154,8 +160,8 @@ def _cost(plan: fleet.Fleet, width: int) -> list[Block]:
     if cost.mean_rps is not None and cost.mean_replicas is not None and cost.saved_gpus is not None:
         saved = "" if cost.saved_per_hour is None else f", {money(cost.saved_per_hour)} $/h"
         facts = (
-            Piece(f"{'mean':<{_NAME}}{rate(cost.mean_rps)} needs {plural(cost.mean_replicas, 'replica')}", "plain", 0),
-            Piece(f"scaling to it saves at most {plural(cost.saved_gpus, 'GPU')}{saved}", "plain", 1),
+            Piece(f"{'mean':<{_NAME}}{rate_brief(cost.mean_rps)} needs {count(cost.mean_replicas, 'replica')}", "plain", 0),
+            Piece(f"scaling to it saves at most {count(cost.saved_gpus, 'GPU')}{saved}", "plain", 1),
         )
         blocks.append([join(fit(facts, width, 3), "   ")])
     return blocks
@@ -164,17 +170,7 @@ def _cost(plan: fleet.Fleet, width: int) -> list[Block]:
 def sizes(size: fleet.FleetSize, price: float | None) -> str:
     """Replicas, GPUs, and what they cost an hour where a price is known."""
     cost = () if price is None else (f"{money(size.gpus * price)} $/h",)
-    return "   ".join((plural(size.replicas, "replica"), plural(size.gpus, "GPU"), *cost))
-
-
-def money(amount: float) -> str:
-    """With two decimals, of large sums none, and of a fraction of a unit three digits."""
-    return f"{amount:.3g}" if amount < 1 else f"{amount:,.2f}" if amount < 10_000 else f"{amount:,.0f}"
-
-
-def plural(n: int, word: str) -> str:
-    """`1 GPU`, `2 GPUs`."""
-    return f"{count(n)} {word}{'' if n == 1 else 's'}"
+    return "   ".join((count(size.replicas, "replica"), count(size.gpus, "GPU"), *cost))
 
 
 def _ends(view: RunView, knee: Knee, plan: fleet.Fleet, price: float | None, width: int) -> list[Content]:
@@ -186,13 +182,13 @@ def _ends(view: RunView, knee: Knee, plan: fleet.Fleet, price: float | None, wid
     lines = []
     for word, size in known:
         by = {
-            "holds": f"sized by {rate(size.replica_rps)}, which holds",
-            "fails": f"if it were {rate(size.replica_rps)}, which fails",
-            "p90": f"{long_answers}: {rate(size.replica_rps)}, estimated",
+            "holds": f"sized by {rate_brief(size.replica_rps)}, which holds",
+            "fails": f"if it were {rate_brief(size.replica_rps)}, which fails",
+            "p90": f"{long_answers}: {rate_brief(size.replica_rps)}, estimated",
         }[word]
         sure = word == "holds"
         mark, _ = as_measured(view, knee, size.per_replica_rps)
-        each = (Piece(f"{rate(size.per_replica_rps)} each {mark}", mark.role, 1),) if word == "fails" else ()
+        each = (Piece(f"{rate_brief(size.per_replica_rps)} each {mark}", mark.role, 1),) if word == "fails" else ()
         pieces = (Piece(f"{sizes(size, price):<{room}}", "strong" if sure else "plain", 0), Piece(by, "muted", 0), *each)
         lines.append(join(fit(pieces, width, 3), "   "))
     return lines
@@ -208,7 +204,7 @@ def _what_if(view: RunView, knee: Knee, plan: fleet.Fleet, width: int) -> list[C
         mark, words = as_measured(view, knee, case.rate_rps)
         share = percent(case.rate_rps / knee.pass_rps)
         seen = fit((Piece(str(mark), mark.role, 0), Piece(words, "muted", 1)), width - 36)
-        lines.append(Content.assemble(name, styled(f"{rate(case.rate_rps):>10}{share:>14}   ", "plain"), join(seen)))
+        lines.append(Content.assemble(name, styled(f"{rate_brief(case.rate_rps):>10}{share:>14}   ", "plain"), join(seen)))
     return lines
 
 
@@ -216,11 +212,11 @@ def replica(view: RunView, knee: Knee, gpus: int, known: bool, width: int) -> Co
     """The one replica that was measured."""
     if knee.pass_rps is None:
         return Content.assemble(styled("no rate has held yet, so there is nothing to divide a peak by", "muted"))
-    pieces = [Piece("one replica", "muted", 3), Piece(f"holds {rate(knee.pass_rps)}", "holds", 0)]
+    pieces = [Piece("one replica", "muted", 3), Piece(f"holds {rate_brief(knee.pass_rps)}", "holds", 0)]
     if (failing := knee.fail_rps) is not None:
         word = "clearly fails" if knee.clearly_fails else "fails"
-        pieces.append(Piece(f"{word} {rate(failing)}", "breaks", 1))
+        pieces.append(Piece(f"{word} {rate_brief(failing)}", "breaks", 1))
     elif knee.open_above:
         pieces.append(Piece("open above: the knee may be higher than what failed", "strong", 1))
-    pieces.append(Piece(f"{plural(gpus, 'GPU')} each{'' if known else ' (assumed)'}", "muted", 2))
+    pieces.append(Piece(f"{count(gpus, 'GPU')} each{'' if known else ' (assumed)'}", "muted", 2))
     return join(fit(pieces, width))

@@ -5,9 +5,10 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
+from core.units import DASH, between, percent, plain
 from core.view import RunView, StepView
 from tui.draw.plots import Curve, Plot
-from tui.draw.style import Mark, percent, share_limit, span
+from tui.draw.style import Mark
 from tui.widgets import answer, checks
 from tui.widgets.panel_content import closed, points
 from tui.widgets.pieces import Piece
@@ -65,7 +66,7 @@ class FloorPanel(Vertical, Titled, can_focus=True):
 def title(view: RunView) -> tuple[Piece, ...]:
     """What the panel says when it is collapsed to its border."""
     target = view.config.slo.target if view.config else None
-    aim = () if target is None else (Piece(f"target {share_limit(target)}", "muted", 1),)
+    aim = () if target is None else (Piece(f"target {plain(target)}", "muted", 1),)
     if view.answer is not None:
         return (Piece("1 answer", "strong"), *aim, Piece(f"after {checks.ran_for(view)}", "muted", 2))
     if view.current is None:
@@ -78,7 +79,7 @@ def title(view: RunView) -> tuple[Piece, ...]:
         pieces.append(Piece("nothing judged yet", "muted", 1))
     else:
         state = _state(view.current, floor, target)
-        pieces += [Piece(f"so far {span(*floor, target)}", state.role, 0), Piece(str(state), state.role, 2)]
+        pieces += [Piece(f"so far {between(*floor, target, DASH)}", state.role, 0), Piece(str(state), state.role, 2)]
     pieces.extend(aim)
     live = view.current.live
     if live is not None and live.bounds.sent:
@@ -115,9 +116,9 @@ def trace(view: RunView, step: StepView) -> Plot | str:
     start, elapsed = series[0].t_s, series[-1].t_s + view.bin_s - series[0].t_s
     length = next((nice for nice in _LENGTHS_S if nice >= elapsed), elapsed)
     beyond = any(y is not None and y < bottom for _, y in low)
-    labels = [(1.0, "100 %"), (bottom, f"{'< ' if beyond else ''}{share_limit(bottom)}")]
+    labels = [(1.0, "100 %"), (bottom, f"{'< ' if beyond else ''}{plain(bottom)}")]
     if target is not None:
-        labels.insert(0, (target, share_limit(target)))
+        labels.insert(0, (target, plain(target)))
     return Plot(
         x_range=(start, start + length),
         y_range=(bottom, 1.0),

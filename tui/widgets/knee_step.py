@@ -8,8 +8,9 @@ from textual.content import Content
 from core.config import Slo
 from core.report import FEW
 from core.results import Bucket, Percentiles, RepeatResult, StepResult
+from core.units import DASH, beside, between, count, duration, latency, limit, number, rate_brief
 from core.view import RunView
-from tui.draw.style import DASH, VERDICTS, Role, attained, count, latency, limit, number, rate, span
+from tui.draw.style import VERDICTS, Role
 from tui.widgets import client_panel
 from tui.widgets.pieces import Part, Piece, fit, join, styled
 from tui.widgets.plot_view import Titled
@@ -69,7 +70,7 @@ def title(step: StepResult | None, slo: Slo | None) -> tuple[Piece, ...]:
     where = "ramp" if step.phase == "ramp" else f"step {step.step}"
     return (
         Piece(f"3 {where}", "strong"),
-        Piece(rate(step.rate_rps), "strong", 0),
+        Piece(rate_brief(step.rate_rps), "strong", 0),
         Piece(str(mark), mark.role, 0),
         Piece(f"floor {floor_text(step, slo.target if slo else None)}", "plain", 2),
     )
@@ -150,7 +151,7 @@ def _worst(step: StepResult, repeats: list[RepeatResult], slo: Slo | None) -> li
     repeat, block = min(blocks, key=lambda pair: pair[1].attainment)
     target = slo.target if slo else None
     where = f" of repeat {repeat.index + 1}" if len(step.repeats) > 1 else ""
-    text = f"worst stretch {attained(block.attainment, target)}, {number(block.from_s)} to {number(block.to_s)} s{where}"
+    text = f"worst stretch {beside(block.attainment, target)}, {duration(block.from_s)} to {duration(block.to_s)}{where}"
     under = target is not None and block.attainment < target
     return [Content.assemble(styled(text, "breaks" if under else "plain"))]
 
@@ -171,7 +172,7 @@ def _lengths(repeats: list[RepeatResult], slo: Slo | None, width: int) -> list[C
 
 def _bucket(bucket: Bucket, target: float | None) -> tuple[str, ...]:
     """The cells of a row."""
-    share = DASH if bucket.attainment is None else attained(bucket.attainment, target)
+    share = DASH if bucket.attainment is None else beside(bucket.attainment, target)
     tokens = (_range(bucket.input), _range(bucket.output), count(bucket.n))
     return (*tokens, share, latency(bucket.ttft_p95_s), latency(bucket.tpot_p95_s))
 
@@ -188,7 +189,7 @@ def _each(step: StepResult, slo: Slo | None, width: int) -> list[Content]:
 def _repeat(repeat: RepeatResult, target: float | None) -> tuple[str, ...]:
     """The cells of a row."""
     rates = (number(each) for each in (repeat.offered_rps, repeat.served_rps, repeat.goodput_rps))
-    inside = span(*repeat.attainment_interval, target)
+    inside = between(*repeat.attainment_interval, target, DASH)
     told = (*rates, repeat.queue or DASH, *client_panel.cells([repeat]))
     return (str(repeat.index + 1), str(VERDICTS[repeat.verdict]), inside, count(repeat.planned), *told)
 

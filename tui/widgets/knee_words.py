@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from core import prose, units
+from core import prose
 from core.facts import parts
 from core.report import Head, diagnosis_parts
 from core.results import Answer, Diagnosis, StepResult
+from core.units import estimate, rate_text
 from core.view import RunView
-from tui.draw.style import VERDICTS, Role, clean, rate
+from tui.draw.style import VERDICTS, Role, clean
 from tui.widgets import answer
 from tui.widgets.curve import knee_of
 from tui.widgets.pieces import styled
@@ -40,7 +41,7 @@ def below(view: RunView, width: int, height: int, elsewhere: str) -> Content:
     if not blocks and (why := why_lines(view, width)):
         blocks = [why]
     if given is not None:
-        if text := units.estimate(given.knee.estimate):
+        if text := estimate(given.knee.estimate):
             blocks.append([Content.assemble(styled(line, "muted")) for line in textwrap.wrap(text, max(20, width))])
         blocks += answer.note_lines(view, given, width)
     return answer.clip(blocks, height, elsewhere)
@@ -65,7 +66,7 @@ def why_lines(view: RunView, width: int) -> list[Content]:
     failed = [repeat.reason for repeat in step.repeats if repeat.verdict == "fail"]
     others = [reason for reason in failed if reason and reason not in told]
     more = dict.fromkeys(f"{VERDICTS['fail'].glyph} {clean(prose.text(reason))}" for reason in others)
-    texts = (f"{where}{rate(step.rate_rps)}: {clean(prose.text(step.reason))}", *more)
+    texts = (f"{where}{rate_text(step.rate_rps)}: {clean(prose.text(step.reason))}", *more)
     return [line for at, text in enumerate(texts) for line in _hung("" if at else "WHY", text, width)]
 
 

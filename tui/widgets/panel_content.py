@@ -4,9 +4,10 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from core.units import count, duration, latency, limit, number, percent, rate_brief
 from core.view import RunView, SeriesPoint
 from tui.draw.plots import Curve, Plot, Shade
-from tui.draw.style import NOT_AVAILABLE, Role, clean, count, latency, limit, number, percent
+from tui.draw.style import NOT_AVAILABLE, Role, clean
 from tui.widgets.pieces import Piece
 from tui.widgets.plot_view import PanelContent
 
@@ -98,13 +99,13 @@ def _latency_title(view: RunView, what: Latency) -> tuple[Piece, ...]:
     title = [Piece(f"{what.panel} {what.name}", "strong")]
     known = newest(view, what.p95)
     if known is not None and known[1] > _OLD_S and view.load == "loading":
-        title.append(Piece(f"none for {known[1]:.0f} s", "strong", 1))
+        title.append(Piece(f"none for {duration(round(known[1]))}", "strong", 1))
     else:
         for name, value, rank in (("p50", what.p50, 4), ("p95", what.p95, 1), ("p99", what.p99, 3)):
             last = newest(view, value)
             over = last is not None and what.limit_s is not None and last[0] > what.limit_s
             title.append(Piece(f"{name} {latency(last[0] if last else None)}", "breaks" if over else "plain", rank))
-        title.append(Piece(f"in the last {view.bin_s:g} s", "muted", 5))
+        title.append(Piece(f"in the last {duration(view.bin_s)}", "muted", 5))
     title.append(Piece(f"limit {limit(what.limit_s)}" if what.limit_s else "no limit", "muted", 2))
     return tuple(title)
 
@@ -214,7 +215,7 @@ def rate(view: RunView) -> PanelContent:
     title = (
         Piece("7 rate", "strong"),
         Piece(f"offered {number(last.offered_rps)}" if last else "offered", "plain", 1),
-        Piece(f"served {number(last.served_rps)} rps" if last else "served", "plain", 2),
+        Piece(f"served {rate_brief(last.served_rps)}" if last else "served", "plain", 2),
     )
     return PanelContent(title, _rate_body(view, series))
 
@@ -240,7 +241,7 @@ def age_text(view: RunView) -> str | None:
     """How old the newest reading of the server is, when it is too old to be called current."""
     if view.sample_age_s is None or view.sample_age_s <= _OLD_S or view.answer is not None:
         return None
-    return f"{view.sample_age_s:.0f} s old"
+    return f"{duration(round(view.sample_age_s))} old"
 
 
 def _age(view: RunView, rank: int) -> tuple[Piece, ...]:

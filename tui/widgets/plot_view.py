@@ -10,9 +10,10 @@ from textual.content import Content
 from textual.strip import Strip
 from textual.widget import Widget
 
+from core.units import DASH, clock
 from tui.draw import plots
 from tui.draw.plots import Ground, Ink, Plot, Run
-from tui.draw.style import DASH, THEME_16, clock
+from tui.draw.style import THEME_16
 from tui.widgets.pieces import Piece, fit, join
 
 _CORNERS = 6  # two corners, a dash and a blank on each side of a title

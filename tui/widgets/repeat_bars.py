@@ -6,8 +6,9 @@ from textual.widget import Widget
 
 from core import prose
 from core.results import Bounds
+from core.units import DASH, between, count
 from core.view import RepeatView, StepView
-from tui.draw.style import Role, clean, count, shorten, span
+from tui.draw.style import Role, clean, shorten
 from tui.widgets.pieces import Part, Piece, fit, join, styled
 
 LEAST_BARS = 3
@@ -56,7 +57,7 @@ class RepeatBars(Widget):
 def _rows(step: StepView, target: float | None, most: int) -> list[Row]:
     """The newest repeats, the running one last; where some have no room, first the lowest of the others: it sets the floor."""
     letter = "s" if step.phase == "hold" else "r"  # segments of a held rate are no repeats
-    rows = [(f"{letter}{at + 1}", lo, hi - lo, 1 - hi, span(lo, hi, target)) for at, (lo, hi) in enumerate(step.finished)]
+    rows = [(f"{letter}{at + 1}", lo, hi - lo, 1 - hi, between(lo, hi, target, DASH)) for at, (lo, hi) in enumerate(step.finished)]
     if step.live is not None and step.live.index >= len(rows):  # once it is judged it is among the finished ones
         rows.append((f"{letter}{step.live.index + 1}", *_live_row(step, step.live, target)))
     if len(rows) <= most:
@@ -73,7 +74,7 @@ def _plan(step: StepView, bounds: Bounds) -> int:
 def _live_row(step: StepView, live: RepeatView, target: float | None) -> tuple[float, float, float, str]:
     bounds, so_far = live.bounds, live.bounds.so_far
     plan = max(_plan(step, bounds), 1)
-    text = span(*so_far, target) if so_far else "not yet"
+    text = between(*so_far, target, DASH) if so_far else "not yet"
     return (bounds.good / plan, bounds.open / plan, bounds.bad / plan, text)
 
 

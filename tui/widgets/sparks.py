@@ -6,9 +6,10 @@ from typing import NamedTuple
 from textual.content import Content
 from textual.widget import Widget
 
+from core.units import count, latency, percent
 from core.view import RunView, SeriesPoint
 from tui.draw.sparkline import blocks
-from tui.draw.style import Role, count, latency, percent
+from tui.draw.style import Role
 from tui.widgets import panel_content
 from tui.widgets.panel_content import newest, nice_ceiling
 from tui.widgets.pieces import Part, styled

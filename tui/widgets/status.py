@@ -8,8 +8,9 @@ from textual.widget import Widget
 
 from core import prose
 from core.config import Slo
+from core.units import as_set, clock, count, duration, limit, long_duration, plain, progress, rate_brief
 from core.view import RepeatView, RunView, StepView
-from tui.draw.style import LEVELS, LOADS, about, clean, clock, count, limit, rate, share_limit, shorten
+from tui.draw.style import LEVELS, LOADS, clean, shorten
 from tui.frame import Frame, Playback
 from tui.phrases import mode_name
 from tui.widgets import client_panel
@@ -69,9 +70,9 @@ def limits_text(slo: Slo, short: bool = False) -> str:
     named = (("TTFT", slo.ttft_s), ("TPOT", slo.tpot_s), ("E2E", slo.e2e_s))
     if short:
         limits = ", ".join(f"{name} {limit(value)}" for name, value in named if value is not None)
-        return f"{'default ' if slo.default else ''}{limits}, {share_limit(slo.target)}"
+        return f"{'default ' if slo.default else ''}{limits}, {plain(slo.target)}"
     limits = ", ".join(f"{name} ≤ {limit(value)}" for name, value in named if value is not None)
-    return f"{'default limits ' if slo.default else ''}{limits} for {share_limit(slo.target)}"
+    return f"{'default limits ' if slo.default else ''}{limits} for {plain(slo.target)}"
 
 
 class StatusStrip(Widget):
@@ -154,13 +155,13 @@ def status(frame: Frame) -> tuple[Piece, ...]:
     else:
         pieces.extend(_step(view.current, view.config.slo.ttft_s if view.config else None))
     if view.left_s is not None and view.answer is None:
-        pieces.append(Piece(f"left {about(view.left_s)}", "muted", 5))
+        pieces.append(Piece(f"left ~{long_duration(round(view.left_s))}", "muted", 5))
     return tuple(pieces)
 
 
 def playback_piece(playback: Playback) -> Piece:
     """Where a recording stands, and how fast it goes."""
-    how = f"▶ {playback.speed:g}x" if playback.playing else "‖ held"
+    how = f"▶ {as_set(playback.speed)}x" if playback.playing else "‖ held"
     return Piece(f"{how} {clock(playback.at_s)}/{clock(playback.length_s)}", "strong", 0)
 
 
@@ -178,7 +179,7 @@ def _step(step: StepView, ttft_limit_s: float | None) -> list[Piece]:
     elif step.repeats_planned > 1:
         at = live.index + 1 if live else len(step.finished)
         pieces.append(Piece(f"repeat {at}/{step.repeats_planned}", "plain", 4))
-    pieces.append(Piece(rate(step.rate_rps), "strong", 0))
+    pieces.append(Piece(rate_brief(step.rate_rps), "strong", 0))
     if live is None:
         return pieces
     pieces.append(Piece(_part(live), "plain", 1))
@@ -192,10 +193,10 @@ def _step(step: StepView, ttft_limit_s: float | None) -> list[Piece]:
 def _part(live: RepeatView) -> str:
     """What the repeat is at, and for how long."""
     if live.drain_left_s is not None:
-        return f"waiting, at most {live.drain_left_s:.0f} s"
+        return f"waiting, at most {duration(round(live.drain_left_s))}"
     if live.part == "waiting":  # every request is decided; an undecided queue is heard a little longer
-        return f"waiting {live.elapsed_s - live.length_s:.0f} s"
-    return f"{live.part} {live.elapsed_s:.0f}/{live.length_s:.0f} s"
+        return f"waiting {duration(round(live.elapsed_s - live.length_s))}"
+    return f"{live.part} {progress(live.elapsed_s, live.length_s)}"
 
 
 class EventLine(Widget):

@@ -1,5 +1,6 @@
 """Every rate tried so far, highest first: what held, what failed, and why."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -7,8 +8,9 @@ from textual.content import Content
 
 from core import prose
 from core.results import RepeatVerdict, StepResult
+from core.units import DASH, beside, between, number
 from core.view import RampSegment, RunView, StepView
-from tui.draw.style import DASH, VERDICTS, Mark, Role, attained, clean, number, shorten, span
+from tui.draw.style import VERDICTS, Mark, Role, clean, shorten
 from tui.widgets import client_panel
 from tui.widgets.pieces import Part, Piece, fit, join, styled
 from tui.widgets.plot_view import Titled
@@ -83,7 +85,7 @@ class StepsTable(Titled):
         latest = self._now or (self._rows[-1] if self._rows else None)
         pieces = [Piece("2 steps", "strong")]
         if latest is not None:
-            pieces.append(Piece(f"{latest.rate} rps", "plain", 1))
+            pieces.append(Piece(f"{latest.rate} req/s", "plain", 1))
             pieces.append(Piece(str(latest.mark), latest.mark.role, 0))
         return tuple(pieces)
 
@@ -108,7 +110,7 @@ def hint(segment: RampSegment, target: float | None) -> StepRow:
     """A rate of the ramp beside the one that ended it; whatever it says, it is evidence of nothing, so it takes no colour."""
     mark, reason = (VERDICTS["pass"], "held in the ramp") if segment.held else (VERDICTS["unjudged"], "begun in the ramp")
     so_far = segment.bounds.so_far
-    text = span(*so_far, target) if so_far else DASH
+    text = between(*so_far, target, DASH) if so_far else DASH
     role: Role = "plain" if segment.held else "muted"
     return StepRow(segment.rate_rps, number(segment.rate_rps), "ramp", text, mark._replace(role=role), reason, "ramp", True)
 
@@ -119,10 +121,10 @@ def floor_text(step: StepResult, target: float | None) -> str:
         return DASH
     low, high = step.floor
     if low < high and step.verdict == "fail":
-        return f"≤ {attained(high, target, 'most')}"
+        return f"≤ {beside(high, target, rounded=math.ceil)}"
     if low < high and step.verdict == "pass":
-        return f"≥ {attained(low, target, 'least')}"
-    return span(low, high, target)
+        return f"≥ {beside(low, target, rounded=math.floor)}"
+    return between(low, high, target, DASH)
 
 
 def verdicts(step: StepView, target: float | None) -> list[RepeatVerdict]:
@@ -140,7 +142,7 @@ def running(step: StepView, view: RunView) -> StepRow:
     states += ["unjudged"] * (step.repeats_planned - len(states))
     floor = step.floor
     reason = clean(prose.text(step.live.decided)) if step.live and step.live.decided else ""
-    text = span(*floor, target) if floor else DASH
+    text = between(*floor, target, DASH) if floor else DASH
     told = client_panel.cells_now(step.live) if step.live else ()
     glyphs, counted, ramp = _glyphs(states), _counted(states), step.phase == "ramp"
     return StepRow(step.rate_rps, number(step.rate_rps), glyphs, text, VERDICTS["running"], reason, counted, ramp, told)
@@ -174,7 +176,7 @@ def _nearest(rows: Sequence[StepRow], now: StepRow | None, room: int) -> Sequenc
 
 
 def _table(rows: Sequence[StepRow], now: StepRow | None, width: int) -> Content:
-    heads = ("rps", "repeats", "floor", "verdict")
+    heads = ("req/s", "repeats", "floor", "verdict")
     cells = [(row.rate, row.repeats, row.floor, str(row.mark)) for row in rows]
     widths = _widths(heads, cells)
     if sum(widths) + 3 > width:
@@ -220,7 +222,7 @@ def _aligned(text: str, column: int, width: int) -> str:
 
 def _line(rows: Sequence[StepRow], latest: StepRow, width: int) -> Content:
     """Rates in rising order with their glyphs, and the state of the latest one in words."""
-    verdict = f"{latest.rate} rps {latest.mark}"
+    verdict = f"{latest.rate} req/s {latest.mark}"
     pieces = [
         Piece(f"{'ramp ' if row.ramp else ''}{row.mark.glyph}{row.rate}", row.mark.role, 1 if row is not latest else 0)
         for row in reversed(rows)

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core import prose
 from core.config import FleetAsk
 from core.errors import UserError
+from core.facts import fact
 from core.fleet import End, Evidence, Held, Mark, size
 from core.fleet.marks import GRID, bursty_frac, largest_rho, marks_of
 
@@ -39,8 +41,8 @@ def test_growth_compounds_by_the_minute() -> None:
     found = marks(FleetAsk(peak_rps=50, growth_per_min=0.1, scale_out_s=240))
     assert found["growth"].replicas == math.ceil(50 * 1.4641 / 11.3) == 7
     assert found["growth"].rho == pytest.approx(50 / (6 * 11.3), abs=1e-4)
-    assert "1.46 times as high" in found["growth"].why
-    assert found["growth"].label == "growth 10 %/min, 4 min"
+    assert found["growth"].why.figures["times"] == pytest.approx(1.4641)
+    assert prose.mark_label(found["growth"].why) == "growth 10 %/min, 4 min"
     half = marks(FleetAsk(peak_rps=50, growth_per_min=0.1, scale_out_s=30))
     assert half["growth"].replicas == math.ceil(50 * 1.1**0.5 / 11.3) == 5
 
@@ -146,16 +148,17 @@ def test_the_burstiness_mark_needs_a_latency_and_says_so() -> None:
     known = marks(ask, evidence=Evidence(at_pass=End(rate_rps=11.3, e2e_mean_s=6.0)))["burstiness"]
     left = bursty_frac(11.3, 6.0, 0.25, 0.95)
     assert known.replicas == math.ceil(50 / (11.3 * left))
-    assert known.why.endswith("an estimate")
+    assert known.why == fact("mark_burst", burstiness=0.25, bursty_rps=11.3 * left, rate_rps=11.3, e2e_mean_s=6.0, rough=False)
+    assert unknown.why == fact("mark_burst_unknown", burstiness=0.25)
     rough = marks(FleetAsk(peak_rps=50, burstiness=0.1), evidence=Evidence(at_pass=End(rate_rps=11.3, e2e_mean_s=6.0)))
-    assert "measure it" in rough["burstiness"].why
+    assert rough["burstiness"].why.figures["rough"]
 
 
 def test_the_peak_mark_names_the_floor_that_was_measured_there() -> None:
     found = marks(
         FleetAsk(peak_rps=50), evidence=Evidence(held=(Held(rate_rps=8.0, floor=0.989), Held(rate_rps=11.3, floor=0.9604)))
     )
-    assert "floor is 96.0 %" in found["peak"].why
+    assert found["peak"].why == fact("mark_peak", rate_rps=11.3, floor_frac=0.9604, target=0.95)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 
 from core.config import FleetAsk, Lengths, Workload
+from core.facts import fact
 from core.fleet import End, Evidence, Gates, MemoryGate, Unit, gates, tokens_of
 from core.fleet.memory import memory_gate, paper_tokens
 from core.hardware import Hardware
@@ -69,25 +70,29 @@ def test_by_arithmetic_alone_memory_binds_when_more_is_needed_than_fits(e2e_s: f
 def test_what_was_seen_decides(held: End, failed: End | None, binds: str) -> None:
     found = at(held, failed)
     assert found.binds == binds
-    assert found.message.startswith(f"At 10.0 requests/s {binds} binds")
+    assert found.message is not None
+    assert (found.message.code, found.message.figures["rate_rps"]) == (f"{binds}_binds", 10.0)
 
 
 def test_where_nothing_failed_nothing_was_seen_to_bind() -> None:
     found = at(end(usage=0.4, preemptions=0))
     assert found.binds is None
     assert found.margin == pytest.approx(2.5)
-    assert "neither memory nor speed was seen to bind" in found.message
+    seen = fact("fleet_kv_seen", kv_usage_max_frac=0.4, preemptions=0)
+    assert found.message == fact("neither_binds", seen, rate_rps=10.0)
 
 
 def test_a_reckoning_that_was_not_seen_is_explained() -> None:
     found = memory(at(end(e2e_s=20.0, usage=0.4, preemptions=0), end(14.0, usage=0.5, preemptions=0)))
     assert (found.used_frac, found.binds) == (2.0, False)
-    assert "not at full length yet" in found.notes[0]
+    assert found.notes == (fact("kv_not_full_length"),)
 
 
 def test_the_share_of_the_cache_that_was_used_is_the_margin() -> None:
-    assert at(end(usage=0.4, preemptions=0)).margin == pytest.approx(2.5)
-    assert "no preemptions" in at(end(usage=0.4, preemptions=0)).message
+    found = at(end(usage=0.4, preemptions=0), end(14.0, usage=0.5, preemptions=0))
+    assert found.margin == pytest.approx(2.5)
+    assert found.message is not None
+    assert found.message.figures["margin"] == pytest.approx(2.5)
 
 
 def test_a_server_that_tells_only_its_usage_is_judged_by_that() -> None:
@@ -117,10 +122,15 @@ def test_paper_speaks_only_where_the_server_tells_nothing() -> None:
     ask = FleetAsk(hardware=LLAMA_8B)
     paper = memory(at(end(), told=server(None), ask=ask))
     assert (paper.source, paper.capacity_tokens) == ("paper", paper_tokens(ask, Unit(), None))
-    assert "on paper it is" in paper.notes[0]
+    assert [note.code for note in paper.notes] == ["kv_on_paper"]
+    assert paper.notes[0].figures == {
+        "paper_tokens": paper.paper_tokens,
+        "utilization_frac": 0.9,
+        "activations_bytes": 2e9,
+    }
     told = memory(at(end(), told=server(64_000), ask=ask))
     assert (told.source, told.capacity_tokens) == ("server", 64_000)
-    assert "own figure of 64,000 KV tokens counts; on paper it would be" in told.notes[0]
+    assert told.notes == (fact("kv_told", told_tokens=64_000, paper_tokens=told.paper_tokens),)
     near = server((paper_tokens(ask, Unit(), None) or 0) - 1000)
     assert memory(at(end(), told=near, ask=ask)).notes == ()
 

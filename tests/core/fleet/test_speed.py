@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.config import FleetAsk, Lengths, ProbeConfig, Slo, Target, Workload
-from core.facts import Code, Fact, parts
+from core.facts import Code, Fact, fact, says
 from core.fleet import Evidence, SpeedGate, Unit, speed_check, speed_gate, tokens_of, tpot_floor_s
 from core.hardware import Hardware
 from core.records import RequestRecord, ServerInfo
@@ -33,7 +33,7 @@ def test_the_floors_of_the_worked_examples() -> None:
 def test_both_weights_at_both_limits(weights_gb: float, limit_s: float, feasible: bool) -> None:
     found = gate(weights_gb, limit_s)
     assert (found.feasible, found.refuses) == (feasible, not feasible)
-    assert ("no number of replicas changes that" in found.message) is not feasible
+    assert says(found.message, "stream_floor_allows" if feasible else "stream_floor_forbids")
     assert bool(found.helps) is not feasible
 
 
@@ -53,14 +53,14 @@ def test_the_streams_own_kv_is_read_too() -> None:
     found = speed_gate(FleetAsk(hardware=hardware), Unit(), Evidence(tokens=tokens))
     assert found is not None
     assert found.bytes_per_token == 15.2e9 + 131072 * 8000
-    assert "prefill" not in found.message
+    assert not says(found.message, "prefill_bound")
 
 
 def test_the_decode_floor_says_nothing_of_prompts_that_are_the_work() -> None:
     tokens = tokens_of(Workload(input_tokens=Lengths(median=2500), output_tokens=Lengths(median=100)))
     found = speed_gate(FleetAsk(hardware=Hardware(weights_gb=15.2, gpu="L4")), Unit(), Evidence(tokens=tokens))
     assert found is not None
-    assert found.message.endswith("bound by prefill, of which this floor says nothing.")
+    assert says(found.message, "prefill_bound")
 
 
 @pytest.mark.parametrize("hardware", [Hardware(), Hardware(weights_gb=5.5), Hardware(gpu="L4")])
@@ -83,19 +83,20 @@ def test_what_is_said_to_help_does(weights_gb: float, limit_ms: float, eta: floa
     evidence = Evidence(tpot_limit_s=limit_ms / 1000, tokens=tokens)
     found = speed_gate(FleetAsk(hardware=hardware), Unit(tp=tp), evidence)
     assert found is not None
-    for text in found.helps:
-        words = text.split()
-        if text.startswith("TP"):
-            assert tpot_floor_s(found.bytes_per_token, 1000, eta, int(words[1])) <= limit_ms / 1000 * (1 + 1e-6)
-            assert tpot_floor_s(found.bytes_per_token, 1000, eta, int(words[1]) // 2) > limit_ms / 1000
-        elif text.startswith("weights"):
-            own_kv = kv * (tokens.mean_total or 0)
-            assert tpot_floor_s(float(words[4]) * 1e9 + own_kv, 1000, eta, tp) <= limit_ms / 1000 * (1 + 1e-6)
-        elif text.startswith("a device"):
-            needed = float(words[5].replace(",", ""))
-            assert tpot_floor_s(found.bytes_per_token, needed, eta, tp) <= limit_ms / 1000 * (1 + 1e-6)
+    for each in found.helps:
+        figures = {name: figure for name, figure in each.figures.items() if isinstance(figure, (int, float))}
+        if each.code == "help_tp":
+            tp_needed = int(figures["tp"])
+            assert tpot_floor_s(found.bytes_per_token, 1000, eta, tp_needed) <= limit_ms / 1000 * (1 + 1e-6)
+            assert tpot_floor_s(found.bytes_per_token, 1000, eta, tp_needed // 2) > limit_ms / 1000
+        elif each.code == "help_weights":
+            read = figures["most_bytes"] + kv * (tokens.mean_total or 0)
+            assert tpot_floor_s(read, 1000, eta, tp) <= limit_ms / 1000 * (1 + 1e-6)
+        elif each.code == "help_device":
+            needed_gbs = figures["least_bytes_per_s"] / 1e9
+            assert tpot_floor_s(found.bytes_per_token, needed_gbs, eta, tp) <= limit_ms / 1000 * (1 + 1e-6)
         else:
-            assert float(words[-2]) >= 1000 * found.floor_s * (1 - 1e-6)
+            assert (each.code, figures["floor_s"]) == ("help_limit", found.floor_s)
 
 
 def test_quantised_weights_that_would_do_are_named() -> None:
@@ -103,8 +104,8 @@ def test_quantised_weights_that_would_do_are_named() -> None:
     eight, four = (speed_gate(ask, Unit(), Evidence(tpot_limit_s=limit)) for limit in (0.015, 0.007))
     assert eight is not None
     assert four is not None
-    assert "8 bits a weight in place of 16" in eight.helps[0]
-    assert "4 bits a weight in place of 16" in four.helps[0]
+    bits = [(each.helps[0].figures["fitting_bits"], each.helps[0].figures["weight_bits"]) for each in (eight, four)]
+    assert bits == [(8, 16), (4, 16)]
 
 
 def test_a_measured_stream_gives_the_share_that_is_really_reached() -> None:
@@ -112,17 +113,24 @@ def test_a_measured_stream_gives_the_share_that_is_really_reached() -> None:
     assert slower.eta_reached == pytest.approx(15.2 / 1008 / 0.025)
     assert slower.contradiction is None
     assert faster.contradiction is not None
-    assert "eta was guessed too low, it is 84 % and not 70 %" in faster.contradiction
+    assert faster.contradiction == fact(
+        "stream_beats_floor",
+        measured_s=0.018,
+        floor_s=faster.floor_s,
+        eta_reached_frac=faster.eta_reached,
+        eta_frac=0.7,
+        eta_assumed=True,
+    )
     entered = gate(15.2, measured_s=0.018, eta=0.6)
     assert entered.contradiction is not None
-    assert "eta was entered too low, it is 84 % and not 60 %" in entered.contradiction
+    assert (entered.contradiction.figures["eta_frac"], entered.contradiction.figures["eta_assumed"]) == (0.6, False)
 
 
 def test_a_stream_faster_than_the_whole_bandwidth_says_that_the_entries_are_wrong() -> None:
     found = gate(15.2, measured_s=0.010)
     assert found.eta_reached is not None
     assert found.eta_reached > 1
-    assert "not as entered" in (found.contradiction or "")
+    assert found.contradiction == fact("stream_beats_bandwidth", measured_s=0.010, floor_s=found.floor_s, fastest_s=found.fastest_s)
 
 
 def single(tpot_s: float) -> RequestRecord:
@@ -156,7 +164,8 @@ def test_the_check_before_load(
     check = speed_check(config, ServerInfo(url="http://x"), singles)
     assert check is not None
     assert (check.check, check.status) == ("speed", status)
-    found = [each for each in parts(check.message) if isinstance(each, Fact) and each.code not in ("several", "in_turn")]
+    assert isinstance(check.message, Fact)
+    found = [each for each in (check.message.of if check.message.code == "in_turn" else (check.message,)) if isinstance(each, Fact)]
     assert [each.code for each in found] == codes
     assert found[0].figures["limit_s"] == limit_ms / 1000
     assert found[0].figures["floor_s"] == pytest.approx(0.02154, abs=1e-5)
@@ -181,5 +190,4 @@ def test_nothing_on_paper_no_check() -> None:
 def test_a_limit_that_a_single_stream_meets_is_never_called_impossible() -> None:
     found = gate(15.2, 0.010, measured_s=0.008)
     assert found.refuses  # what was entered cannot be right
-    assert "would not be possible" in found.message
-    assert "no number of replicas" not in found.message
+    assert says(found.message, "stream_floor_doubted")

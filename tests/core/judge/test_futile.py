@@ -46,7 +46,7 @@ def test_a_search_stops_going_down_and_says_why() -> None:
     answer, rates_rps = after_fails(lambda rate_rps: failing(rate_rps, 93, 7, e2e_p50_s=1.1))
     assert rates_rps == [4.0, 2.0], "the ramp held nothing and failed at 8"
     assert (answer.outcome, answer.knee.first_fail_rps) == ("below", 2.0)
-    assert any("7 % at 4.00 requests/s, 7 % at 2.00 requests/s" in prose.text(note) for note in answer.knee.notes)
+    assert any("7.0 % at 4.00 requests/s, 7.0 % at 2.00 requests/s" in prose.text(note) for note in answer.knee.notes)
 
 
 def test_a_search_whose_misses_fall_goes_on() -> None:

@@ -1,4 +1,4 @@
-"""The fleet in words: what stands in a report and in `kneescope fleet`."""
+"""The fleet as lines and as data: what stands in a report and in `kneescope fleet`."""
 
 import math
 from typing import Any
@@ -6,28 +6,12 @@ from typing import Any
 import pytest
 
 from core.config import FleetAsk, Lengths, Workload
-from core.fleet import (
-    End,
-    Evidence,
-    Fleet,
-    Gates,
-    Held,
-    Mark,
-    Unit,
-    answers_of,
-    fleet_data,
-    fleet_lines,
-    gate_lines,
-    gates,
-    mark_number,
-    plan,
-    tokens_of,
-    unit_text,
-    verdict_of,
-    work_lines,
-)
+from core.facts import fact
+from core.fleet import End, Evidence, Fleet, Gates, Held, Mark, Unit, answers_of, gates, notes_of, plan, tokens_of
 from core.hardware import Hardware
 from core.records import ServerInfo
+from core.report import fleet_data, fleet_lines, fleet_verdict, gate_lines, mark_number, work_lines
+from core.report.fleet import unit_text
 from core.results import Knee
 
 WIDTH = 100
@@ -97,7 +81,25 @@ def test_everything_that_was_asked_for_is_said_in_lines_that_fit() -> None:
 
 def test_a_headroom_above_a_mark_says_how_many_replicas_that_would_take() -> None:
     fleet = planned(FleetAsk(peak_rps=50, headroom=0.8, growth_per_min=0.1, scale_out_s=240))
-    assert verdict_of(fleet) == "Headroom 0.8 does not hold for growth 10 %/min, 4 min: that takes 7 replicas, headroom 0.73."
+    assert fleet_verdict(fleet) == "Headroom 0.8 does not hold for growth 10 %/min, 4 min: that takes 7 replicas, headroom 0.73."
+
+
+def test_what_is_to_be_known_beside_the_size() -> None:
+    found = notes_of(planned())
+    assert [each.code for each in found] == ["p90_answers", "each_gets", "each_gets", "each_gets", "fleet_cost", "mean_rate"]
+    assert found[3].figures == {
+        "lost": 2,
+        "holds": True,
+        "rate_rps": 10.0,
+        "load_frac": pytest.approx(10 / 11.3),
+        "floor_frac": 0.9999,
+        "floor_rps": 11.3,
+    }
+    assert found[4].figures["per_hour"] == 35.0
+    assert (found[5].figures["replicas"], found[5].figures["saved_gpus"]) == (3, 8)
+    wide = plan(Knee(pass_rps=11.3, first_fail_rps=13.6, open_above=True), FleetAsk(peak_rps=50), SERVER)
+    assert wide is not None
+    assert notes_of(wide)[0] == fact("fleet_open_above")
 
 
 def test_a_loss_that_is_too_much_is_said() -> None:
@@ -108,7 +110,7 @@ def test_a_loss_that_is_too_much_is_said() -> None:
 
 @pytest.mark.parametrize(("rho", "shown"), [(0.8849, "0.88"), (0.889999, "0.88"), (0.29, "0.29"), (1.0, "1.00"), (None, "-")])
 def test_a_mark_is_cut_off_and_never_rounded_up(rho: float | None, shown: str) -> None:
-    assert mark_number(Mark(name="lost", label="", rho=rho, replicas=None, why="")) == shown
+    assert mark_number(Mark(name="lost", rho=rho, replicas=None, why=fact("mark_lost", replicas=1, rate_rps=11.3))) == shown
 
 
 def test_assumed_sizes_are_said() -> None:
@@ -135,6 +137,13 @@ def test_data_has_every_key_whether_known_or_not() -> None:
     assert (full["replicas"], full["gpus"], full["gpus_per_endpoint"], full["binds"]) == (7, 14, 2, "speed")
     assert full["unit"] == {"tp": 1, "pp": 1, "dp": 2, "known": False, "engines": 2, "gpus": 2}
     assert [mark["name"] for mark in full["marks"]] == ["peak", "lost", "rollout", "growth", "burstiness"]
+    assert (bare["assumptions_fact"][0], bare["notes"]) == ({"code": "poisson_arrivals", "figures": {}, "of": ()}, [])
+    assert full["marks"][1]["why"] == "with 1 replica lost at peak the others still get at most 11.3 requests/s each"
+    assert full["marks"][1]["why_fact"]["figures"] == {"replicas": 1, "rate_rps": 11.3}
+    assert full["speed"]["message"].endswith("no number of replicas changes that.")
+    assert full["speed"]["message_fact"]["code"] == "stream_floor_forbids"
+    assert [each["code"] for each in full["speed"]["helps_fact"]] == ["help_weights", "help_tp", "help_device", "help_limit"]
+    assert [each["code"] for each in full["memory"]["message_fact"]["of"]] == ["kv_streams", "kv_needed", "fleet_kv_seen"]
     assert (bare["replicas"], bare["cost"], bare["speed"], bare["marks"], bare["headroom"]) == (None, None, None, [], 0.7)
 
 
@@ -151,4 +160,4 @@ def test_data_is_of_finite_numbers() -> None:
 def test_a_loss_that_no_headroom_covers_is_said_so() -> None:
     fleet = plan(Knee(pass_rps=200.0), FleetAsk(peak_rps=1), None)
     assert fleet is not None
-    assert verdict_of(fleet) == "Headroom 0.7 does not hold for 1 lost: that takes 2 replicas, which no headroom gives."
+    assert fleet_verdict(fleet) == "Headroom 0.7 does not hold for 1 lost: that takes 2 replicas, which no headroom gives."
