@@ -33,10 +33,10 @@ Ask = Callable[[float], Awaitable[RequestRecord | None]]
 
 class ServerAway(Exception):
     """The server was not there to be judged, at this rate. `said`: its words; `seen`: what shows that; `since`: when it was last
-    seen to work. `fact` is the reason why what ran then does not count."""
+    seen to work; `alike`: what the errors had in common. `fact` is the reason why what ran then does not count."""
 
-    def __init__(self, rate_rps: float, since: float, said: str, seen: Seen) -> None:
-        self.fact = fact("server_away", said=said, seen=seen)
+    def __init__(self, rate_rps: float, since: float, said: str, seen: Seen, alike: Fact | None = None) -> None:
+        self.fact = fact("server_away", *(() if alike is None else (alike,)), said=said, seen=seen)
         super().__init__(prose.text(self.fact))
         self.rate_rps, self.since, self.said = rate_rps, since, said
         self.seen = seen
@@ -83,12 +83,12 @@ class Absence:
         as long as nothing was served.
         """
         if (failed := await self._fails(1 if last.dark else ASKS)) is not None:
-            return ServerAway(rate_rps, last.since, _words(failed), "asked")
+            return ServerAway(rate_rps, last.since, _words(failed), "asked", last.alike)
         await self._readings.fresh(self._clock())
         if Read(self._readings.kept).breaks == 1:
-            return ServerAway(rate_rps, last.since, last.said, "restarted")
+            return ServerAway(rate_rps, last.since, last.said, "restarted", last.alike)
         if last.dark and self._readings.failed_since(last.since):
-            return ServerAway(rate_rps, last.since, last.said, "unread")
+            return ServerAway(rate_rps, last.since, last.said, "unread", last.alike)
         return None
 
     async def _fails(self, times: int) -> RequestRecord | None:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from core.judge import errors_said
+from core.facts import Fact
+from core.judge import alike, errors_said
 from core.records import Ending, RequestRecord
 from core.units import classes
 
@@ -19,7 +20,8 @@ _SERVERS: frozenset[Ending] = frozenset({"http", "stream", "truncated", "empty",
 
 class Unserved(msgspec.Struct, frozen=True, kw_only=True):
     """What came last of an order: errors of the server's and nothing else since `since`, the last sign of life in it (where there
-    was none, the time of its first request). `said`: the most frequent of them, in the server's words.
+    was none, the time of its first request). `said`: the most frequent of them, in the server's words; `alike`: what they have in
+    common.
 
     `dark`: they are so many, and it was so long, that no load explains it.
     """
@@ -27,6 +29,7 @@ class Unserved(msgspec.Struct, frozen=True, kw_only=True):
     since: float
     said: str
     dark: bool
+    alike: Fact | None = None
 
 
 def unserved(records: Sequence[RequestRecord], idle_e2e_s: float) -> Unserved | None:
@@ -41,7 +44,8 @@ def unserved(records: Sequence[RequestRecord], idle_e2e_s: float) -> Unserved | 
     many = len(last) >= DARK_ERRORS or LEAST_ERRORS <= len(last) == ended
     long = max(r.t_end for r in last) - since >= max(DARK_S, DARK_E2E * idle_e2e_s)
     said = errors_said(last) or classes(Counter(r.ending for r in last))
-    return Unserved(since=since, said=said, dark=many and long)
+    common = alike(last, [r for r in records if r.ending in ("ok", "aborted")])
+    return Unserved(since=since, said=said, dark=many and long, alike=common)
 
 
 def _life(record: RequestRecord) -> float | None:

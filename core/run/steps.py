@@ -316,7 +316,7 @@ class Steps:
         if started.phase == "ramp":
             rate_rps = tally.layout.segments[segment_at(tally, last.since)].rate_rps
         if run.gone:
-            return ServerAway(rate_rps, last.since, last.said, "lost")
+            return ServerAway(rate_rps, last.since, last.said, "lost", last.alike)
         if run.lost is not None:
             return None
         self._asked = run
