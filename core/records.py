@@ -149,7 +149,8 @@ class RequestEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     lateness is `t_sent - t_sched`. `t_last` is the last event whose token count rose, `t_end` the end of the body. `error` is the
     server's first sentence or ours. `usage` False: the server sent no usage, none that can be true, or none to the end; then
     `counted_by` says what the tokens were counted by (None: a file from before that was told, where it was one per event).
-    `resent`: it went out twice, because the kept connection that it was first written to was just being closed.
+    `resent`: it went out twice, because the kept connection that it was first written to was just being closed. `backend`: what a
+    header of the answer calls the one of several servers that gave it; None where there is no such header, or no answer.
     """
 
     order: int
@@ -174,6 +175,7 @@ class RequestEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     counted_by: CountedBy | None = None
     fingerprint: str | None = None
     resent: bool = False
+    backend: str | None = None
     gaps: GapSummary = GapSummary()
 
 

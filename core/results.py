@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from core.config import Slo
-from core.facts import Said
+from core.facts import Fact, Said
 from core.records import Phase
 
 RepeatVerdict = Literal["pass", "fail", "void", "unjudged"]
@@ -184,8 +184,9 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
 
     `attainment_interval` is (good/planned, 1 - misses/planned): one number when every ending was decided. `others_rps`: requests
     of others a second, as far as the server's counters tell. `errors_said`: the most frequent sentence of the errors, in the
-    server's words. `margin`: of each ok request the worst of its latencies as a share of that latency's limit (1.0 is at the
-    limit). `warmup_needed_s`: the warm-up that requests as long as the window's need; None where none ended well.
+    server's words; `failures_alike`: what the failures have in common, those of the warm-up too. `margin`: of each ok request the
+    worst of its latencies as a share of that latency's limit (1.0 is at the limit). `warmup_needed_s`: the warm-up that requests as
+    long as the window's need; None where none ended well.
     """
 
     index: int
@@ -203,6 +204,7 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
     error_rate: float
     endings: dict[str, int]
     errors_said: str | None = None
+    failures_alike: Fact | None = None
     lateness_s: Percentiles
     queue: QueueVerdict | None
     offered_rps: float

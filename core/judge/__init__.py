@@ -4,7 +4,7 @@ Others import these names, and nothing else of the room.
 """
 
 from core.judge.diagnosis import explained
-from core.judge.evidence import errors_said
+from core.judge.evidence import alike, errors_said
 from core.judge.idle import idle_e2e_s, idle_speed, lengths_check, why_infeasible
 from core.judge.rate_verdicts import (
     Interval,
@@ -39,6 +39,7 @@ __all__ = [
     "Search",
     "Step",
     "Tally",
+    "alike",
     "closing_s",
     "cut_off",
     "decide_ramp",

@@ -154,13 +154,14 @@ def no_finish_reason(ok: Sequence[RequestRecord]) -> Fact | None:
     return fact("no_finish_reason", without=without, answers=len(ok))
 
 
-def what_failed(records: Sequence[RequestRecord]) -> Fact | None:
-    """What the errors said: the most frequent sentence."""
+def what_failed(records: Sequence[RequestRecord], alike: Fact | None = None) -> Fact | None:
+    """What the errors said: the most frequent sentence. `alike`: what they have in common."""
     said = Counter(record.error or record.ending for record in records if record.ending not in ("ok", "aborted"))
     if not said:
         return None
     words, n = said.most_common(1)[0]
-    return fact("errors_said", times=n, errors=said.total(), said=words.rstrip("."), other_sentences=len(said) - 1)
+    common = () if alike is None else (alike,)
+    return fact("errors_said", *common, times=n, errors=said.total(), said=words.rstrip("."), other_sentences=len(said) - 1)
 
 
 def resent(records: Sequence[RequestRecord]) -> Fact | None:

@@ -1,11 +1,13 @@
-"""What a repeat leaves behind for the diagnosis: which limits were missed, lengths, and the figures of server and host."""
+"""What a repeat leaves behind for the diagnosis: which limits were missed, what the failures have in common, lengths, and the
+figures of server and host."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from core.config import Slo
-from core.facts import Fact, fact
+from core.facts import Fact, Figure, fact
 from core.judge.server_readings import Readings
 from core.records import EngineSample, LoadDone, LoadTick, MachineSample, RequestRecord, ServerSample
 from core.results import EngineUse, Gauges, MachineUse, MeanLengths, Missed, Stages
@@ -15,6 +17,22 @@ FINISHED_A_STEP = 2
 """A reading of the running sequences comes after those that a step finished have left: readings up to twice their mean number
 (running / output tokens, rounded) below the highest count as being there. With 4 places and 32 tokens that is none, with
 256 and 128 it is 4."""
+
+MOST_FRAC = 0.9
+"""So many of the failures must have a thing in common: one in ten may have failed for another reason."""
+BY_CHANCE = 1 / 200
+"""A likeness that failures at random would have more often than this is none. There are five of them, looked for in up to three
+groups, and failures in fewer than one of a hundred simulated repeats had any (`test_failures_at_random_are_hardly_ever_alike`)."""
+AGE_FRAC, AGE_S = 0.05, 0.05
+"""Ages this close to their median are one: gateways look at their timers every few milliseconds, nginx and Envoy hardly less
+exactly at 15 s, and a busy client or server adds tens of milliseconds."""
+LEAST_AGE_S = 0.5
+"""Nobody limits an answer of a model to less; refusals at once are all of one age too, that of a round trip."""
+MOMENT_S = 0.5
+"""The connections of a process that ends break within milliseconds, those behind a gateway within a few hundred."""
+BACKEND_OK_FRAC = 0.6
+"""A backend that gave this part of the good answers is not told from the others by its failures."""
+_NO_FAILURE = ("ok", "aborted", "client")
 
 
 def missed(records: Iterable[RequestRecord], slo: Slo) -> Missed:
@@ -52,6 +70,166 @@ def errors_first(records: Sequence[RequestRecord], slo: Slo) -> Fact | None:
     ended = sum(r.ending != "aborted" for r in records)
     endings: dict[str, int] = dict(Counter(r.ending for r in records if r.ending not in ("ok", "aborted")))
     return fact("ended_in_errors", errors=by_limit.failed, ended=ended, said=errors_said(records), endings=endings)
+
+
+def failures_alike(records: Sequence[RequestRecord]) -> Fact | None:
+    """What those of these requests that failed have in common (`alike`); our own failures are left out."""
+    failed = [r for r in records if r.ending not in _NO_FAILURE]
+    return alike(failed, [r for r in records if r.ending in ("ok", "aborted")]) if failed else None
+
+
+def alike(failed: Sequence[RequestRecord], others: Sequence[RequestRecord]) -> Fact | None:
+    """What failures have in common that the `others` (answered, or cut off by us) have not: the age at which they ended, the
+    moment, the number of tokens, prompts above a size, the backend. None where there is nothing that chance does not explain.
+
+    All failures are looked at, or else the broken answers and the HTTP errors each by themselves. `n` of the `errors` have it;
+    a figure is None where they differ in it. `until_first`: it is the first token that may not be older than `age_s`.
+    """
+    sent = [r for r in failed if r.t_sent is not None]
+    broken, refused = ([r for r in sent if (r.ending == "http") == http] for http in (False, True))
+    for group in (sent, broken, refused):
+        if found := _common(group, others):
+            return fact(
+                "failures_alike",
+                errors=len(failed),
+                n=min(n for n, _ in found),
+                **_NOTHING_ALIKE | {name: value for _, figures in found for name, value in figures.items()},
+            )
+    return None
+
+
+_Alike = tuple[int, dict[str, Figure]]
+"""How many requests share it, and its figures."""
+_NOTHING_ALIKE: dict[str, Figure] = {
+    "age_s": None,
+    "until_first": None,
+    "moment_s": None,
+    "tokens": None,
+    "prompt_over_tokens": None,
+    "backend": None,
+    "backend_ok_frac": None,
+}
+
+
+def _common(group: Sequence[RequestRecord], others: Sequence[RequestRecord]) -> list[_Alike]:
+    least = math.ceil(MOST_FRAC * len(group))
+    if least < 2:
+        return []
+    age = _same_age(group, others, least)
+    tokens = _same_tokens(group, others, least, aged=age is not None)
+    moment = None if age else _same_moment(group, least)
+    found = (age, moment, tokens, _long_prompts(group, others, least), _same_backend(group, others, least))
+    return [each for each in found if each is not None]
+
+
+def _same_age(group: Sequence[RequestRecord], others: Sequence[RequestRecord], least: int) -> _Alike | None:
+    """Ended at one age that no other request got past: a limit of time on the way. Where none of them had a token, others may have
+    got older with theirs. Two that were sent and broke together are of one age too; then something else must have lived on."""
+    aged = [r for r in group if r.output_tokens < r.asked_output]
+    if len(aged) < least:
+        return None
+    ages = sorted(map(_age_s, aged))
+    low = _closest(ages, least)
+    age_s, spread_s = ages[low + least // 2], ages[low + least - 1] - ages[low]
+    near_s = max(AGE_S, AGE_FRAC * age_s)
+    same = [r for r in aged if abs(_age_s(r) - age_s) <= near_s]
+    if age_s < LEAST_AGE_S or len(same) < least or not _outlived(same, group, others):
+        return None
+    lived = [_age_s(r) for r in others if r.t_sent is not None]
+    until_first = max(lived, default=0.0) > age_s + near_s
+    if until_first:
+        if any(r.t_first is not None for r in same):
+            return None
+        lived = [_age_s(r) if r.t_first is None else r.t_first - r.t_sent for r in others if r.t_sent is not None]
+    if max(lived, default=0.0) > age_s + near_s:
+        return None
+    n = len(same)
+    oldest = _drawn(n + len(lived), n, n, n)
+    if _within(len(group), least, spread_s / age_s) * oldest >= BY_CHANCE:
+        return None
+    return n, {"age_s": age_s, "until_first": until_first}
+
+
+def _outlived(same: Sequence[RequestRecord], group: Sequence[RequestRecord], others: Sequence[RequestRecord]) -> bool:
+    """Whether these ended at more than one moment, or something that was open before it was still open after it."""
+    first, last = min(r.t_end for r in same), max(r.t_end for r in same)
+    return last - first > MOMENT_S or any(r.t_sent is not None and r.t_sent < first and r.t_end > last for r in (*group, *others))
+
+
+def _same_moment(group: Sequence[RequestRecord], least: int) -> _Alike | None:
+    """Ended together, though they were sent apart."""
+    by_end = sorted(group, key=lambda r: r.t_end)
+    low = _closest([r.t_end for r in by_end], least)
+    together = by_end[low : low + least]
+    sent = [r.t_sent for r in together if r.t_sent is not None]
+    spread_s, sent_s = together[-1].t_end - together[0].t_end, max(sent) - min(sent)
+    if spread_s > MOMENT_S or sent_s <= 0 or _within(len(group), least, spread_s / sent_s) >= BY_CHANCE:
+        return None
+    return least, {"moment_s": spread_s}
+
+
+def _same_tokens(group: Sequence[RequestRecord], others: Sequence[RequestRecord], least: int, *, aged: bool) -> _Alike | None:
+    """Ended after one number of tokens, fewer than asked for and more than came at once. Where answers have one speed, those that
+    are cut at one age have that too: if others got more tokens, it is the age."""
+    short = Counter(r.output_tokens for r in group if r.first_tokens < r.output_tokens < r.asked_output)
+    if not short:
+        return None
+    tokens, n = short.most_common(1)[0]
+    possible = min(r.asked_output for r in group) - 1
+    if n < least or math.comb(len(group), n) * possible ** (1 - n) >= BY_CHANCE:
+        return None
+    if aged and any(r.output_tokens > tokens for r in others):
+        return None
+    return n, {"tokens": tokens}
+
+
+def _long_prompts(group: Sequence[RequestRecord], others: Sequence[RequestRecord], least: int) -> _Alike | None:
+    """All of a prompt longer than any that was answered."""
+    served = [r.asked_input for r in others if r.t_first is not None]
+    over = max(served, default=0)
+    n = sum(r.asked_input > over for r in group)
+    if not served or n < least or _drawn(len(group) + len(served), n, len(group), n) >= BY_CHANCE:
+        return None
+    return n, {"prompt_over_tokens": over}
+
+
+def _same_backend(group: Sequence[RequestRecord], others: Sequence[RequestRecord], least: int) -> _Alike | None:
+    """All from one of several backends, which most of the good answers did not come from."""
+    failed = Counter(r.backend for r in group if r.backend is not None)
+    served = Counter(r.backend for r in others if r.t_first is not None and r.backend is not None)
+    if not failed or not served:
+        return None
+    backend, n = failed.most_common(1)[0]
+    ok, all_ok, all_failed = served[backend], served.total(), failed.total()
+    by_chance = len(failed | served) * _drawn(all_failed + all_ok, n + ok, all_failed, n)
+    if n < least or ok >= BACKEND_OK_FRAC * all_ok or by_chance >= BY_CHANCE:
+        return None
+    return n, {"backend": backend, "backend_ok_frac": ok / all_ok}
+
+
+def _age_s(r: RequestRecord) -> float:
+    return r.t_end - (r.t_sched if r.t_sent is None else r.t_sent)
+
+
+def _closest(values: Sequence[float], n: int) -> int:
+    """Where in these sorted values the `n` begin that lie nearest to each other."""
+    return min(range(len(values) - n + 1), key=lambda low: values[low + n - 1] - values[low])
+
+
+def _within(n: int, least: int, frac: float) -> float:
+    """At most how likely `least` of `n` values spread evenly over a range lie within this part of it."""
+    return min(1.0, math.comb(n, least) * least * min(1.0, frac) ** (least - 1))
+
+
+def _drawn(total: int, marked: int, drawn: int, least: int) -> float:
+    """How likely at least `least` of `drawn` are marked ones, where `marked` of `total` are (hypergeometric)."""
+
+    def log_comb(n: int, k: int) -> float:
+        return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+    most, whole = min(drawn, marked), log_comb(total, drawn)
+    fewest = max(least, drawn + marked - total)
+    return sum(math.exp(log_comb(marked, i) + log_comb(total - marked, drawn - i) - whole) for i in range(fewest, most + 1))
 
 
 def _past(r: RequestRecord) -> tuple[float, float, float]:

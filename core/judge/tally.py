@@ -164,9 +164,12 @@ def closing_s(event: RequestEnded) -> float:
     return 2 * (event.t_end - event.t_last) if event.ending == "ok" and event.t_last is not None else 0.0
 
 
+_SHARED = ("finish_reason", "fingerprint", "backend")
+
+
 def _lean(event: RequestEnded) -> RequestEnded:
     """The record as it is kept: without its histogram (4 KB of a long answer), and with texts that all answers share."""
-    shared = {name: value and sys.intern(value) for name in ("finish_reason", "fingerprint") if (value := getattr(event, name))}
+    shared = {name: value and sys.intern(value) for name in _SHARED if (value := getattr(event, name))}
     return msgspec.structs.replace(event, gaps=msgspec.structs.replace(event.gaps, bins=()), **shared)
 
 

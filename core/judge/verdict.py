@@ -100,7 +100,7 @@ _REFUSED = ("http", "connection", "client")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Evidence:
-    """Everything a verdict rests on. `ok`: measured requests that ended ok."""
+    """Everything a verdict rests on. `ok`: measured requests that ended ok. `alike`: what all failures have in common."""
 
     tally: Tally
     decision: Decision | None
@@ -117,6 +117,7 @@ class _Evidence:
     rates: Rates
     others: float | None
     machine: Sequence[MachineSample]
+    alike: Fact | None
 
     @property
     def closed(self) -> bool:
@@ -181,6 +182,7 @@ def judge_repeat(
         rates=Rates.of(tally, bounds.planned, bounds.good, _cut_at(tally, done, now)),
         others=_others(tally, samples),
         machine=machine,
+        alike=evidence.failures_alike(tally.records),
     )
     void = tuple(reason for reason in _void_reasons(known) if reason)
     verdict, reason = _verdict(known, void)
@@ -288,7 +290,7 @@ def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[Fact | None]:
     if e.decision is not None:  # without a verdict nothing rests on what would have gone unseen
         yield caveats.unread(len(e.readings.samples), e.server.metrics_url)
     yield caveats.several_processes(e.readings.breaks)
-    yield caveats.what_failed(e.tally.records)
+    yield caveats.what_failed(e.tally.records, e.alike)
     yield caveats.resent(e.tally.records)
     yield caveats.no_usage(e.ok)
     yield caveats.no_finish_reason(e.ok)
@@ -341,6 +343,7 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: Said, warnings: tuple[
         error_rate=tally.measured_errors / bounds.planned if bounds.planned else 0.0,
         endings=dict(tally.measured_endings),
         errors_said=evidence.errors_said(tally.measured_records),
+        failures_alike=e.alike,
         lateness_s=tally.lateness_s,
         queue=e.queue,
         offered_rps=rates.offered_rps,

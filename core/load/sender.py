@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 import errno
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import httpx
 
-from core.access import Access
+from core.access import Access, public_address
 from core.config import Target
 from core.load.completion import AnswerReader, error_text
 from core.load.prompts import PATHS
@@ -29,11 +29,33 @@ CLOSING_TIMEOUT_S = 5.0
 """A proxy may leave a body open behind the answer's `[DONE]`: the answer is whole by then, and its end is waited for this long."""
 
 MAX_ERROR_CHARS = 300
+MAX_BACKEND_CHARS = 100
+"""An address or a name of a pod is shorter; it stands in the record of each request."""
+_BACKENDS = (
+    b"x-litellm-model-id",
+    b"x-litellm-model-api-base",
+    b"x-gateway-destination-endpoint-served",
+    b"x-upstream-host",
+    b"x-upstream-addr",
+    b"x-upstream",
+    b"x-backend-server",
+    b"x-backend",
+    b"x-served-by",
+)
+"""Headers by which gateways tell which of several servers answered (LiteLLM, inference gateways, what people name Envoy's, nginx's
+and HAProxy's own), the most exact first."""
 _MAX_ERROR_BODY = 64 * 1024
 _CLIENT_ERRNOS = (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL)
 
 Emit = Callable[[RequestSent | RequestFirst | RequestEnded], None]
 _Outcome = tuple[Ending, str | None]
+
+
+class Shown(Protocol):
+    """Makes of a server's words what may be kept of them."""
+
+    def __call__(self, words: str | None, most_chars: int = ...) -> str | None: ...
+
 
 Prepared = httpx.Request | Ready
 """A request that waits for its time: written out where the transport takes that, else as httpx has it."""
@@ -152,7 +174,7 @@ class LoadClient:
 
     async def _read(self, reply: Reply, exchange: "_Exchange") -> _Outcome:
         """The body to its end, or to the first error in it, at the times of its reads."""
-        exchange.status = reply.status
+        exchange.status, exchange.backend = reply.status, _backend(reply.headers)
         loop = asyncio.get_running_loop()
         exchange.when_done = lambda: loop.call_later(CLOSING_TIMEOUT_S, reply.stop)
         try:
@@ -162,22 +184,23 @@ class LoadClient:
             exchange.stop_closing()
         return _ended(reply.as_response, exchange, orderly=True)
 
-    def _shown(self, words: str | None) -> str | None:
-        """A server's words as they may be kept: one line, no longer than MAX_ERROR_CHARS, without a secret."""
+    def _shown(self, words: str | None, most_chars: int = MAX_ERROR_CHARS) -> str | None:
+        """A server's words as they may be kept: one line, no longer than `most_chars`, without a secret."""
         if words is None:
             return None
         text = self._access.scrub(" ".join(words.split()))
-        return text if len(text) <= MAX_ERROR_CHARS else text[: MAX_ERROR_CHARS - 1] + "…"
+        return text if len(text) <= most_chars else text[: most_chars - 1] + "…"
 
 
 class _Exchange:
     """One request on its way: what is known of it so far, told as it becomes known."""
 
-    def __init__(self, job: Job, emit: Emit, shown: Callable[[str | None], str | None], *, keeps_length: bool) -> None:
+    def __init__(self, job: Job, emit: Emit, shown: Shown, *, keeps_length: bool) -> None:
         self.job = job
         self.reader = AnswerReader(job.asked_output, keeps_length=keeps_length)
         self.parser = SseParser()
         self.status: int | None = None
+        self.backend: str | None = None
         self._emit = emit
         self._shown = shown
         self.t_end: float | None = None
@@ -253,6 +276,7 @@ class _Exchange:
                 counted_by=reader.counted_by,
                 fingerprint=self._shown(reader.fingerprint),
                 resent=self._resent,
+                backend=self._shown(self.backend, MAX_BACKEND_CHARS),
                 gaps=reader.gaps,
             )
         )
@@ -267,7 +291,7 @@ class _Exchange:
 
 async def _read_response(response: httpx.Response, exchange: _Exchange) -> _Outcome:
     """What no stream of ours brings: an error, or the answer by a transport that does not stamp."""
-    exchange.status = response.status_code
+    exchange.status, exchange.backend = response.status_code, _backend(response.headers.raw)
     if not response.is_success:
         return "http", _http_error(response, await _body(response))
     if (coding := response.headers.get("Content-Encoding", "identity").lower()) != "identity":
@@ -300,6 +324,13 @@ async def _closed(body: AsyncIterator[bytes]) -> bool:
                 pass
             return True
     return False
+
+
+def _backend(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """The one of several servers that answered, by a gateway's header; of an address no user, password or query."""
+    named = {name.lower(): value for name, value in headers if value}
+    value = next((named[name] for name in _BACKENDS if name in named), b"").decode("latin-1").strip()
+    return public_address(value) if "://" in value else value or None
 
 
 def _no_stream(response: httpx.Response, body: bytes) -> str | None:

@@ -37,8 +37,14 @@ def _lateness(f: Figures) -> str:
 
 def _errors(f: Figures) -> str:
     endings = f.counts("endings")
-    said = f" ({words})" if (words := f.word("said")) else ""
-    return f"errors: {classes(endings)}{said}" if endings else "no errors"
+    return f"errors: {classes(endings)}{_said(f)}" if endings else "no errors"
+
+
+def _said(f: Figures) -> str:
+    """The words of errors and what these have in common, in brackets."""
+    words = f.word("said")
+    told = "; ".join((words, *f.of) if words else f.of)
+    return f" ({told})" if told else ""
 
 
 def _prefix_hits(f: Figures) -> str:
@@ -205,8 +211,7 @@ def _uneven_binds(f: Figures) -> str:
 
 
 def _errors_bind(f: Figures) -> str:
-    said = f" ({words})" if (words := f.word("said")) else ""
-    return f"At {rate_text(f['rate_rps'])} most of what missed ended in errors{said}, which is no limit of latency"
+    return f"At {rate_text(f['rate_rps'])} most of what missed ended in errors{_said(f)}, which is no limit of latency"
 
 
 def _not_certain(f: Figures) -> str:
@@ -254,6 +259,26 @@ def _fewer_sequences(f: Figures) -> str:
         f"Set it{now} to keep each token fast, and requests queue instead; --tensor-parallel-size and quantised weights make "
         "steps faster."
     )
+
+
+def _common_cause(f: Figures) -> str:
+    age_s, apart_s, tokens = f.known("age_s"), f.known("moment_s"), f.known("tokens")
+    over, backend = f.known("prompt_over_tokens"), f.word("backend")
+    look: list[str] = []
+    if age_s is not None:
+        what = "a wait for the first byte" if f["until_first"] else "a whole answer"
+        look.append(
+            f"for a time limit of {duration(age_s)} for {what} on the way (route, request or read timeout of a gateway or balancer)"
+        )
+    if apart_s is not None:
+        look.append("in the logs of server and gateway for that moment (a process that ended, out of memory, a restart)")
+    if tokens is not None:
+        look.append(f"for what ends an answer after {count(round(tokens), 'token')} (a limit of size or tokens on the way)")
+    if over is not None:
+        look.append(f"for a limit on prompts above {over:.0f} tokens (size of a request at a gateway, the server's context)")
+    if backend is not None:
+        look.append(f"at backend {backend}, its log and its settings")
+    return f"Look {', and '.join(look)}; no setting of the scheduler helps against that."
 
 
 SENTENCES: dict[Code, Sentence] = {
@@ -327,6 +352,7 @@ SENTENCES: dict[Code, Sentence] = {
     "find_prefix": lambda f: "Find out what makes prompts known to the server (its own system prompt?) and run again.",
     "lengths_given": lambda f: "Ask for lengths that the server gives, and run again.",
     "errors_first": lambda f: "See to the errors first: no setting of the scheduler helps against those.",
+    "common_cause": _common_cause,
     "kv_transfer": lambda f: (
         "Look at what hands the KV cache over (connector, network, the prefill side), or with LoRAs at --max-loras; "
         "more places or a larger budget a step help against neither."

@@ -96,5 +96,5 @@ SENTENCES: dict[Code, Sentence] = {
     "nothing_planned": _nothing_planned,
     "server_frozen": _server_frozen,
     "server_lost": lambda f: "the server was lost: connections break and /health does not answer",
-    "server_away": lambda f: f"the server was away: {words(f)}; {AWAY[f.word('seen') or '']}",
+    "server_away": lambda f: "; ".join((f"the server was away: {words(f)}", *f.of, AWAY[f.word("seen") or ""])),
 }

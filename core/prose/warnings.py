@@ -2,7 +2,7 @@
 
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
-from core.units import as_set, count, duration, latency, number, plain, rate_number, rate_text
+from core.units import as_set, count, duration, latency, number, percent, plain, rate_number, rate_text
 
 
 def _few_requests(f: Figures) -> str:
@@ -56,7 +56,28 @@ def _no_usage(f: Figures) -> str:
 def _errors_said(f: Figures) -> str:
     more = f.n("other_sentences")
     others = f"; {count(more, 'other sentence')} beside it" if more else ""
-    return f"{count(f.n('times'))} of {count(f.n('errors'), 'error')}: {f.word('said')}{others}"
+    return "; ".join((f"{count(f.n('times'))} of {count(f.n('errors'), 'error')}: {f.word('said')}{others}", *f.of))
+
+
+def _failures_alike(f: Figures) -> str:
+    n, errors = f.n("n"), f.n("errors")
+    who = f"{n} of {errors} errors" if n < errors else "both" if n == 2 else f"all {n}"
+    has: list[str] = []
+    age_s, apart_s, tokens = f.known("age_s"), f.known("moment_s"), f.known("tokens")
+    over, backend, of_ok = f.known("prompt_over_tokens"), f.word("backend"), f.known("backend_ok_frac")
+    if age_s is not None and f["until_first"]:
+        has.append(f"came {duration(age_s)} after the request, before any token, and no first token took longer")
+    elif age_s is not None:
+        has.append(f"came {duration(age_s)} after the request, and no answer took longer")
+    if apart_s is not None:
+        has.append(f"came at one moment, within {duration(apart_s)}")
+    if tokens is not None:
+        has.append(f"came after {count(round(tokens), 'token')}")
+    if over is not None:
+        has.append(f"had prompts above {number(over)} tokens, and none so long was answered")
+    if backend is not None and of_ok is not None:
+        has.append(f"came from backend {backend}, which gave {percent(of_ok)} of the answers")
+    return f"{who} {'; they '.join(has)}"
 
 
 def _repeats_scatter(f: Figures) -> str:
@@ -91,6 +112,7 @@ SENTENCES: dict[Code, Sentence] = {
         "their TPOT is not known, and only one that is over its limit even at the full length counts as a miss"
     ),
     "errors_said": _errors_said,
+    "failures_alike": _failures_alike,
     "resent": lambda f: (
         f"{count(f.n('requests'), 'request')} went out a second time, on a fresh connection: "
         "the server was just closing the kept one"

@@ -159,6 +159,8 @@ def _repeat(repeat: RepeatResult) -> dict[str, Any]:
         **fields,
         "reason": prose.text(repeat.reason),
         "reason_fact": as_data(repeat.reason),
+        "failures_alike": None if repeat.failures_alike is None else prose.text(repeat.failures_alike),
+        "failures_alike_fact": None if repeat.failures_alike is None else as_data(repeat.failures_alike),
         "warnings": [prose.text(warning) for warning in repeat.warnings],
         "warnings_fact": [as_data(warning) for warning in repeat.warnings],
         **latencies,

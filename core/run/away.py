@@ -30,11 +30,12 @@ Ask = Callable[[float], Awaitable[RequestRecord | None]]
 
 class ServerAway(Exception):
     """The server was not there to be judged, at this rate. `words`: its words, or how requests ended, as figures of a fact; `seen`:
-    what shows that; `since`: when it was last seen to work. `fact` is the reason why what ran then does not count."""
+    what shows that; `since`: when it was last seen to work; `alike`: what the errors had in common. `fact` is the reason why what
+    ran then does not count."""
 
-    def __init__(self, rate_rps: float, since: float, words: Words, seen: Seen) -> None:
+    def __init__(self, rate_rps: float, since: float, words: Words, seen: Seen, alike: Fact | None = None) -> None:
         super().__init__(seen)
-        self.fact = fact("server_away", **words, seen=seen)
+        self.fact = fact("server_away", *(() if alike is None else (alike,)), **words, seen=seen)
         self.rate_rps, self.since, self.words, self.seen = rate_rps, since, words, seen
 
     @property
@@ -73,12 +74,12 @@ class Absence:
         as long as nothing was served.
         """
         if (failed := await self._fails(1 if last.dark else ASKS)) is not None:
-            return ServerAway(rate_rps, last.since, words_of(failed), "asked")
+            return ServerAway(rate_rps, last.since, words_of(failed), "asked", last.alike)
         await self._readings.fresh(self._clock())
         if Read(self._readings.kept).breaks == 1:
-            return ServerAway(rate_rps, last.since, last.words, "restarted")
+            return ServerAway(rate_rps, last.since, last.words, "restarted", last.alike)
         if last.dark and self._readings.failed_since(last.since):
-            return ServerAway(rate_rps, last.since, last.words, "unread")
+            return ServerAway(rate_rps, last.since, last.words, "unread", last.alike)
         return None
 
     async def _fails(self, times: int) -> RequestRecord | None:

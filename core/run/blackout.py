@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from core.facts import Figure
-from core.judge import errors_said
+from core.facts import Fact, Figure
+from core.judge import alike, errors_said
 from core.records import Ending, RequestRecord
 
 DARK_ERRORS, LEAST_ERRORS = 10, 3
@@ -23,8 +23,8 @@ None without any, and `endings` how many ended in which way."""
 
 
 class Unserved(msgspec.Struct, frozen=True, kw_only=True):
-    """What came last of an order: errors of the server's (`words`) and nothing else since `since`, the last sign of life in it
-    (where there was none, the time of its first request).
+    """What came last of an order: errors of the server's (`words`, and `alike`: what they have in common) and nothing else since
+    `since`, the last sign of life in it (where there was none, the time of its first request).
 
     `dark`: they are so many, and it was so long, that no load explains it.
     """
@@ -32,6 +32,7 @@ class Unserved(msgspec.Struct, frozen=True, kw_only=True):
     since: float
     words: Words
     dark: bool
+    alike: Fact | None = None
 
 
 def unserved(records: Sequence[RequestRecord], idle_e2e_s: float) -> Unserved | None:
@@ -46,7 +47,8 @@ def unserved(records: Sequence[RequestRecord], idle_e2e_s: float) -> Unserved | 
     many = len(last) >= DARK_ERRORS or LEAST_ERRORS <= len(last) == ended
     long = max(r.t_end for r in last) - since >= max(DARK_S, DARK_E2E * idle_e2e_s)
     words: Words = {"said": errors_said(last), "endings": dict(Counter(str(r.ending) for r in last))}
-    return Unserved(since=since, words=words, dark=many and long)
+    common = alike(last, [r for r in records if r.ending in ("ok", "aborted")])
+    return Unserved(since=since, words=words, dark=many and long, alike=common)
 
 
 def _life(record: RequestRecord) -> float | None:

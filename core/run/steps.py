@@ -307,7 +307,7 @@ class Steps:
         if started.phase == "ramp":
             rate_rps = tally.layout.segments[segment_at(tally, last.since)].rate_rps
         if run.gone:
-            return ServerAway(rate_rps, last.since, last.words, "lost")
+            return ServerAway(rate_rps, last.since, last.words, "lost", last.alike)
         if run.lost is not None:
             return None
         self._asked = run

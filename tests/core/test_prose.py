@@ -19,6 +19,10 @@ SPLIT: dict[str, Figure] = {
     "waiting_mean": 5.2,
     "idle_running_mean": 1.1,
 }
+ALIKE: dict[str, Figure] = {
+    **dict.fromkeys(("age_s", "until_first", "moment_s", "tokens", "prompt_over_tokens", "backend", "backend_ok_frac"))
+}
+AGED = fact("failures_alike", errors=2, n=2, **(ALIKE | {"age_s": 1.012, "until_first": False}))
 CUT = fact("cut_off", sent=20, good=17, misses=1, open=2)
 GONE: dict[str, Figure] = {"said": "HTTP 502", "endings": {"http": 12}}
 CHECK = "Check the server, then run again; finished steps are kept"
@@ -791,6 +795,11 @@ SENTENCES: list[tuple[Fact, str]] = [
         "it is frozen or its engine is dead, which is no capacity limit",
     ),
     (fact("server_lost"), "the server was lost: connections break and /health does not answer"),
+    (
+        fact("server_away", AGED, said="HTTP 502", seen="lost"),
+        "the server was away: HTTP 502; both came 1 s after the request, and no answer took longer; its /health does not answer "
+        "either",
+    ),
     (fact("server_away", said="HTTP 502", seen="lost"), "the server was away: HTTP 502; its /health does not answer either"),
     (fact("no_miss_allowed", planned=1), "no miss is allowed: of 1 request, one slow one fails this step"),
     (
@@ -853,6 +862,27 @@ SENTENCES: list[tuple[Fact, str]] = [
     (
         fact("errors_said", times=3, errors=5, said="It broke", other_sentences=2),
         "3 of 5 errors: It broke; 2 other sentences beside it",
+    ),
+    (
+        fact("errors_said", AGED, times=2, errors=2, said="It broke after 63 tokens", other_sentences=0),
+        "2 of 2 errors: It broke after 63 tokens; both came 1 s after the request, and no answer took longer",
+    ),
+    (AGED, "both came 1 s after the request, and no answer took longer"),
+    (
+        fact("failures_alike", errors=40, n=38, **(ALIKE | {"age_s": 60.0, "until_first": True})),
+        "38 of 40 errors came 60 s after the request, before any token, and no first token took longer",
+    ),
+    (
+        fact("failures_alike", errors=20, n=8, **(ALIKE | {"moment_s": 0.012})),
+        "8 of 20 errors came at one moment, within 12 ms",
+    ),
+    (
+        fact("failures_alike", errors=5, n=5, **(ALIKE | {"tokens": 20, "prompt_over_tokens": 1260})),
+        "all 5 came after 20 tokens; they had prompts above 1260 tokens, and none so long was answered",
+    ),
+    (
+        fact("failures_alike", errors=9, n=9, **(ALIKE | {"backend": "10.0.0.7:8000", "backend_ok_frac": 0.33})),
+        "all 9 came from backend 10.0.0.7:8000, which gave 33 % of the answers",
     ),
     (
         fact("resent", requests=1),
@@ -1103,6 +1133,14 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("client_cpu_seen", core_frac=0.42), "42 % of a core"),
     (fact("errors_seen", endings={}, said=None), "no errors"),
     (fact("errors_seen", endings={"http": 20}, said="HTTP 503: Overloaded"), "errors: http 20 (HTTP 503: Overloaded)"),
+    (
+        fact("errors_seen", AGED, endings={"truncated": 2}, said="It broke"),
+        "errors: truncated 2 (It broke; both came 1 s after the request, and no answer took longer)",
+    ),
+    (
+        fact("errors_seen", AGED, endings={"truncated": 2}, said=None),
+        "errors: truncated 2 (both came 1 s after the request, and no answer took longer)",
+    ),
     (fact("prefix_hits_seen", hit_frac=0.0), "0 % prefix hits"),
     (fact("prefix_hits_seen", hit_frac=None), "prefix hits not known"),
     (fact("lengths_seen", **LENGTHS, output_tokens=40.0, finish_reasons={"length": 9}), "100/40 tokens as asked"),
@@ -1269,6 +1307,11 @@ SENTENCES: list[tuple[Fact, str]] = [
         "At 12.4 requests/s most of what missed ended in errors, which is no limit of latency",
     ),
     (
+        fact("errors_bind", AGED, rate_rps=12.4, said="The connection broke"),
+        "At 12.4 requests/s most of what missed ended in errors (The connection broke; both came 1 s after the request, and no "
+        "answer took longer), which is no limit of latency",
+    ),
+    (
         fact("not_certain", fact("running_not_known"), rate_rps=12.4, also=None),
         "What binds at 12.4 requests/s is not certain (running and waiting requests are not known)",
     ),
@@ -1345,6 +1388,26 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (fact("lengths_given"), "Ask for lengths that the server gives, and run again."),
     (fact("errors_first"), "See to the errors first: no setting of the scheduler helps against those."),
+    (
+        fact("common_cause", errors=2, n=2, **(ALIKE | {"age_s": 1.0, "until_first": False})),
+        "Look for a time limit of 1 s for a whole answer on the way (route, request or read timeout of a gateway or balancer); "
+        "no setting of the scheduler helps against that.",
+    ),
+    (
+        fact("common_cause", errors=2, n=2, **(ALIKE | {"age_s": 60.0, "until_first": True, "backend": "b"})),
+        "Look for a time limit of 60 s for a wait for the first byte on the way (route, request or read timeout of a gateway or "
+        "balancer), and at backend b, its log and its settings; no setting of the scheduler helps against that.",
+    ),
+    (
+        fact("common_cause", errors=8, n=8, **(ALIKE | {"moment_s": 0.012})),
+        "Look in the logs of server and gateway for that moment (a process that ended, out of memory, a restart); no setting of "
+        "the scheduler helps against that.",
+    ),
+    (
+        fact("common_cause", errors=8, n=8, **(ALIKE | {"tokens": 20, "prompt_over_tokens": 1260})),
+        "Look for what ends an answer after 20 tokens (a limit of size or tokens on the way), and for a limit on prompts above "
+        "1260 tokens (size of a request at a gateway, the server's context); no setting of the scheduler helps against that.",
+    ),
     (
         fact("kv_transfer"),
         "Look at what hands the KV cache over (connector, network, the prefill side), or with LoRAs at --max-loras; "

@@ -151,6 +151,9 @@ MEANINGS: dict[str, str] = {
     f"{_REPEAT}.endings": "number of requests by ending: `ok`, `http`, `stream`, `truncated`, `empty`, `timeout`, `connection`,"
     " `client`, `aborted`",
     f"{_REPEAT}.errors_said": "the most frequent error message, in the server's words",
+    f"{_REPEAT}.failures_alike": "what the failures have in common (the age at which they ended, one moment, one number of tokens,"
+    " long prompts, one backend), in one sentence; null if nothing",
+    f"{_REPEAT}.failures_alike_fact": "the same as a fact, as that of a step",
     f"{_REPEAT}.warmup_s": "warm-up as planned",
     f"{_REPEAT}.warmup_needed_s": "warm-up that requests as long as these need",
     f"{_REPEAT}.measure_s": "window as planned",

@@ -9,6 +9,7 @@ import msgspec
 
 from core import report
 from core.config import FleetAsk, Method, ProbeConfig, Slo, Target
+from core.facts import Fact
 from core.fleet.cost import Cost
 from core.fleet.plan import Loss
 from core.fleet.sizing import FleetSize
@@ -46,6 +47,7 @@ OPEN = frozenset(
         "preflight[].message_fact",
         "steps[].reason_fact",
         "steps[].repeats[].reason_fact",
+        "steps[].repeats[].failures_alike_fact",
         "steps[].repeats[].warnings_fact[]",
         "steps[].repeats[].endings",
         "steps[].repeats[].lengths.finish_reasons",
@@ -127,7 +129,7 @@ def _inner(kind: Any) -> Any:
     """The kind without its None."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         kinds = [each for each in typing.get_args(kind) if each is not type(None)]
-        return kinds[0] if len(kinds) == 1 else None  # a fact or a sentence: a text in the result
+        return kinds[0] if len(kinds) == 1 and kinds[0] is not Fact else None  # a fact or a sentence: a text in the result
     return kind
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.config import Slo
+from core.facts import Fact
 from core.judge.evidence import mostly_failed
 from core.records import Phase, ServerInfo
 from core.results import EngineUse, Idle, RepeatResult, StepResult
@@ -230,6 +231,12 @@ class Case:
         if not most:
             return ("ttft",) if self.failing.queue == "rising" or (self.failing.verdict == "fail" and self.queued) else ()
         return tuple(name for name in sorted(counts, key=lambda name: -counts[name]) if 5 * counts[name] > most)
+
+    @property
+    def common(self) -> tuple[Fact, ...]:
+        """What the failures have in common, if there is any such thing."""
+        alike = self.failing.failures_alike
+        return () if alike is None else (alike,)
 
     @property
     def mostly_failed(self) -> bool:

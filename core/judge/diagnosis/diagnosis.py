@@ -98,7 +98,7 @@ def _conclusion(case: Case, verdict: Verdict, setting: str | None) -> Fact:
     if cause == "unknown":
         return fact("not_certain", *doubts, rate_rps=at, also=also)
     if cause == "failures":
-        return fact("errors_bind", rate_rps=at, said=case.failing.errors_said)
+        return fact("errors_bind", *case.common, rate_rps=at, said=case.failing.errors_said)
     if also is not None:
         return fact("two_causes", *doubts, rate_rps=at, cause=cause, also=also, setting=setting)
     if cause == "deferred":
@@ -137,7 +137,7 @@ def _remedy(case: Case, verdict: Verdict) -> Remedy:
         "client": lambda _: (None, fact("stronger_client")),
         "prefix": lambda _: (None, fact("find_prefix")),
         "lengths": lambda _: (None, fact("lengths_given")),
-        "failures": lambda _: (None, fact("errors_first")),
+        "failures": _failures,
     }
     return remedies[verdict.cause](case) if verdict.cause in remedies else (None, None)
 
@@ -153,6 +153,12 @@ def _slots(case: Case) -> Remedy:
         tpot_limit_s=case.slo.tpot_s,
         room=case.tpot_room,
     )
+
+
+def _failures(case: Case) -> Remedy:
+    """What to look for by what the failures have in common; else the errors themselves."""
+    alike = case.failing.failures_alike
+    return None, fact("errors_first") if alike is None else fact("common_cause", **alike.figures)
 
 
 def _kv(case: Case) -> Remedy:

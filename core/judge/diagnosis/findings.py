@@ -70,7 +70,8 @@ def workload(case: Case) -> DiagnosisStep:
     """Was it the work that was asked for? Lengths, stop reasons, prefix hits, failures."""
     r, seen = case.failing, case.failing.lengths
     errors = {name: n for name, n in r.endings.items() if name not in ("ok", "aborted")}
-    failed = fact("errors_seen", endings=errors, said=r.errors_said if errors else None)
+    common = case.common if errors and not case.mostly_failed else ()  # else it stands in what follows
+    failed = fact("errors_seen", *common, endings=errors, said=r.errors_said if errors else None)
     hits, lengths = fact("prefix_hits_seen", hit_frac=r.prefix_hit_frac), _lengths(r)
     order = (failed, hits, lengths) if case.mostly_failed else (hits, lengths, failed)
     finding: Finding = "clear"

@@ -157,6 +157,9 @@ def test_what_failed_is_told_once_with_its_count() -> None:
     cut = msgspec.structs.replace(ok, ending="truncated", error="The connection broke.")
     failed = [refused, refused, refused, cut]
     assert caveats.what_failed(failed) == fact("errors_said", times=3, errors=4, said=words.rstrip("."), other_sentences=1)
+    alike = fact("failures_alike", errors=4, n=4)
+    told = caveats.what_failed(failed, alike)
+    assert told == fact("errors_said", alike, times=3, errors=4, said=words.rstrip("."), other_sentences=1)
     assert caveats.what_failed([cut]) == fact("errors_said", times=1, errors=1, said="The connection broke", other_sentences=0)
 
 

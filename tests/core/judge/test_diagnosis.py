@@ -285,6 +285,21 @@ def test_errors_are_told_in_the_servers_words() -> None:
     assert looked.of[0] == fact("errors_seen", endings={"http": 20}, said="HTTP 503: Overloaded")
 
 
+def test_what_errors_have_in_common_is_in_the_conclusion_and_the_advice_names_what_to_look_for() -> None:
+    alike = fact("failures_alike", errors=20, n=20, age_s=1.0, until_first=False)
+    seen = {"endings": {"ok": 175, "http": 20}, "errors": 20, "failures_alike": alike}
+    found = explained(repeat(missed=Missed(ttft=5, failed=20), **seen))
+    assert found.sentence == fact("errors_bind", alike, rate_rps=12.4, said=None)
+    assert found.advice == fact("common_cause", errors=20, n=20, age_s=1.0, until_first=False)
+    assert says(found.sentence, "failures_alike")
+    assert not says(at(found, "workload"), "failures_alike"), "once is enough"
+    few = explained(repeat(missed=Missed(ttft=40, failed=20), **seen))
+    assert says(at(few, "workload"), "failures_alike")
+    assert not says(few.sentence, "failures_alike")
+    alone = explained(repeat(missed=Missed(ttft=5, failed=20), endings={"ok": 175, "http": 20}, errors=20))
+    assert alone.advice == fact("errors_first")
+
+
 def test_a_slow_answer_is_where_it_grew() -> None:
     def of(stages: Stages) -> str:
         missed = Missed(e2e=30)

@@ -124,6 +124,16 @@ def test_where_most_that_missed_were_errors_the_reason_names_them_first() -> Non
     assert judge(step(*[GOOD] * 100).played()).errors_said is None
 
 
+def test_what_errors_have_in_common_is_kept_and_stands_in_the_warning() -> None:
+    cut = replace(GOOD, first=0.1, last=1.5, output=11, ending="truncated", error="The connection broke.")
+    result = judge(step(*[GOOD] * 60, *[cut] * 4, *[GOOD] * 30).played())
+    assert result.failures_alike is not None
+    assert result.failures_alike.figures["n"] == 4
+    assert result.failures_alike.figures["age_s"] == pytest.approx(1.5)
+    assert any(isinstance(each, Fact) and each.of == (result.failures_alike,) for each in result.warnings)
+    assert judge(step(*[GOOD] * 90, *[REFUSED] * 7).played()).failures_alike is None
+
+
 def test_errors_above_their_limit_are_told_in_the_servers_words_and_whether_anything_else_came() -> None:
     result = judge(step(*[GOOD] * 97, *[OVERLOADED] * 3).played())
     told = prose.text(result.reason)

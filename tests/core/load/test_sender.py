@@ -9,7 +9,7 @@ import pytest
 
 from core.config import Api
 from core.load import sender as client_module
-from core.load.sender import MAX_ERROR_CHARS
+from core.load.sender import MAX_BACKEND_CHARS, MAX_ERROR_CHARS
 from core.load.sse import SseParser
 from core.records import RequestEnded, RequestFirst, RequestSent
 from tests.core.load.calling import KEY, calling, end_of, raw
@@ -231,6 +231,27 @@ async def test_errors_are_one_short_line_without_the_key() -> None:
     assert ended.error.startswith("HTTP 401 Reason: wrong key *** in your request x")
     stream = b'data: {"error":{"message":"no ' + KEY.encode() + b' here"}}\n\n'
     assert (await end_of(raw(HEAD, chunk(stream), END), api_key=KEY)).error == "no *** here"
+
+
+@pytest.mark.parametrize(
+    ("headers", "backend"),
+    [
+        (("X-Served-By: pod-7",), "pod-7"),
+        (("x-request-id: 5", "X-Upstream-Addr:  10.0.0.7:8000 ", "x-served-by: edge"), "10.0.0.7:8000"),
+        (("x-litellm-model-api-base: http://me:secret@10.0.0.7:8000/v1?api-key=s",), "http://10.0.0.7:8000/v1"),
+        ((f"x-backend: {KEY} {'z' * 1000}",), "*** " + "z" * (MAX_BACKEND_CHARS - 5) + "…"),
+        (("x-served-by:",), None),
+        (("x-request-id: 5", "server: nginx"), None),
+    ],
+    ids=["named", "the most exact", "an address without what opens it", "short and without the key", "empty", "none"],
+)
+async def test_the_backend_that_a_gateway_names_is_in_the_record_of_an_answer_and_of_an_error(
+    headers: tuple[str, ...], backend: str | None
+) -> None:
+    stream = HEAD.removesuffix(b"\r\n") + "".join(f"{header}\r\n" for header in headers).encode() + b"\r\n"
+    good = await end_of(raw(stream, chunk(WHOLE), END), api_key=KEY)
+    bad = await end_of(raw(answer(500, b"{}", *headers)), api_key=KEY)
+    assert [(ended.ending, ended.backend) for ended in (good, bad)] == [("ok", backend), ("http", backend)]
 
 
 async def test_a_key_at_the_edge_of_an_excerpt_does_not_stay_as_half_a_key() -> None:

@@ -47,6 +47,20 @@ def test_few_errors_or_a_short_time_are_not(n: int, over_s: float, before: bool,
     assert found.dark == dark
 
 
+def test_what_broke_at_one_moment_is_said() -> None:
+    """Four are open when the process ends; then a gateway has nobody to send to."""
+    cut = [ended(i, START + 0.25 * i, START + 1 + 0.001 * i, ttft_s=None, ending="truncated") for i in range(4)]
+    found = unserved([*cut, *errors(20, START + 2, 15.0)], IDLE_S)
+
+    assert found is not None
+    assert found.alike is not None
+    assert (found.alike.figures["errors"], found.alike.figures["n"], found.alike.figures["age_s"]) == (24, 4, None)
+    assert found.alike.figures["moment_s"] == pytest.approx(0.003)
+    nothing = unserved(errors(20, START + 2, 15.0), IDLE_S)
+    assert nothing is not None
+    assert nothing.alike is None
+
+
 def test_long_answers_are_given_more_time() -> None:
     records = [ended(0, START, START + 1), *errors(20, START + 2, 15.0)]
     slow, quick = unserved(records, 10.0), unserved(records, 5.0)
