@@ -137,8 +137,25 @@ CHECKS: list[tuple[Fact, str]] = [
     (fact("metrics_unreadable", url="http://gw/metrics", said="the answer is empty"), "http://gw/metrics: the answer is empty"),
     (
         fact("metrics_missing", "a answers 404", "b answers 404", address_given=False),
-        "Metrics are not available, the run goes on without: a answers 404; b answers 404; --metrics-url names another place",
+        "Metrics are not available, the run goes on without: a answers 404; b answers 404; "
+        "--metrics-url names another place (with Ray Serve, the metrics port of a node)",
     ),
+    (
+        fact("metrics_missing", fact("metrics_of_router", url="http://gw/m", servers=2), address_given=True, servers=2),
+        "Metrics are not available, the run goes on without: http://gw/m shows a router's figures over 2 servers, none of an "
+        "engine; --metrics-url names an engine's own",
+    ),
+    (
+        fact("metrics_of_router", url="http://gw/m", servers=1),
+        "http://gw/m shows a router's figures over 1 server, none of an engine",
+    ),
+    (fact("router_left_out", servers=3), "A router's own figures over 3 servers are left out"),
+    (fact("models_left_out", "n", "o", models=2, model="m"), "Only the rows of m count, not those of n, o"),
+    (
+        fact("model_not_in_metrics", "n", "o", models=3, model="m"),
+        "They name no model m, only n, o and 1 more: all of their rows count as ours",
+    ),
+    (fact("servers_behind", servers=2), "A router spreads requests over 2 servers behind this address"),
     (
         fact("metrics_missing", "a answers 404", address_given=True),
         "Metrics are not available, the run goes on without: a answers 404",
