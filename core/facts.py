@@ -210,6 +210,7 @@ Code = Literal[
     "limit_helps",
     # the answer of a run, and what ended it
     # what happens meanwhile
+    "rows_missing",
     "done_again",
     # why a rate fails
     "looked_at",

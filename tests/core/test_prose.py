@@ -672,6 +672,11 @@ SENTENCES: list[tuple[Fact, str]] = [
         fact("done_again", fact("server_restarted"), rate_rps=12.4),
         "A repeat at 12.4 requests/s does not count and is done again: the server restarted during the repeat",
     ),
+    (
+        fact("rows_missing", after_s=15.0),
+        "15 s after ours ended the server's metrics still lack an engine that they showed before, so whether it is idle again is "
+        "not known",
+    ),
     *CHECKS,
     (
         Fact(code="several", of=(REACH, "and more")),
