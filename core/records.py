@@ -290,15 +290,21 @@ class MachineSample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What stays the same about the server during a run. tp, pp, dp None: the server does not tell."""
+    """What stays the same about the server during a run. tp, pp, dp None: the server does not tell.
+
+    `metrics_models`: the names that its metrics have for our model; empty where all that they show counts. `backends`: how many
+    servers a router among the metrics tells of.
+    """
 
     url: str
     version: str | None = None
     model: str | None = None
     max_model_len: int | None = None
     metrics_url: str | None = None
+    metrics_models: tuple[str, ...] = ()
     kv_cache_tokens: int | None = None
     engines: int = 1
+    backends: int | None = None
     tp: int | None = None
     pp: int | None = None
     dp: int | None = None

@@ -275,13 +275,10 @@ def stages(readings: Readings, records: Sequence[RequestRecord]) -> Stages | Non
     )
 
 
-def gauges(
-    samples: Sequence[ServerSample], start: float, until: float, output_tokens: float | None, model: str | None = None
-) -> Gauges | None:
+def gauges(samples: Sequence[ServerSample], start: float, until: float, output_tokens: float | None) -> Gauges | None:
     """The readings from `start` to `until`, which is when the load was stopped: later ones show it drain away.
 
-    `output_tokens`: of a mean answer. `model`: ours, where the server shows several. None where the server shows neither running
-    nor waiting requests.
+    `output_tokens`: of a mean answer. None where the server shows neither running nor waiting requests.
     """
     seen = [s for s in samples if start <= s.t <= until and s.running is not None and s.waiting is not None]
     if not seen:
@@ -299,16 +296,13 @@ def gauges(
         queued_kv_usage_mean=_mean(_kv(s) for s in queued),
         plateau=sum((s.running or 0.0) >= highest - leaving for s in queued),
         waiting_deferred_mean=_mean(s.waiting_deferred for s in seen),
-        engines=engines(seen, model),
+        engines=engines(seen),
     )
 
 
-def engines(samples: Sequence[ServerSample], model: str | None) -> tuple[EngineUse, ...]:
-    """Each engine that these readings show, in their order; empty where there is one. Where the rows name our model, those of
-    another do not count."""
+def engines(samples: Sequence[ServerSample]) -> tuple[EngineUse, ...]:
+    """Each engine that these readings show, in their order; empty where there is one."""
     rows = [row for s in samples for row in s.by_engine or () if row.running is not None and row.waiting is not None]
-    if any(row.model == model for row in rows):
-        rows = [row for row in rows if row.model == model]
     by_name: dict[str, list[EngineSample]] = {}
     for row in rows:
         by_name.setdefault(row.name, []).append(row)

@@ -370,7 +370,7 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: Said, warnings: tuple[
         missed=missed,
         lengths=lengths,
         stages=evidence.stages(stretch, tally.records),
-        gauges=evidence.gauges(readings.samples, *shown_s, lengths.output if lengths else None, e.server.model),
+        gauges=evidence.gauges(readings.samples, *shown_s, lengths.output if lengths else None),
         machine=evidence.machine(e.machine, *shown_s),
         warmup_s=tally.layout.length_s("warmup"),
         warmup_needed_s=e.warmup_needed_s,

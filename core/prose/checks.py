@@ -41,7 +41,8 @@ def _far(where: str) -> Sentence:
 
 
 def _metrics_missing(f: Figures) -> str:
-    hint = "" if f["address_given"] else "; --metrics-url names another place"
+    elsewhere = "" if f["address_given"] else "; --metrics-url names another place (with Ray Serve, the metrics port of a node)"
+    hint = "; --metrics-url names an engine's own" if "servers" in f else elsewhere
     return f"Metrics are not available, the run goes on without: {'; '.join(f.of)}{hint}"
 
 
@@ -260,10 +261,17 @@ SENTENCES: dict[Code, Sentence] = {
     "metrics_missing": _metrics_missing,
     "metrics_unreachable": lambda f: f"{f.word('url')} {f.of[0]}",
     "metrics_unreadable": lambda f: f"{f.word('url')}: {f.word('said')}",
+    "metrics_of_router": lambda f: (
+        f"{f.word('url')} shows a router's figures over {count(f.n('servers'), 'server')}, none of an engine"
+    ),
+    "router_left_out": lambda f: f"A router's own figures over {count(f.n('servers'), 'server')} are left out",
+    "models_left_out": lambda f: f"Only the rows of {f.word('model')} count, not those of {_names(f)}",
+    "model_not_in_metrics": lambda f: f"They name no model {f.word('model')}, only {_names(f)}: all of their rows count as ours",
     "kv_capacity": _kv_capacity,
     "kv_capacity_unknown": _kv_capacity_unknown,
     "layout_seen": _layout_seen,
     "layout_differs": _layout_differs,
+    "servers_behind": lambda f: f"A router spreads requests over {count(f.n('servers'), 'server')} behind this address",
     "traffic_unknown": lambda f: "Whether others use the server is not known: it does not tell how many requests it has",
     "no_traffic": lambda f: "No requests of others: 0 running, 0 waiting",
     "server_busy": _server_busy,

@@ -3,7 +3,7 @@
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
 from core.results import Cause
-from core.units import classes, count, duration, plain, rate_number, rate_text
+from core.units import classes, count, duration, latency, plain, rate_number, rate_text
 
 NAMES: dict[Cause, str] = {
     "slots": "the number of sequences",
@@ -268,7 +268,7 @@ def _common_cause(f: Figures) -> str:
     if age_s is not None:
         what = "a wait for the first byte" if f["until_first"] else "a whole answer"
         look.append(
-            f"for a time limit of {duration(age_s)} for {what} on the way (route, request or read timeout of a gateway or balancer)"
+            f"for a time limit of {latency(age_s)} for {what} on the way (route, request or read timeout of a gateway or balancer)"
         )
     if apart_s is not None:
         look.append("in the logs of server and gateway for that moment (a process that ended, out of memory, a restart)")

@@ -3,7 +3,7 @@
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
 from core.prose.voids import AWAY, words
-from core.units import count, duration, long_duration, plain, rate_text
+from core.units import count, duration, long_duration, number, plain, rate_number, rate_text
 
 _RESET = "POST /reset_prefix_cache"
 
@@ -37,17 +37,17 @@ def _time_expected(f: Figures) -> str:
 
 
 def _window_too_few(f: Figures) -> str:
-    wanted = f"a target of {plain(f['target'])} asks for {f['needed']:.0f}"
-    return f"the time that was set holds about {f['requests']:.0f} requests a repeat, where {wanted}"
+    wanted = f"a target of {plain(f['target'])} asks for {number(f['needed'])}"
+    return f"the time that was set holds about {number(f['requests'])} requests a repeat, where {wanted}"
 
 
 def _longer_window(f: Figures, cause: str) -> str:
-    return f"each repeat measures {long_duration(f['measure_s'])} instead of {long_duration(f['asked_s'])}, because {cause}"
+    return f"each repeat measures {duration(f['measure_s'])} instead of {duration(f['asked_s'])}, because {cause}"
 
 
 def _window_for_requests(f: Figures) -> str:
-    needed = f"{f['requests']:.0f} requests are needed at a target of {plain(f['target'])}"
-    return _longer_window(f, f"{needed}, at {f['rate_rps']:.3g} a second")
+    needed = f"{number(f['requests'])} requests are needed at a target of {plain(f['target'])}"
+    return _longer_window(f, f"{needed}, at {rate_number(f['rate_rps'])} a second")
 
 
 def _cache_not_offered(f: Figures) -> str:
@@ -84,15 +84,15 @@ SENTENCES: dict[Code, Sentence] = {
         "so as not to be a load of their own"
     ),
     "readings_stopped": lambda f: (
-        f"The server's metrics gave no new reading within {f['within_s']:g} s, so whether it is idle again is not known"
+        f"The server's metrics gave no new reading within {duration(f['within_s'])}, so whether it is idle again is not known"
     ),
     "not_settled": lambda f: (
-        f"The server still has {count(round(f['requests']), 'request')} {f['after_s']:g} s after ours ended: "
+        f"The server still has {count(round(f['requests']), 'request')} {duration(f['after_s'])} after ours ended: "
         "the next repeat starts on that"
     ),
     "asked_again": lambda f: f"A single request without load failed too ({words(f)}); asking again",
-    "away_awaited": lambda f: f"The server is away: {words(f)}. Waiting for it, at most {f['within_s'] / 60:g} min",
-    "still_away": lambda f: f"The server is still away: {words(f)}. Waiting for it, at most {f['left_s']:.0f} s more",
+    "away_awaited": lambda f: f"The server is away: {words(f)}. Waiting for it, at most {duration(f['within_s'])}",
+    "still_away": lambda f: f"The server is still away: {words(f)}. Waiting for it, at most {duration(f['left_s'])} more",
     "back_already": lambda f: f"The server is back: it was away ({words(f)}; {AWAY[f.word('seen') or '']})",
     "back_after": lambda f: f"The server is back after {duration(f['away_s'])}",
     "no_diagnosis": lambda f: f"There is no diagnosis, through an error of kneescope itself ({f.word('what')}); the answer stands",
@@ -103,5 +103,9 @@ SENTENCES: dict[Code, Sentence] = {
     "cache_held": lambda f: "The server says that its prefix cache was not reset: some request still holds a part of it",
     "cache_unchecked": lambda f: (
         "The server was asked to reset its prefix cache and does not tell whether it did (vLLM tells since 0.26)"
+    ),
+    "rows_missing": lambda f: (
+        f"{duration(f['after_s'])} after ours ended the server's metrics still lack an engine that they showed before, "
+        "so whether it is idle again is not known"
     ),
 }

@@ -66,11 +66,11 @@ def _failures_alike(f: Figures) -> str:
     age_s, apart_s, tokens = f.known("age_s"), f.known("moment_s"), f.known("tokens")
     over, backend, of_ok = f.known("prompt_over_tokens"), f.word("backend"), f.known("backend_ok_frac")
     if age_s is not None and f["until_first"]:
-        has.append(f"came {duration(age_s)} after the request, before any token, and no first token took longer")
+        has.append(f"came {latency(age_s)} after the request, before any token, and no first token took longer")
     elif age_s is not None:
-        has.append(f"came {duration(age_s)} after the request, and no answer took longer")
+        has.append(f"came {latency(age_s)} after the request, and no answer took longer")
     if apart_s is not None:
-        has.append(f"came at one moment, within {duration(apart_s)}")
+        has.append(f"came at one moment, within {latency(apart_s)}")
     if tokens is not None:
         has.append(f"came after {count(round(tokens), 'token')}")
     if over is not None:

@@ -121,6 +121,7 @@ def _server(view: RunView) -> dict[str, Any]:
         "metrics": info.metrics_url is not None if info else None,
         "kv_cache_tokens": info.kv_cache_tokens if info else None,
         "engines": info.engines if info else None,
+        "backends": info.backends if info else None,
         "tp": info.tp if info else None,
         "pp": info.pp if info else None,
         "dp": info.dp if info else None,

@@ -5,6 +5,7 @@ The readings of a GPU or host exporter beside the run: kept for the judge, and m
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol, Self
 
@@ -22,6 +23,9 @@ FRESH_S = 3.0
 """A reading that takes longer than this is not waited for: load and verdicts do not hang on /metrics."""
 
 SLOW_READINGS = 3
+
+GONE_AFTER = 10
+"""A row that so many readings lack is of an engine that was taken away; before that it is only not shown."""
 
 
 class Source(Protocol):
@@ -47,6 +51,7 @@ class Readings:
         self._clock = clock
         self._listener = listener
         self._kept: list[ServerSample] = []
+        self._shown: deque[tuple[int, int]] = deque(maxlen=GONE_AFTER)
         self._news = asyncio.Event()
         self._slow, self._said_slow = 0, False
         self._failed_at: float | None = None
@@ -62,6 +67,7 @@ class Readings:
                 continue
             self._note_pace(reading)
             self._kept.append(reading)
+            self._shown.append(_rows(reading))
             self._listener(reading)
             self._emit(ServerSampled(t=reading.t, sample=reading))
             self._news.set()
@@ -124,7 +130,8 @@ class Readings:
         return None
 
     async def settle(self) -> None:
-        """Wait until the server has nothing running or waiting, at most SETTLE_S; a note says so when it has not settled.
+        """Wait until the server has nothing running or waiting, at most SETTLE_S; a note says so when it has not settled. A reading
+        that lacks the row of an engine does not tell what that one has.
 
         With others there it never gets idle; then only their own limit (`max_waiting`), if there is one, is waited for.
         """
@@ -137,20 +144,34 @@ class Readings:
                 self._say(fact("readings_stopped", within_s=FRESH_S))
                 return
             busy = (sample.running or 0.0) + (sample.waiting or 0.0)
-            if busy == 0 or self._spared(sample):
+            if (busy == 0 and not self._lacks_rows) or self._spared(sample):
+                return
+            if self._clock() - began >= SETTLE_S and busy == 0:
+                self._say(fact("rows_missing", after_s=SETTLE_S))
                 return
             if self._clock() - began >= SETTLE_S:
                 self._say(fact("not_settled", requests=busy, after_s=SETTLE_S))
                 return
             after = sample.t
 
+    @property
+    def _lacks_rows(self) -> bool:
+        """Whether the newest reading shows the running or the waiting requests of fewer engines than one shortly before."""
+        return any(now < max(lately) for now, lately in zip(self._shown[-1], zip(*self._shown, strict=True), strict=True))
+
     def _spared(self, sample: ServerSample) -> bool:
         """Whether others are there and are served as they were promised."""
         limit = self._safety.max_waiting
-        return self._safety.with_others and (limit is None or (sample.waiting or 0.0) <= limit)
+        return self._safety.with_others and (limit is None or ((sample.waiting or 0.0) <= limit and not self._lacks_rows))
 
     def _say(self, text: Said) -> None:
         self._emit(Note(t=self._clock(), level="warn", text=text))
+
+
+def _rows(sample: ServerSample) -> tuple[int, int]:
+    """How many engines a reading shows running requests of, and of how many waiting ones."""
+    rows = sample.by_engine or (sample,)
+    return sum(row.running is not None for row in rows), sum(row.waiting is not None for row in rows)
 
 
 KEPT = 4096

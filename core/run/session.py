@@ -51,8 +51,8 @@ class Checks(Protocol):
     def checks(self) -> AsyncIterator[Check]: ...
 
 
-def _scraper(url: str, client: httpx.AsyncClient, credential: Credential) -> Source:
-    return Scraper(url, client, credential=credential)
+def _scraper(url: str, client: httpx.AsyncClient, credential: Credential, models: tuple[str, ...]) -> Source:
+    return Scraper(url, client, credential=credential, models=models)
 
 
 class Session:
@@ -75,7 +75,7 @@ class Session:
         between: str | None = None,
         start_load: Callable[[], Awaitable[Load]] = Generator.start,
         preflight: Callable[[ProbeConfig, Access, str, httpx.AsyncClient, SendSingles], Checks] = Preflight,
-        scraper: Callable[[str, httpx.AsyncClient, Credential], Source] = _scraper,
+        scraper: Callable[[str, httpx.AsyncClient, Credential, tuple[str, ...]], Source] = _scraper,
         http: Callable[[], httpx.AsyncClient] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -299,7 +299,8 @@ class Session:
         """What reads the server's metrics, on a connection of its own; None when it has none."""
         if server.metrics_url is None:
             return None
-        return self._make_scraper(server.metrics_url, self._client(), Credential(self._config.target.url, self._access))
+        credential = Credential(self._config.target.url, self._access)
+        return self._make_scraper(server.metrics_url, self._client(), credential, server.metrics_models)
 
     def _prepared_between(self, readings: Readings) -> Between:
         http, url = self._client(), self._config.target.url

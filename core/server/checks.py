@@ -11,8 +11,8 @@ from core.access import Access
 from core.config import Api, Target, Workload
 from core.facts import Fact, Figure, fact, in_turn
 from core.net import is_loopback, proxy_for, unused_proxies
-from core.records import Check, CheckStatus, ServerSample
-from core.server.exposition import has_feature, kv_capacity_tokens
+from core.records import Check, CheckStatus, ServerInfo, ServerSample
+from core.server.exposition import Page, has_feature, kv_capacity_tokens
 from core.server.models import ModelCard, NoModels
 
 MIN_OPEN_FILES = 1024
@@ -132,6 +132,18 @@ def fd_limit_check() -> Check:
     if raised < MIN_OPEN_FILES:
         return check_of("fd limit", "warn", fact("files_few", files=raised, before=before))
     return check_of("fd limit", "pass", fact("files_enough", files=raised, before=before))
+
+
+def metrics_check(found: Fact, page: Page, info: ServerInfo) -> Check:
+    """Metrics that were found, and whose rows on the page are not counted, or may be others'."""
+    others = [_short(name) for name in page.models if name not in info.metrics_models]
+    named: dict[str, Figure] = {"models": len(others), "model": _short(info.model or "")}
+    left_out = [fact("router_left_out", servers=page.servers)] if page.servers else []
+    if not others or info.model is None:
+        return check_of("metrics", "pass", found, *left_out)
+    if info.metrics_models:
+        return check_of("metrics", "pass", found, *left_out, fact("models_left_out", *others[:_NAMED], **named))
+    return check_of("metrics", "warn", found, *left_out, fact("model_not_in_metrics", *others[:_NAMED], **named))
 
 
 def capacity_check(labels: Mapping[str, str], engines: int, has_metrics: bool) -> tuple[Check, int | None]:

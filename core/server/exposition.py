@@ -5,12 +5,13 @@ Values are looked up by the exact name of their sample, so a suffix never decide
 
 Which names vLLM gave its metrics over the versions, and what a version can do; data only.
 
-Read from the sources of the releases 0.6.0 to 0.33.0 (`v1/metrics/loggers.py`, before that `engine/metrics.py`).
+Read from the sources of the releases 0.6.0 to 0.33.0 (`v1/metrics/loggers.py`, before that `engine/metrics.py`), for Ray Serve
+from `v1/metrics/ray_wrappers.py` and Ray's `metrics_agent.py`.
 """
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +20,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from core.records import EngineSample, ServerSample
+from core.units import count
 
 Kind = Literal["gauge", "counter", "histogram"]
 
@@ -59,6 +61,17 @@ WAITING_BY_REASON = "vllm:num_requests_waiting_by_reason"
 
 CACHE_CONFIG = "vllm:cache_config_info"
 PROCESS_START = "process_start_time_seconds"
+
+OTHER_PREFIX = re.compile(r"(?:ray_)?vllm[:_]")
+"""What stands before the same names elsewhere: `ray_vllm:` with Ray Serve, later `ray_vllm_`, and `vllm_` where no colon may be."""
+
+ENGINE, MODEL, REPLICA, WORKER = "engine", "model_name", "ReplicaId", "WorkerId"
+"""Labels of an engine's rows: its number behind one frontend, the first name that its model is served by, and with Ray Serve the
+replica and the process."""
+
+SERVER = "server"
+"""The label by which a router (vLLM production-stack) names the engine that a row is about. Its rows have vLLM's names with other
+contents: its running requests are those under way, queued ones among them, and its waiting ones are never set."""
 
 NULL_LABELS = ("", "None")
 """How a label of `vllm:cache_config_info` says that it has no value."""
@@ -107,6 +120,7 @@ _SUFFIXES: dict[Kind, tuple[str, ...]] = {
 }
 _MAX_CAUSE = 200
 _MAX_DIGITS = 18
+_NAMED = 8
 MAX_KEPT = 2 * 1024 * 1024
 """Characters in the lines that are read of one exposition. 600 engines have 1.6 million; a million rows would take the parser half
 a minute."""
@@ -119,6 +133,22 @@ class ScrapeError(Exception):
     """A reading that failed; the text is a sentence for the event line."""
 
 
+class RouterPage(ScrapeError):
+    """A page that shows what a router counts of its `servers` and nothing of an engine."""
+
+    def __init__(self, servers: int) -> None:
+        super().__init__(f"there are only a router's figures over {count(servers, 'server')} in the answer, none of an engine.")
+        self.servers = servers
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Whose rows a page has: the models that engines name, in its order, and how many servers a router tells of."""
+
+    models: tuple[str, ...] = ()
+    servers: int = 0
+
+
 _MAPPED = (*SAMPLE_METRICS.values(), KV_USAGE)
 _SAMPLES = frozenset({PROCESS_START, WAITING_BY_REASON}).union(
     name + suffix for mapped in _MAPPED for name in mapped.names for suffix in _SUFFIXES[mapped.kind]
@@ -126,16 +156,20 @@ _SAMPLES = frozenset({PROCESS_START, WAITING_BY_REASON}).union(
 _CACHE_SAMPLES = frozenset({CACHE_CONFIG})
 
 
-def parse(text: str, content_type: str, t: float, took_s: float) -> ServerSample:
-    """Read one exposition (Prometheus text or OpenMetrics). Raises ScrapeError when there is no vLLM metric in it."""
+def parse(text: str, content_type: str, t: float, took_s: float, models: Collection[str] = ()) -> ServerSample:
+    """Read one exposition (Prometheus text or OpenMetrics). `models`: only rows of these count, and those that name none; empty:
+    all. Raises ScrapeError when there is no vLLM metric of them in it, RouterPage where a router shows some."""
     if not text.strip():
         raise ScrapeError("the answer is empty: no vLLM metrics here.")
-    rows = rows_of(text, content_type, _SAMPLES)
-    values = {field: _value(rows, mapped) for field, mapped in SAMPLE_METRICS.items()}
+    shown, servers = _of_engines(rows_of(text, content_type, _SAMPLES))
+    rows = _of_models(shown, models)
+    named = _named(rows)
+    values = {field: _value(rows, mapped, named) for field, mapped in SAMPLE_METRICS.items()}
     usage = _kv_usage(rows)
     if not usage and all(value is None for value in values.values()):
-        raise ScrapeError(_NO_METRICS)
-    named = _named(rows)
+        if models and (others := _page(shown, servers).models):
+            raise ScrapeError(f"there is nothing of {_listed(models)} in it, only of {_listed(others)}.")
+        raise RouterPage(servers) if servers else ScrapeError(_NO_METRICS)
     return ServerSample(
         t=t,
         took_s=took_s,
@@ -144,32 +178,50 @@ def parse(text: str, content_type: str, t: float, took_s: float) -> ServerSample
         kv_usage_max_frac=max(usage) if usage else None,
         waiting_deferred=_waiting_for(rows, "deferred"),
         waiting_capacity=_waiting_for(rows, "capacity"),
-        epoch=_epoch(rows),
+        epoch=_epoch(rows, named),
         by_engine=_by_engine(rows, named),
         **values,  # type: ignore[arg-type]  # which fields are pairs and which are numbers is data (SAMPLE_METRICS)
     )
 
 
-def cache_config(text: str, content_type: str) -> dict[str, str]:
-    """The labels of `vllm:cache_config_info` that have a value, merged over engines; empty when it is not exposed, or no reader
-    could read it.
+def page(text: str, content_type: str) -> Page:
+    """Whose rows there are. Raises ScrapeError for text that cannot be read."""
+    return _page(*_of_engines(rows_of(text, content_type, _SAMPLES)))
 
-    `num_gpu_blocks` repeats the sum over engines on every row, so the largest counts; of differing
-    `kv_cache_size_tokens` (one engine's own) the smallest, which no engine falls short of.
+
+def cache_config(text: str, content_type: str, models: Collection[str] = ()) -> dict[str, str]:
+    """The labels of `vllm:cache_config_info` that have a value, merged over the engines of `models` (empty: all); empty when it is
+    not exposed, or no reader could read it.
+
+    `num_gpu_blocks` repeats the sum over the engines of one frontend on every row of those, so the largest counts, and of several
+    frontends their sum; of differing `kv_cache_size_tokens` (one engine's own) the smallest, which no engine falls short of.
     """
-    merged: dict[str, str] = {}
     try:
-        rows = rows_of(text, content_type, _CACHE_SAMPLES).get(CACHE_CONFIG, [])
+        rows = _of_models(_of_engines(rows_of(text, content_type, _SAMPLES | _CACHE_SAMPLES))[0], models)
     except ScrapeError:
         return {}
-    for labels, _ in rows:
-        for name, value in labels.items():
-            if name == "engine" or value in NULL_LABELS:
-                continue
-            known = merged.get(name)
-            if known is None or _replaces(name, value, known):
-                merged[name] = value
+    named = _named(rows)
+    frontends: dict[_Key, dict[str, str]] = {}
+    for labels, _ in _theirs(rows.get(CACHE_CONFIG, []), named):
+        key = tuple(labels.get(name, "") for name in named.labels if name not in (ENGINE, MODEL))
+        told = {name: value for name, value in labels.items() if name != ENGINE and name not in named.labels}
+        _merge(frontends.setdefault(key, {}), told)
+    merged: dict[str, str] = {}
+    for each in frontends.values():
+        _merge(merged, each)
+    blocks = [n for each in frontends.values() if (n := _whole(each, "num_gpu_blocks")) is not None]
+    if len(blocks) == len(frontends) > 1:
+        merged["num_gpu_blocks"] = str(sum(blocks))
     return merged
+
+
+def _merge(merged: dict[str, str], labels: Mapping[str, str]) -> None:
+    for name, value in labels.items():
+        if value in NULL_LABELS:
+            continue
+        known = merged.get(name)
+        if known is None or _replaces(name, value, known):
+            merged[name] = value
 
 
 def kv_capacity_tokens(labels: Mapping[str, str], engines: int) -> int | None:
@@ -206,7 +258,7 @@ def _whole(labels: Mapping[str, str], name: str) -> int | None:
 
 
 def rows_of(text: str, content_type: str, wanted: frozenset[str]) -> Rows:
-    """The rows of the wanted samples. Raises ScrapeError for text that cannot be read."""
+    """The rows of the wanted samples, by vLLM's own names. Raises ScrapeError for text that cannot be read."""
     kept = _keep(text, wanted)
     if len(kept) > MAX_KEPT:
         raise ScrapeError(f"there are more than {MAX_KEPT >> 20} MiB of vLLM's values in it, which are not read.")
@@ -217,7 +269,60 @@ def rows_of(text: str, content_type: str, wanted: frozenset[str]) -> Rows:
                 rows.setdefault(sample.name, []).append((sample.labels, float(sample.value)))
     except (ValueError, KeyError, IndexError) as error:
         raise ScrapeError(f"the metrics cannot be read: {str(error)[:_MAX_CAUSE] or 'a line is malformed'}.") from error
-    return rows
+    by_own: dict[str, list[list[Row]]] = {}
+    for name, part in rows.items():
+        by_own.setdefault(_own_name(name), []).append(part)
+    return {name: _once(*forms) for name, forms in by_own.items()}
+
+
+def _own_name(name: str) -> str:
+    """vLLM's own name of what stands under another prefix (`OTHER_PREFIX`)."""
+    return OTHER_PREFIX.sub("vllm:", name, count=1) if name.startswith(("ray_vllm", "vllm_")) else name
+
+
+def _once(first: list[Row], *others: list[Row]) -> list[Row]:
+    """The rows of one sample that stands under several names: what is shown under two of them counts once."""
+    if not others:
+        return first
+    rows: dict[frozenset[tuple[str, str]], Row] = {}
+    for row in (row for part in (first, *others) for row in part):
+        rows.setdefault(frozenset(row[0].items()), row)
+    return list(rows.values())
+
+
+def _of_engines(rows: Rows) -> tuple[Rows, int]:
+    """The rows without a router's own, and the number of servers that those are about."""
+    kept: Rows = {}
+    servers: set[str] = set()
+    for name, part in rows.items():
+        vllms = name.startswith("vllm:") and name != CACHE_CONFIG
+        if vllms and any(SERVER in labels for labels, _ in part):
+            servers.update(labels[SERVER] for labels, _ in part if _is_routers(labels))
+            part = [row for row in part if not _is_routers(row[0])]
+        if part:
+            kept[name] = part
+    return kept, len(servers)
+
+
+def _is_routers(labels: Mapping[str, str]) -> bool:
+    return SERVER in labels and not labels.keys() & {ENGINE, MODEL, REPLICA}
+
+
+def _of_models(rows: Rows, models: Collection[str]) -> Rows:
+    """The rows of these models and those that name none; all where `models` is empty."""
+    if not models:
+        return rows
+    ours = {name: [row for row in part if row[0].get(MODEL) is None or row[0][MODEL] in models] for name, part in rows.items()}
+    return {name: part for name, part in ours.items() if part}
+
+
+def _page(rows: Rows, servers: int) -> Page:
+    return Page(tuple(dict.fromkeys(labels[MODEL] for part in rows.values() for labels, _ in part if MODEL in labels)), servers)
+
+
+def _listed(names: Collection[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(name[:_MAX_CAUSE] for name in list(names)[:_NAMED]) + more
 
 
 def _keep(text: str, wanted: frozenset[str]) -> str:
@@ -234,7 +339,8 @@ def _keep(text: str, wanted: frozenset[str]) -> str:
                 line.startswith("# TYPE ") and line.endswith(" counter") and _types_wanted(line, wanted)
             )
         else:
-            keep = line.partition("{")[0].split(" ", 1)[0].rstrip() in wanted
+            name = line.partition("{")[0].split(" ", 1)[0].rstrip()
+            keep = name in wanted or _own_name(name) in wanted
         if keep:
             lines.append(line)
     return "\n".join((*lines, ""))
@@ -242,7 +348,7 @@ def _keep(text: str, wanted: frozenset[str]) -> str:
 
 def _types_wanted(line: str, wanted: frozenset[str]) -> bool:
     """Whether a TYPE line is that of a wanted counter, named with `_total` (text) or without (OpenMetrics)."""
-    name = line.split(" ", 3)[2]
+    name = _own_name(line.split(" ", 3)[2])
     return name in wanted or f"{name}_total" in wanted
 
 
@@ -269,10 +375,12 @@ def _exposed(rows: Rows, mapped: MetricNames) -> list[list[Row]] | None:
     return None
 
 
-def _value(rows: Rows, mapped: MetricNames) -> float | tuple[float, float] | None:
+def _value(rows: Rows, mapped: MetricNames, named: "_Named") -> float | tuple[float, float] | None:
+    """The sum over the rows. Ray shows a counter from its first increase on, so one that is missing beside its engine's gauges is
+    known to be 0: cold prompts, for instance, have no hits."""
     parts = _exposed(rows, mapped)
     if parts is None:
-        return None
+        return 0.0 if mapped.kind == "counter" and REPLICA in named.labels else None
     sums = [sum(value for _, value in part) for part in parts]
     if not all(math.isfinite(value) for value in sums):
         return None
@@ -292,7 +400,6 @@ def _waiting_for(rows: Rows, reason: str) -> float | None:
     return sum(values) if values and math.isfinite(sum(values)) else None
 
 
-_MODEL = "model_name"
 _Key = tuple[str, ...]
 
 
@@ -310,7 +417,10 @@ class _Named:
     def name(self, key: _Key) -> str:
         """The values in which this engine differs from others, the model's name last; the same in readings with the same rows."""
         at = [n for n, values in enumerate(zip(*self.keys, strict=True)) if len(set(values)) > 1]
-        return "/".join(key[n] for n in sorted(at, key=lambda n: self.labels[n] == _MODEL))
+        short = [n for n in at if self.labels[n] != WORKER or REPLICA not in self.labels]  # a replica is one process
+        if len({tuple(each[n] for n in short) for each in self.keys}) == len(self.keys):
+            at = short
+        return "/".join(key[n] for n in sorted(at, key=lambda n: self.labels[n] == MODEL))
 
 
 def _named(rows: Rows) -> _Named:
@@ -323,8 +433,8 @@ def _named(rows: Rows) -> _Named:
 
 def _engines(rows: Rows, named: _Named) -> int:
     """How many engines are behind the page. Another model's name alone makes no other engine."""
-    names = {labels["engine"] for part in rows.values() for labels, _ in part if "engine" in labels}
-    at = [n for n, name in enumerate(named.labels) if name != _MODEL]
+    names = {labels[ENGINE] for part in rows.values() for labels, _ in part if ENGINE in labels}
+    at = [n for n, name in enumerate(named.labels) if name != MODEL]
     return max(1, len(names), len({tuple(key[n] for n in at) for key in named.keys}))
 
 
@@ -338,7 +448,7 @@ def _by_engine(rows: Rows, named: _Named) -> tuple[EngineSample, ...] | None:
     return tuple(
         EngineSample(
             name=named.name(key),
-            model=key[named.labels.index(_MODEL)] if _MODEL in named.labels else None,
+            model=key[named.labels.index(MODEL)] if MODEL in named.labels else None,
             kv_usage_frac=usage.get(key),
             started=started.get(key),
             **{field: each.get(key) for field, each in values.items()},
@@ -357,9 +467,16 @@ def _each(rows: Rows, mapped: MetricNames, named: _Named) -> dict[_Key, float]:
     return {key: value for key, value in sums.items() if math.isfinite(value)}
 
 
+def _theirs(part: list[Row], named: _Named) -> list[Row]:
+    """The rows of these engines, by the labels that all of `part` have in common with them; all where none is theirs."""
+    shared = [n for n, name in enumerate(named.labels) if all(name in labels for labels, _ in part)]
+    keys = {tuple(key[n] for n in shared) for key in named.keys}
+    return [row for row in part if tuple(row[0][named.labels[n]] for n in shared) in keys] or part
+
+
 def _started(rows: Rows, named: _Named) -> dict[_Key, float]:
     """When each engine's process or counters began, where several such times stand on the page."""
-    times = _starts(rows)
+    times = _starts(rows, named)
     if len(times) < 2:
         return {}
     shared = [n for n, name in enumerate(named.labels) if all(name in labels for labels, _ in times)]
@@ -371,16 +488,16 @@ def _started(rows: Rows, named: _Named) -> dict[_Key, float]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _starts(rows: Rows) -> list[Row]:
-    """The rows that tell when the server process began, else when its counters did (unix seconds)."""
+def _starts(rows: Rows, named: _Named) -> list[Row]:
+    """The rows that tell when the server process of these engines began, else when their counters did (unix seconds)."""
     created = [name + "_created" for mapped in SAMPLE_METRICS.values() if mapped.kind == "counter" for name in mapped.names]
     for name in (PROCESS_START, *created):
         times = [(labels, value) for labels, value in rows.get(name, []) if math.isfinite(value)]
         if times:
-            return times
+            return _theirs(times, named)
     return []
 
 
-def _epoch(rows: Rows) -> float | None:
+def _epoch(rows: Rows, named: _Named) -> float | None:
     """When the server process began, else when its counters did (unix seconds); None when it does not say."""
-    return max((value for _, value in _starts(rows)), default=None)
+    return max((value for _, value in _starts(rows, named)), default=None)

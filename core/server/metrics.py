@@ -3,14 +3,14 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import TypeVar
 
 import httpx
 
 from core.records import ServerSample
-from core.server.exposition import ScrapeError, parse
+from core.server.exposition import Page, ScrapeError, cache_config, page, parse
 from core.server.http import DEADLINE_S, Caller, Credential, HttpError, public
 
 __all__ = ["SCRAPE_INTERVAL_S", "Exposition", "ScrapeError", "Scraper", "parse", "read_exposition", "regularly"]
@@ -40,9 +40,17 @@ class Exposition:
     t: float
     took_s: float
 
-    def sample(self) -> ServerSample:
-        """Its values. Raises ScrapeError when there is no vLLM metric in it."""
-        return parse(self.text, self.content_type, self.t, self.took_s)
+    def sample(self, models: Collection[str] = ()) -> ServerSample:
+        """The values of the engines that serve one of `models` (empty: any). Raises ScrapeError when there are none in it."""
+        return parse(self.text, self.content_type, self.t, self.took_s, models)
+
+    def page(self) -> Page:
+        """Whose values it has. Raises ScrapeError when it cannot be read."""
+        return page(self.text, self.content_type)
+
+    def cache_config(self, models: Collection[str] = ()) -> dict[str, str]:
+        """What the engines of `models` say of their KV cache."""
+        return cache_config(self.text, self.content_type, models)
 
 
 async def read_exposition(caller: Caller, url: str, clock: Callable[[], float] = time.monotonic) -> Exposition:
@@ -93,7 +101,8 @@ class Scraper:
     """Reads one metrics URL; at most one reading in flight, whatever the server does.
 
     `client` should serve nothing else, so that a slow reading holds back no request. `credential` is sent only if the
-    URL lies in its origin. `clock` and `sleep` are for tests.
+    URL lies in its origin. `models`: names of ours among those that the page shows; empty: all count. `clock` and `sleep` are for
+    tests.
     """
 
     def __init__(
@@ -102,6 +111,7 @@ class Scraper:
         client: httpx.AsyncClient,
         *,
         credential: Credential | None = None,
+        models: Collection[str] = (),
         deadline_s: float = DEADLINE_S,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -109,6 +119,7 @@ class Scraper:
         self.url = url
         self._credential = credential or Credential(url)
         self._caller = Caller(client, self._credential, deadline_s)
+        self._models = frozenset(models)
         self._clock = clock
         self._sleep = sleep
         self._one = asyncio.Lock()
@@ -119,7 +130,7 @@ class Scraper:
             try:
                 exposition = await read_exposition(self._caller, self.url, self._clock)
                 large = len(exposition.text) > LARGE
-                return await asyncio.to_thread(exposition.sample) if large else exposition.sample()
+                return await asyncio.to_thread(exposition.sample, self._models) if large else exposition.sample(self._models)
             except HttpError as error:
                 raise ScrapeError(self._sentence(f" {error}.")) from error
             except ScrapeError as error:

@@ -1,5 +1,6 @@
 """The models that a server lists (`GET /v1/models`): one reader for the checks, the first look and the screen that offers them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,11 +13,13 @@ MODELS_PATH = "/v1/models"
 
 
 class ModelCard(msgspec.Struct, frozen=True):
-    """One entry of the list; LoRA adapters have a `parent` and no length of their own."""
+    """One entry of the list; LoRA adapters have a `parent` and no length of their own. `root`: what was loaded; names of the same
+    model have the same."""
 
     id: str
     parent: str | None = None
     max_model_len: int | None = None
+    root: str | None = None
 
 
 class NoModels(Exception):
@@ -59,7 +62,24 @@ def cards_in(body: bytes) -> tuple[ModelCard, ...]:
     return cards
 
 
+def ours_among(shown: Sequence[str], chosen: str, cards: Sequence[ModelCard]) -> tuple[str, ...]:
+    """Which of the models that metrics show are the chosen one; empty where none is.
+
+    They have the first of the names that it is served by, and count a LoRA under its base's. Names of the same root are tried
+    last: a gateway may serve one model twice.
+    """
+    card = next((card for card in cards if card.id == chosen), ModelCard(chosen))
+    base = next((each for each in cards if each.id == card.parent), card)
+    alike = {each.id for each in cards if each.root is not None and each.root == base.root}
+    for names in ({chosen}, {card.parent}, {*alike, card.root, base.root}):
+        if found := tuple(name for name in shown if name in names):
+            return found
+    return ()
+
+
 def _card(entry: Any) -> ModelCard | None:
+    if isinstance(entry, dict) and not isinstance(entry.get("root"), str):
+        entry = {name: value for name, value in entry.items() if name != "root"}
     try:
         return msgspec.convert(entry, ModelCard)
     except msgspec.ValidationError:

@@ -9,15 +9,15 @@ import msgspec
 
 from core.access import Access
 from core.config import Lengths, ProbeConfig, Workload
-from core.facts import fact, reworded
+from core.facts import Figure, fact, reworded, several
 from core.net import UNREADABLE, is_near
 from core.records import Check, Hello, LengthField, Phase, PromptAlphabet, RequestRecord, ServerInfo, ServerSample
 from core.server import answers, checks
 from core.server.checks import check_of
-from core.server.exposition import cache_config, has_feature
+from core.server.exposition import Page, RouterPage, has_feature
 from core.server.http import Caller, Credential, HttpError, Reply, public
 from core.server.metrics import Exposition, ScrapeError, read_exposition
-from core.server.models import MODELS_PATH, NoModels, list_models
+from core.server.models import MODELS_PATH, ModelCard, NoModels, list_models, ours_among
 from core.server.prompt_vocabulary import CALIBRATION_WORDS, LETTERS, Tokenizer, calibrated, chat_alphabet, completion_alphabets
 from core.singles import JUDGED
 
@@ -66,6 +66,7 @@ class Preflight:
         self._before: ServerSample | None = None
         self._after: ServerSample | None = None
         self._labels: dict[str, str] = {}
+        self._cards: tuple[ModelCard, ...] = ()
         self._records: list[RequestRecord] = []
         self._answered: RequestRecord | None = None
         self._unjudged: RequestRecord | None = None
@@ -144,7 +145,7 @@ class Preflight:
 
     async def _model(self) -> Check:
         try:
-            cards = await list_models(self._caller, self._base)
+            cards = self._cards = await list_models(self._caller, self._base)
         except NoModels as none:
             return checks.no_models_check(none, key_given=self._access.api_key is not None)
         check, card = checks.model_check(cards, self._config.target.model)
@@ -166,21 +167,27 @@ class Preflight:
         for url in [given] if given else list(dict.fromkeys((f"{self._base}/metrics", root))):
             try:
                 exposition = await read_exposition(self._caller, url)
-                self._before = exposition.sample()
+                page = exposition.page()
+                self._learn(metrics_models=ours_among(page.models, self.info.model or "", self._cards))
+                self._before = exposition.sample(self.info.metrics_models)
             except HttpError as error:
                 tried.append(fact("metrics_unreachable", error.found, url=public(url)))
+            except RouterPage as error:
+                self._learn(backends=error.servers)
+                tried.append(fact("metrics_of_router", url=public(url), servers=error.servers))
             except ScrapeError as error:
                 tried.append(fact("metrics_unreadable", url=public(url), said=str(error).rstrip(".")))
             else:
-                return self._found(url, exposition, self._before)
-        return check_of("metrics", "warn", fact("metrics_missing", *tried, address_given=given is not None))
+                return self._found(url, exposition, page, self._before)
+        routers: dict[str, Figure] = {} if self.info.backends is None else {"servers": self.info.backends}
+        return check_of("metrics", "warn", fact("metrics_missing", *tried, address_given=given is not None, **routers))
 
-    def _found(self, url: str, exposition: Exposition, sample: ServerSample) -> Check:
-        self._labels = cache_config(exposition.text, exposition.content_type)
+    def _found(self, url: str, exposition: Exposition, page: Page, sample: ServerSample) -> Check:
+        self._labels = exposition.cache_config(self.info.metrics_models)
         config = {name: self._credential.scrub(self._labels[name]) for name in _CONFIG_LABELS if name in self._labels}
-        self._learn(metrics_url=url, engines=sample.engines, config=config)
+        self._learn(metrics_url=url, engines=sample.engines, backends=page.servers or self.info.backends, config=config)
         found = fact("metrics_found", url=public(url), engines=sample.engines, took_s=sample.took_s)
-        return check_of("metrics", "pass", found)
+        return checks.metrics_check(found, page, self.info)
 
     async def _kv_capacity(self) -> Check:
         check, tokens = checks.capacity_check(self._labels, self.info.engines, self._before is not None)
@@ -220,6 +227,9 @@ class Preflight:
         engines = self.info.engines if self._before is not None else None
         check, layout = checks.layout_check(self.info.fingerprint, engines, self.info.version)
         self._learn(tp=layout.tp, pp=layout.pp, dp=layout.dp)
+        if self.info.backends is not None:
+            behind = fact("servers_behind", servers=self.info.backends)
+            check = msgspec.structs.replace(check, message=several(check.message, behind))
         return check
 
     async def _usage(self) -> Check:
@@ -330,7 +340,7 @@ class Preflight:
         if self.info.metrics_url is None:
             return None
         try:
-            return (await read_exposition(self._caller, self.info.metrics_url)).sample()
+            return (await read_exposition(self._caller, self.info.metrics_url)).sample(self.info.metrics_models)
         except (HttpError, ScrapeError):
             return None  # said by the check: not proven
 

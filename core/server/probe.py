@@ -1,5 +1,7 @@
 """A first look at a server, before anything is decided about a run: what only a person can answer is asked by what it shows."""
 
+from collections.abc import Sequence
+
 import httpx
 import msgspec
 
@@ -9,7 +11,7 @@ from core.net import is_near
 from core.records import ServerSample
 from core.server.http import Caller, Credential, HttpError
 from core.server.metrics import ScrapeError, read_exposition
-from core.server.models import NoModels, list_models
+from core.server.models import ModelCard, NoModels, list_models, ours_among
 
 DEADLINE_S = 4.0
 
@@ -33,25 +35,27 @@ async def look(target: Target, access: Access, http: httpx.AsyncClient) -> Serve
     """Two GET requests. What does not answer is not known; the checks of a run say why."""
     base = target.url.rstrip("/")
     caller = Caller(http, Credential(base, access), DEADLINE_S)
-    models, key_wanted = await _models(caller, base)
+    cards, key_wanted = await _cards(caller, base)
+    model = target.model or (cards[0].id if len(cards) == 1 else "")
     return ServerGlance(
         near=await place(target),
         key_wanted=key_wanted,
-        models=models,
-        sample=await _sample(caller, target.metrics_url or f"{base}/metrics"),
+        models=tuple(card.id for card in cards),
+        sample=await _sample(caller, target.metrics_url or f"{base}/metrics", model, cards),
     )
 
 
-async def _models(caller: Caller, base: str) -> tuple[tuple[str, ...], bool]:
-    """Their names, and whether the server wants a key (401)."""
+async def _cards(caller: Caller, base: str) -> tuple[tuple[ModelCard, ...], bool]:
+    """The models, and whether the server wants a key (401)."""
     try:
-        return tuple(card.id for card in await list_models(caller, base)), False
+        return await list_models(caller, base), False
     except NoModels as none:
         return (), none.status == 401
 
 
-async def _sample(caller: Caller, url: str) -> ServerSample | None:
+async def _sample(caller: Caller, url: str, model: str, cards: Sequence[ModelCard]) -> ServerSample | None:
     try:
-        return (await read_exposition(caller, url)).sample()
+        exposition = await read_exposition(caller, url)
+        return exposition.sample(ours_among(exposition.page().models, model, cards))
     except (HttpError, ScrapeError):
         return None

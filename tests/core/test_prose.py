@@ -96,15 +96,15 @@ ANSWERS: list[tuple[Fact, str]] = [
     (fact("refused", "The model is not there.", "Two are"), "The model is not there. Two are"),
     (
         fact("checks_incomplete", MAX_DURATION),
-        "The checks are not complete: stopped: --max-duration 60 s is over",
+        "The checks are not complete: stopped: --max-duration 1 min is over",
     ),
     (fact("stopped_before_answer"), "Stopped before the answer; what was finished is kept"),
-    (fact("limit_reached", MAX_DURATION), "No answer, stopped: --max-duration 60 s is over; finished steps are kept"),
+    (fact("limit_reached", MAX_DURATION), "No answer, stopped: --max-duration 1 min is over; finished steps are kept"),
     (
         fact("max_in_flight", in_flight=13, limit=12),
         "stopped: 13 requests in flight, --max-in-flight allows 12",
     ),
-    (MAX_DURATION, "stopped: --max-duration 60 s is over"),
+    (MAX_DURATION, "stopped: --max-duration 1 min is over"),
     (
         fact("backed_off_held", fact("others_preempted")),
         "backed off for the sake of others: the server preempts requests again and again",
@@ -135,15 +135,15 @@ ANSWERS: list[tuple[Fact, str]] = [
     ),
     (
         fact("between_failed", exit_code=None, within_s=600.0),
-        "The command given with --between did not end within 600 s; see to it and run again",
+        "The command given with --between did not end within 10 min; see to it and run again",
     ),
     (
         fact("between_not_ready", within_s=600.0, missing="health"),
-        "The server is not ready 600 s after the command given with --between: its /health does not answer",
+        "The server is not ready 10 min after the command given with --between: its /health does not answer",
     ),
     (
         fact("between_not_ready", within_s=600.0, missing="metrics"),
-        "The server is not ready 600 s after the command given with --between: its metrics give no reading",
+        "The server is not ready 10 min after the command given with --between: its metrics give no reading",
     ),
     (
         fact("own_error", what="KeyError: 'x'"),
@@ -193,7 +193,7 @@ MEANWHILE: list[tuple[Fact, str]] = [
     (
         fact("time_expected", FOR_REQUESTS, fact("warmup_long", warmup_s=70.0), total_s=1500.0, **QUICK),
         "about 25 min in quick mode. That is longer than the 3 min set for it: each repeat measures 5 min 10 s instead of 40 s, "
-        "because 100 requests are needed at a target of 95 %, at 0.32 a second; "
+        "because 100 requests are needed at a target of 95 %, at 0.320 a second; "
         "each repeat warms up for 1 min 10 s, because a server with long answers takes that long to settle",
     ),
     (
@@ -217,7 +217,7 @@ MEANWHILE: list[tuple[Fact, str]] = [
     ),
     (
         FOR_REQUESTS,
-        "each repeat measures 5 min 10 s instead of 40 s, because 100 requests are needed at a target of 95 %, at 0.32 a second",
+        "each repeat measures 5 min 10 s instead of 40 s, because 100 requests are needed at a target of 95 %, at 0.320 a second",
     ),
     (
         fact("window_for_durations", e2e_s=20.0, **LONGER),
@@ -231,7 +231,7 @@ MEANWHILE: list[tuple[Fact, str]] = [
         fact("first_token_awaited", within_s=30.0),
         "Waiting for the first token of a single request (at most 30 s): a server may still be warming up",
     ),
-    (fact("end_awaited", within_s=120.0), "Waiting for the end of a single request (at most 120 s, --drain)"),
+    (fact("end_awaited", within_s=120.0), "Waiting for the end of a single request (at most 2 min, --drain)"),
     (
         fact("readings_slow", took_s=1.0, every_s=5.0),
         "A reading of the server's metrics takes 1 s: they are read only every 5 s, so as not to be a load of their own",
@@ -408,8 +408,25 @@ CHECKS: list[tuple[Fact, str]] = [
     (fact("metrics_unreadable", url="http://gw/metrics", said="the answer is empty"), "http://gw/metrics: the answer is empty"),
     (
         fact("metrics_missing", "a answers 404", "b answers 404", address_given=False),
-        "Metrics are not available, the run goes on without: a answers 404; b answers 404; --metrics-url names another place",
+        "Metrics are not available, the run goes on without: a answers 404; b answers 404; "
+        "--metrics-url names another place (with Ray Serve, the metrics port of a node)",
     ),
+    (
+        fact("metrics_missing", fact("metrics_of_router", url="http://gw/m", servers=2), address_given=True, servers=2),
+        "Metrics are not available, the run goes on without: http://gw/m shows a router's figures over 2 servers, none of an "
+        "engine; --metrics-url names an engine's own",
+    ),
+    (
+        fact("metrics_of_router", url="http://gw/m", servers=1),
+        "http://gw/m shows a router's figures over 1 server, none of an engine",
+    ),
+    (fact("router_left_out", servers=3), "A router's own figures over 3 servers are left out"),
+    (fact("models_left_out", "n", "o", models=2, model="m"), "Only the rows of m count, not those of n, o"),
+    (
+        fact("model_not_in_metrics", "n", "o", models=3, model="m"),
+        "They name no model m, only n, o and 1 more: all of their rows count as ours",
+    ),
+    (fact("servers_behind", servers=2), "A router spreads requests over 2 servers behind this address"),
     (
         fact("metrics_missing", "a answers 404", address_given=True),
         "Metrics are not available, the run goes on without: a answers 404",
@@ -797,7 +814,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("server_lost"), "the server was lost: connections break and /health does not answer"),
     (
         fact("server_away", AGED, said="HTTP 502", seen="lost"),
-        "the server was away: HTTP 502; both came 1 s after the request, and no answer took longer; its /health does not answer "
+        "the server was away: HTTP 502; both came 1.01 s after the request, and no answer took longer; its /health does not answer "
         "either",
     ),
     (fact("server_away", said="HTTP 502", seen="lost"), "the server was away: HTTP 502; its /health does not answer either"),
@@ -865,24 +882,24 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("errors_said", AGED, times=2, errors=2, said="It broke after 63 tokens", other_sentences=0),
-        "2 of 2 errors: It broke after 63 tokens; both came 1 s after the request, and no answer took longer",
+        "2 of 2 errors: It broke after 63 tokens; both came 1.01 s after the request, and no answer took longer",
     ),
-    (AGED, "both came 1 s after the request, and no answer took longer"),
+    (AGED, "both came 1.01 s after the request, and no answer took longer"),
     (
         fact("failures_alike", errors=40, n=38, **(ALIKE | {"age_s": 60.0, "until_first": True})),
-        "38 of 40 errors came 60 s after the request, before any token, and no first token took longer",
+        "38 of 40 errors came 60.0 s after the request, before any token, and no first token took longer",
     ),
     (
         fact("failures_alike", errors=20, n=8, **(ALIKE | {"moment_s": 0.012})),
-        "8 of 20 errors came at one moment, within 12 ms",
+        "8 of 20 errors came at one moment, within 12.0 ms",
     ),
     (
         fact("failures_alike", errors=5, n=5, **(ALIKE | {"tokens": 20, "prompt_over_tokens": 1260})),
-        "all 5 came after 20 tokens; they had prompts above 1260 tokens, and none so long was answered",
+        "all 5 came after 20 tokens; they had prompts above 1,260 tokens, and none so long was answered",
     ),
     (
         fact("failures_alike", errors=9, n=9, **(ALIKE | {"backend": "10.0.0.7:8000", "backend_ok_frac": 0.33})),
-        "all 9 came from backend 10.0.0.7:8000, which gave 33 % of the answers",
+        "all 9 came from backend 10.0.0.7:8000, which gave 33.0 % of the answers",
     ),
     (
         fact("resent", requests=1),
@@ -962,6 +979,11 @@ SENTENCES: list[tuple[Fact, str]] = [
         fact("was_away", away_s=20.0, said="HTTP 502"),
         "the server was away for 20 s (HTTP 502): the search was started anew, and nothing that was measured before is part of "
         "the answer",
+    ),
+    (
+        fact("rows_missing", after_s=15.0),
+        "15 s after ours ended the server's metrics still lack an engine that they showed before, so whether it is idle again is "
+        "not known",
     ),
     *CHECKS,
     *ANSWERS,
@@ -1135,11 +1157,11 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("errors_seen", endings={"http": 20}, said="HTTP 503: Overloaded"), "errors: http 20 (HTTP 503: Overloaded)"),
     (
         fact("errors_seen", AGED, endings={"truncated": 2}, said="It broke"),
-        "errors: truncated 2 (It broke; both came 1 s after the request, and no answer took longer)",
+        "errors: truncated 2 (It broke; both came 1.01 s after the request, and no answer took longer)",
     ),
     (
         fact("errors_seen", AGED, endings={"truncated": 2}, said=None),
-        "errors: truncated 2 (both came 1 s after the request, and no answer took longer)",
+        "errors: truncated 2 (both came 1.01 s after the request, and no answer took longer)",
     ),
     (fact("prefix_hits_seen", hit_frac=0.0), "0 % prefix hits"),
     (fact("prefix_hits_seen", hit_frac=None), "prefix hits not known"),
@@ -1308,7 +1330,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("errors_bind", AGED, rate_rps=12.4, said="The connection broke"),
-        "At 12.4 requests/s most of what missed ended in errors (The connection broke; both came 1 s after the request, and no "
+        "At 12.4 requests/s most of what missed ended in errors (The connection broke; both came 1.01 s after the request, and no "
         "answer took longer), which is no limit of latency",
     ),
     (
@@ -1390,12 +1412,12 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("errors_first"), "See to the errors first: no setting of the scheduler helps against those."),
     (
         fact("common_cause", errors=2, n=2, **(ALIKE | {"age_s": 1.0, "until_first": False})),
-        "Look for a time limit of 1 s for a whole answer on the way (route, request or read timeout of a gateway or balancer); "
+        "Look for a time limit of 1.01 s for a whole answer on the way (route, request or read timeout of a gateway or balancer); "
         "no setting of the scheduler helps against that.",
     ),
     (
         fact("common_cause", errors=2, n=2, **(ALIKE | {"age_s": 60.0, "until_first": True, "backend": "b"})),
-        "Look for a time limit of 60 s for a wait for the first byte on the way (route, request or read timeout of a gateway or "
+        "Look for a time limit of 60.0 s for a wait for the first byte on the way (route, request or read timeout of a gateway or "
         "balancer), and at backend b, its log and its settings; no setting of the scheduler helps against that.",
     ),
     (
@@ -1478,9 +1500,10 @@ def test_a_fact_without_its_figures_breaks_nothing(found: Fact) -> None:
 
 
 def test_whole_sentences_end_with_a_full_stop() -> None:
-    assert prose.sentence(fact("undecided")) == "stopped before it was decided."
-    assert prose.sentence("Somebody said so") == "Somebody said so"
-    assert prose.sentence(several(fact("undecided"), fact("server_lost"))).count(".") == 2
+    assert prose.sentence(fact("undecided")) == "Stopped before it was decided."
+    assert prose.sentence("somebody said so.") == "Somebody said so."
+    assert prose.sentence("vLLM said so") == "vLLM said so."
+    assert prose.sentence(in_turn(fact("undecided"), fact("server_lost"))).count(".") == 2
 
 
 def test_the_marks_of_the_headroom_have_short_names() -> None:

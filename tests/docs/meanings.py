@@ -100,6 +100,7 @@ MEANINGS: dict[str, str] = {
     "server.metrics": "whether `/metrics` could be read",
     "server.kv_cache_tokens": "tokens that the KV cache holds",
     "server.engines": "engines behind the address",
+    "server.backends": "servers that a router among the metrics tells of; null where there is none",
     "server.tp": "tensor-parallel size; null if the server does not report it",
     "server.pp": "pipeline-parallel size; null if the server does not report it",
     "server.dp": "data-parallel size; null if the server does not report it",

@@ -229,5 +229,5 @@ async def _in_process() -> InProcess:
     return InProcess()
 
 
-def _scraper(url: str, client: httpx.AsyncClient, credential: Credential) -> Scraper:
-    return Scraper(url, client, credential=credential, clock=lambda: time.monotonic())
+def _scraper(url: str, client: httpx.AsyncClient, credential: Credential, models: tuple[str, ...]) -> Scraper:
+    return Scraper(url, client, credential=credential, models=models, clock=lambda: time.monotonic())

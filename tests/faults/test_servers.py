@@ -352,6 +352,62 @@ def test_two_processes_behind_one_address_are_no_restarts_and_told_once(path: Pa
     assert sum("process" in sentence for sentence in (*ran.said, *warnings)) <= 2
 
 
+_RAY = 'ReplicaId="r1",WorkerId="f00",model_name="fake",engine='
+_NAMES = ("num_requests_running", "num_requests_waiting", "request_success_total", "prefix_cache_hits_total")
+
+
+def _rays_twice(shown: str, t: float) -> str:
+    return re.sub(r"vllm:(\w+?)(_total)?\{engine=(.*)", rf"ray_vllm_\1\2{{{_RAY}\3\nray_vllm_\1{{{_RAY}\3", shown)
+
+
+def _rays_of_old(shown: str, t: float) -> str:
+    return shown.replace("vllm:", "ray_vllm:").replace("engine=", _RAY)
+
+
+def _rays_before_a_hit(shown: str, t: float) -> str:
+    return re.sub(r"vllm:prefix_cache_hits_total.*", "", shown).replace("vllm:", "ray_vllm_").replace("engine=", _RAY)
+
+
+def _beside_another_model(shown: str, t: float) -> str:
+    others = (f'vllm:{name}{{engine="0",model_name="other"}} {40 + 7 * t:.0f}\n' for name in _NAMES)
+    return shown.replace("engine=", 'model_name="fake",engine=') + "".join(others)
+
+
+def _beside_a_routers(shown: str, t: float) -> str:
+    return (
+        "".join(f'vllm:{name}{{server="http://a"}} {3 + t % 9:.0f}\n' for name in (*_NAMES, "gpu_prefix_cache_hits_total")) + shown
+    )
+
+
+@pytest.mark.parametrize("page", [_rays_twice, _rays_of_old, _rays_before_a_hit, _beside_another_model, _beside_a_routers])
+def test_metrics_by_other_names_or_beside_others_judge_a_run_like_an_engines_own(
+    path: Path, page: Callable[[str, float], str]
+) -> None:
+    def make() -> FaultServer:
+        server = FaultServer()
+        server.metrics = lambda t: page(server.exposition(), t)
+        return server
+
+    ran = probe(path, make, LIST)
+    repeat = repeat_of(ran)
+    assert ran.answer.outcome == "at_least"
+    assert (repeat.verdict, repeat.prefix_hit_frac, repeat.preemptions) == ("pass", 0.0, 0)
+    assert repeat.gauges is not None
+    assert repeat.gauges.waiting_mean == 0.0
+
+
+def test_a_run_whose_metrics_are_a_routers_goes_on_without_any(path: Path) -> None:
+    def make() -> FaultServer:
+        server = FaultServer()
+        server.metrics = lambda t: f'vllm:num_requests_running{{server="http://a"}} {3 + t % 9}\n'
+        return server
+
+    ran = probe(path, make, LIST)
+    assert ran.answer.outcome == "at_least"
+    assert (repeat_of(ran).verdict, repeat_of(ran).gauges) == ("pass", None)
+    assert ran.server.counts["/metrics"] == 1
+
+
 @pytest.mark.parametrize(
     ("pages", "redirects", "status", "said"),
     [

@@ -16,7 +16,7 @@ from core.load.completion import AnswerReader, error_text
 from core.load.sse import EventTooLong, SseEvent, SseParser
 from core.records import ServerSample
 from core.report import to_json, to_text
-from core.server.exposition import ScrapeError, cache_config, kv_capacity_tokens, parse
+from core.server.exposition import ScrapeError, cache_config, kv_capacity_tokens, page, parse
 from tui.cli import argv, profiles
 from tui.cli.configure import CliOptions, build
 from tui.cli.recorded import Recorded
@@ -72,8 +72,9 @@ def metrics(data: bytes) -> None:
     text = data[1:].decode("utf-8", "replace")
     content_type = "application/openmetrics-text" if data[:1] >= b"\x80" else "text/plain"
     try:
-        sample = parse(text, content_type, 1.0, 0.1)
-        assert all(math.isfinite(value) for value in _numbers(sample)), sample
+        for models in ((), page(text, content_type).models[:1]):
+            sample = parse(text, content_type, 1.0, 0.1, models)
+            assert all(math.isfinite(value) for value in _numbers(sample)), sample
     except ScrapeError as error:
         _sentence(error)
     try:

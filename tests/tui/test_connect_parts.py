@@ -218,7 +218,7 @@ async def test_a_preflight_run_that_breaks_off_says_why_in_a_sentence() -> None:
     await work
     assert (preflight.stage, preflight.failure) == (
         "broken",
-        "The checks are not complete: stopped: --max-duration 60 s is over.",
+        "The checks are not complete: stopped: --max-duration 1 min is over.",
     )
 
 

@@ -110,8 +110,8 @@ def test_gauges_say_what_was_full_while_requests_waited() -> None:
     assert evidence.gauges(samples, 20.0, 30.0, 32.0) is None
 
 
-def row(name: str, running: float, waiting: float, kv: float | None = None, model: str | None = None) -> EngineSample:
-    return EngineSample(name=name, model=model, running=running, waiting=waiting, kv_usage_frac=kv)
+def row(name: str, running: float, waiting: float, kv: float | None = None) -> EngineSample:
+    return EngineSample(name=name, running=running, waiting=waiting, kv_usage_frac=kv)
 
 
 def test_each_engine_has_its_own_means_and_a_missing_row_is_no_idle_engine() -> None:
@@ -126,14 +126,6 @@ def test_each_engine_has_its_own_means_and_a_missing_row_is_no_idle_engine() -> 
         EngineUse(name="0", running_mean=7.0, waiting_mean=3.0, kv_usage_mean=0.5),
         EngineUse(name="1", running_mean=1.5, waiting_mean=0.0, kv_usage_mean=0.5),
     )
-
-
-def test_an_engine_of_another_model_is_none_of_ours() -> None:
-    rows = (row("a/m", 8, 4, model="m"), row("b/n", 0, 0, model="n"), row("c/m", 7, 3, model="m"))
-    samples = [sample(1.0, running=15, waiting=7, by_engine=rows)]
-    assert [each.name for each in evidence.engines(samples, "m")] == ["a/m", "c/m"]
-    assert evidence.engines(samples, "n") == ()
-    assert len(evidence.engines(samples, "an alias")) == 3
 
 
 def test_those_that_wait_for_a_transfer_are_counted_apart() -> None:

@@ -73,7 +73,7 @@ class Bench:
         preflight.refuse = self.refuse
         return preflight
 
-    def _scrape(self, url: str, client: httpx.AsyncClient, credential: Credential) -> FakeScraper:
+    def _scrape(self, url: str, client: httpx.AsyncClient, credential: Credential, models: tuple[str, ...]) -> FakeScraper:
         return self.scraper
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:

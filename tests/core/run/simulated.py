@@ -179,7 +179,7 @@ async def _probe(replica: Replica, probe: ProbeConfig, path: Path, late_s: float
         )
         return checks
 
-    def scraper(url: str, client: httpx.AsyncClient, credential: Credential) -> Metered:
+    def scraper(url: str, client: httpx.AsyncClient, credential: Credential, models: tuple[str, ...]) -> Metered:
         return Metered(shown)
 
     log = RunLog(path)

@@ -1,5 +1,6 @@
 import math
 import re
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -7,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.records import EngineSample, ServerSample
-from core.server.exposition import ScrapeError, cache_config, kv_capacity_tokens, parse
+from core.server.exposition import RouterPage, ScrapeError, cache_config, kv_capacity_tokens, page, parse
 from tests.core.server.fakes import capture
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
-def read(text: str, content_type: str = TEXT) -> ServerSample:
-    return parse(text, content_type, t=12.5, took_s=0.01)
+def read(text: str, content_type: str = TEXT, models: tuple[str, ...] = ()) -> ServerSample:
+    return parse(text, content_type, t=12.5, took_s=0.01, models=models)
 
 
 def test_capture_of_0_32_under_preemption() -> None:
@@ -216,6 +217,187 @@ def test_waiting_requests_are_told_apart_by_what_they_wait_for() -> None:
 def test_a_reading_of_several_engines_comes_back_from_a_file_as_it_was() -> None:
     sample = read(BACKENDS)
     assert msgspec.json.decode(msgspec.json.encode(sample), type=ServerSample) == sample
+
+
+# --- other names of the same metrics ---------------------------------------------------------------------------------
+
+
+def renamed(text: str, prefix: str) -> str:
+    """The same exposition with another prefix before vLLM's names."""
+    return re.sub(r"^((?:# (?:HELP|TYPE) )?)vllm:", rf"\1{prefix}", text, flags=re.M)
+
+
+def twice(text: str) -> str:
+    """Each counter also without `_total`, as a gauge, as Ray shows it."""
+    again = re.findall(r"^(?:# TYPE )?vllm:\w+?_total(?:\{.*| counter)$", text, flags=re.M)
+    return text + "".join(f"{line.replace('_total', '', 1).replace(' counter', ' gauge')}\n" for line in again)
+
+
+@pytest.mark.parametrize("name", ["0.32.0-idle", "0.32.0-preempting", "0.15.1-idle"])
+@pytest.mark.parametrize("prefix", ["ray_vllm:", "ray_vllm_", "vllm_"])
+@pytest.mark.parametrize("change", [lambda text: text, twice, openmetrics])
+@pytest.mark.parametrize("content_type", [TEXT, OPENMETRICS])
+def test_other_prefixes_read_the_same(name: str, prefix: str, change: Callable[[str], str], content_type: str) -> None:
+    changed = renamed(change(capture(name)), prefix)
+    assert "\nvllm:" not in changed
+    assert read(changed, content_type) == read(capture(name))
+    assert cache_config(changed, content_type) == cache_config(capture(name), TEXT)
+    assert page(changed, content_type).models == ("tiny",)
+
+
+RAY = (
+    'Component="core_worker",NodeAddress="10.0.0.7",ReplicaId="{0}",SessionName="session_1",Version="2.60.0",WorkerId="{0}0ff",'
+    'engine="0",model_name="m"'
+)
+
+
+def ray(name: str, replica: str, value: float, more: str = "") -> str:
+    return f"{name}{{{RAY.format(replica)}{more}}} {value}\n"
+
+
+RAY_PAGE = (
+    ray("ray_vllm_num_requests_running", "a1", 3)
+    + ray("ray_vllm_num_requests_running", "b2", 5)
+    + ray("ray_vllm_num_requests_waiting", "a1", 0)
+    + ray("ray_vllm_num_requests_waiting", "b2", 2)
+    + ray("ray_vllm_kv_cache_usage_perc", "a1", 0.25)
+    + ray("ray_vllm_kv_cache_usage_perc", "b2", 0.75)
+    + "".join(ray(f"ray_vllm_request_success{total}", "a1", 7, ',finished_reason="length"') for total in ("_total", ""))
+    + "".join(ray(f"ray_vllm_prompt_tokens{total}", replica, 40) for total in ("", "_total") for replica in ("a1", "b2"))
+    + ray("ray_vllm_cache_config_info", "a1", 1, ',block_size="16",num_gpu_blocks="100"')
+    + ray("ray_vllm_cache_config_info", "b2", 1, ',block_size="16",num_gpu_blocks="90"')
+    + "".join(ray("ray_vllm_prefix_cache_queries_total", replica, 40) for replica in ("a1", "b2"))
+)
+
+
+def test_replicas_of_ray_serve_are_backends() -> None:
+    sample = read(RAY_PAGE)
+    assert (sample.engines, sample.running, sample.waiting, sample.prompt_tokens_total) == (2, 8, 2, 80)
+    assert (sample.requests_success_total, sample.kv_usage_max_frac, sample.epoch) == (7, 0.75, None)
+    assert [(row.name, row.running, row.requests_success_total) for row in sample.by_engine or ()] == [
+        ("a1", 3, 7),
+        ("b2", 5, None),
+    ]
+
+
+def test_blocks_of_several_frontends_are_added_up() -> None:
+    labels = cache_config(RAY_PAGE, TEXT)
+    assert labels["num_gpu_blocks"] == "190"
+    assert not {"ReplicaId", "WorkerId", "engine"} & labels.keys()
+    assert kv_capacity_tokens(labels, engines=2) == (95 - 1) * 16 * 2
+
+
+def test_a_counter_that_ray_does_not_show_yet_is_0_and_any_other_is_not_known() -> None:
+    """Ray shows a counter from its first increase on: cold prompts leave no row of hits."""
+    sample = read(RAY_PAGE)
+    assert (sample.prefix_queries_total, sample.prefix_hits_total, sample.preemptions_total) == (80, 0, 0)
+    assert sample.ttft_s is None
+    plain = read(re.sub(r'(ReplicaId|WorkerId)="\w+",', "", RAY_PAGE))
+    assert (plain.prefix_hits_total, plain.preemptions_total) == (None, None)
+
+
+def test_one_engine_under_two_names_counts_once_and_two_engines_under_two_names_twice() -> None:
+    both = renamed(ENGINES, "ray_vllm:") + renamed(ENGINES, "ray_vllm_")
+    assert read(both) == read(ENGINES)
+    other = renamed(ENGINES, "ray_vllm_").replace('engine="', 'engine="1')
+    assert (read(ENGINES + other).running, read(ENGINES + other).engines) == (16, 4)
+
+
+ROUTER = "".join(
+    f'vllm:{name}{{server="http://10.0.0.{n}:8000"}} {value}\n'
+    for name, value in (
+        ("num_requests_running", 9.0),
+        ("num_requests_swapped", 0.0),
+        ("gpu_prefix_cache_hits_total", 0.0),
+        ("gpu_prefix_cache_queries_total", 0.0),
+        ("current_qps", 2.5),
+        ("healthy_pods_total", 1.0),
+    )
+    for n in (1, 2)
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ROUTER,
+        "process_start_time_seconds 100.0\n" + ROUTER,
+        ROUTER.replace("num_requests_swapped", "num_requests_waiting"),
+        "\n".join(line for line in ROUTER.split("\n") if "prefix" in line) + "\n",
+        ROUTER.replace("{server", '{model="m",pod="router-0",server'),
+        renamed(ROUTER, "vllm_"),
+    ],
+    ids=["as it is", "with its start", "with waiting", "prefix alone", "with more labels", "without colons"],
+)
+def test_a_page_of_a_router_is_no_engine(text: str) -> None:
+    with pytest.raises(RouterPage, match="router's figures over 2 servers") as caught:
+        read(text)
+    assert caught.value.servers == page(text, TEXT).servers == 2
+
+
+@pytest.mark.parametrize("engines", [ENGINES, BACKENDS, RAY_PAGE, capture("0.32.0-preempting")])
+def test_a_routers_rows_beside_those_of_engines_are_left_out(engines: str) -> None:
+    assert read(ROUTER + engines) == read(engines)
+    assert read(engines + ROUTER, OPENMETRICS) == read(engines)
+    assert cache_config(ROUTER + engines, TEXT) == cache_config(engines, TEXT)
+    assert (page(ROUTER + engines, TEXT).servers, page(engines, TEXT).servers) == (2, 0)
+
+
+def test_an_engine_whose_rows_have_a_label_server_is_an_engine() -> None:
+    labelled = capture("0.32.0-idle").replace("{", '{server="a",')
+    labelled = labelled.replace("\nprocess_start_time_seconds ", '\nprocess_start_time_seconds{server="a"} ')
+    assert read(labelled) == read(capture("0.32.0-idle"))
+    assert page(labelled, TEXT).servers == 0
+    assert kv_capacity_tokens(cache_config(labelled, TEXT), 1) == 2097152
+
+
+OTHERS = """\
+vllm:num_requests_running{engine="0",instance="c:8000",model_name="n"} 50.0
+vllm:num_requests_waiting{engine="0",instance="c:8000",model_name="n"} 20.0
+vllm:kv_cache_usage_perc{engine="0",instance="c:8000",model_name="n"} 1.0
+vllm:num_preemptions_total{engine="0",instance="c:8000",model_name="n"} 9.0
+vllm:request_success_total{engine="0",finished_reason="stop",instance="c:8000",model_name="n"} 900.0
+process_start_time_seconds{instance="c:8000"} 900.0
+vllm:cache_config_info{block_size="16",engine="0",instance="c:8000",num_gpu_blocks="7777"} 1.0
+"""
+
+
+def of_backend(name: str) -> str:
+    return "".join(f"{line}\n" for line in BACKENDS.split("\n") if f'instance="{name}:8000"' in line)
+
+
+def test_only_our_model_counts() -> None:
+    assert read(BACKENDS + OTHERS, models=("m",)) == read(BACKENDS)
+    assert read(OTHERS + BACKENDS, OPENMETRICS, models=("m",)) == read(BACKENDS)
+    assert read(BACKENDS + OTHERS, models=("n",)) == read(OTHERS)
+    both = read(BACKENDS + OTHERS)
+    assert (both.running, both.waiting, both.engines) == (59, 20, 3)
+    assert page(BACKENDS + OTHERS, TEXT).models == ("m", "n")
+
+
+def test_a_start_of_another_models_engine_is_none_of_ours() -> None:
+    ours, restarted = of_backend("a"), OTHERS.replace(" 900.0", " 999.0")
+    assert read(ours + OTHERS, models=("m",)) == read(ours + restarted, models=("m",)) == read(ours)
+    assert read(ours).epoch == 100.0
+
+
+def test_rows_that_name_no_model_are_ours_too() -> None:
+    text = 'vllm:num_requests_running{engine="0"} 2\nvllm:num_requests_running{engine="1",model_name="n"} 7\n'
+    assert read(text, models=("m",)).running == 2
+
+
+def test_a_reading_without_our_model_is_none_of_anothers() -> None:
+    with pytest.raises(ScrapeError, match="nothing of m in it, only of n"):
+        read(OTHERS, models=("m",))
+    with pytest.raises(ScrapeError, match="no vLLM metrics"):
+        read("process_start_time_seconds 1\n", models=("m",))
+
+
+def test_the_cache_is_that_of_our_model_though_its_row_names_none() -> None:
+    info = 'vllm:cache_config_info{{block_size="16",engine="0",instance="{}:8000",num_gpu_blocks="{}"}} 1.0\n'
+    ours = BACKENDS + info.format("a", 100) + info.format("b", 120)
+    assert cache_config(ours + OTHERS, TEXT, ("m",)) == {"block_size": "16", "num_gpu_blocks": "220"}
+    assert cache_config(ours + OTHERS, TEXT, ("n",)) == {"block_size": "16", "num_gpu_blocks": "7777"}
 
 
 def test_a_busy_second_engine_is_seen_while_the_first_is_idle() -> None:

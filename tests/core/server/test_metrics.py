@@ -200,9 +200,9 @@ async def test_a_large_exposition_is_read_beside_the_loop(monkeypatch: pytest.Mo
     threads: list[int] = []
     sample = Exposition.sample
 
-    def watched(exposition: Exposition) -> ServerSample:
+    def watched(exposition: Exposition, models: frozenset[str]) -> ServerSample:
         threads.append(threading.get_ident())
-        return sample(exposition)
+        return sample(exposition, models)
 
     monkeypatch.setattr(Exposition, "sample", watched)
     for text in (capture("0.32.0-idle"), capture("0.32.0-idle") * 6):

@@ -8,6 +8,7 @@ from core.config import Target
 from core.facts import Fact, fact
 from core.server import ModelCard, NoModels, list_models, look
 from core.server.http import Caller, Credential
+from core.server.models import ours_among
 from tests.core.server.fakes import BASE, KEY, Handler, client
 
 
@@ -78,3 +79,38 @@ async def test_the_first_look_takes_what_can_be_read() -> None:
         without, let_in = [await look(target, Access(api_key=key), http) for key in (None, KEY)]
         assert (without.models, without.key_wanted) == ((), True)
         assert (let_in.models, let_in.key_wanted) == (("b",), False)
+
+
+@pytest.mark.parametrize(
+    ("shown", "chosen", "ours"),
+    [
+        (("a", "b"), "a", ("a",)),
+        (("a2", "b"), "a", ("a2",)),
+        (("a2", "a"), "a", ("a",)),
+        (("a", "b"), "lora", ("a",)),
+        (("a2", "b"), "lora", ("a2",)),
+        (("/models/a", "b"), "a", ("/models/a",)),
+        (("x", "y"), "a", ()),
+        (("a",), "not listed", ()),
+        ((), "a", ()),
+    ],
+    ids=[
+        "itself",
+        "another name of it",
+        "the same model served twice",
+        "a LoRA's base",
+        "the base by another name",
+        "its path",
+        "none",
+        "unknown",
+        "no names",
+    ],
+)
+def test_which_of_the_models_that_metrics_show_is_ours(shown: tuple[str, ...], chosen: str, ours: tuple[str, ...]) -> None:
+    cards = (
+        ModelCard("a", None, 2048, "/models/a"),
+        ModelCard("a2", None, 2048, "/models/a"),
+        ModelCard("lora", "a", None, "/adapters/l"),
+        ModelCard("b", None, 2048, "/models/b"),
+    )
+    assert ours_among(shown, chosen, cards) == ours
