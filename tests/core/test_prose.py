@@ -1412,7 +1412,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("errors_first"), "See to the errors first: no setting of the scheduler helps against those."),
     (
         fact("common_cause", errors=2, n=2, **(ALIKE | {"age_s": 1.0, "until_first": False})),
-        "Look for a time limit of 1.01 s for a whole answer on the way (route, request or read timeout of a gateway or balancer); "
+        "Look for a time limit of 1.00 s for a whole answer on the way (route, request or read timeout of a gateway or balancer); "
         "no setting of the scheduler helps against that.",
     ),
     (
