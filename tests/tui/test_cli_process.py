@@ -4,10 +4,12 @@ import json
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
 import threading
+import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -331,9 +333,11 @@ def test_key_and_model_are_asked_for_in_a_terminal_which_never_shows_the_key(
 
 
 def read_until(descriptor: int, words: bytes) -> bytes:
-    text = b""
+    text, deadline = b"", time.monotonic() + LIMIT_S
     while words not in text:
-        text += os.read(descriptor, 65536)
+        assert time.monotonic() < deadline, text[-2000:]
+        if select.select([descriptor], [], [], 0.05)[0]:
+            text += os.read(descriptor, 65536)
     return text
 
 
