@@ -7,6 +7,7 @@ import msgspec
 
 from core.ddsketch import bin_of
 from core.load.sse import BARE_JSON, SseEvent
+from core.net import error_text
 from core.records import CountedBy, Ending, GapSummary
 
 DONE = b"[DONE]"
@@ -153,37 +154,6 @@ def _dict(value: Any) -> dict[str, Any] | None:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def error_text(data: bytes) -> str | None:
-    """The message of an error object in any form that vLLM has used, or None when the JSON holds no error.
-
-    Forms: `{"error": {"message": ...}}` (0.10.1 and later), `{"object": "error", "message": ...}` (before),
-    `{"error": "text"}` (401 and scaling), `{"detail": ...}` (unknown paths of older releases); gateways put it into a list.
-    """
-    try:
-        return _error_in(msgspec.json.decode(data))
-    except _UNREADABLE:
-        return None
-
-
-def _error_in(value: Any) -> str | None:
-    if isinstance(value, list) and value:
-        value = value[0]
-    if not isinstance(value, dict):
-        return None
-    error = value.get("error")
-    if isinstance(error, dict):
-        return _words(error.get("message") or error)
-    if error:
-        return _words(error)
-    if value.get("object") == "error":
-        return _words(value.get("message") or value)
-    return _words(value["detail"]) if value.get("detail") else None
-
-
-def _words(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 _GAPS_KEPT = 64

@@ -12,11 +12,11 @@ import httpx
 
 from core.access import Access, public_address
 from core.config import Target
-from core.load.completion import AnswerReader, error_text
+from core.load.completion import AnswerReader
 from core.load.prompts import PATHS
 from core.load.sse import EventTooLong, SseEvent, SseParser
 from core.load.transport import Digest, OnSent, Ready, Reply
-from core.net import LOGIN_ADVICE
+from core.net import LOGIN_ADVICE, error_text
 from core.records import Ending, RequestEnded, RequestFirst, RequestSent
 
 CONNECT_TIMEOUT_S = 10.0

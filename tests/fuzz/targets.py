@@ -12,8 +12,9 @@ from pathlib import Path
 import msgspec
 
 from core.errors import UserError
-from core.load.completion import AnswerReader, error_text
+from core.load.completion import AnswerReader
 from core.load.sse import EventTooLong, SseEvent, SseParser
+from core.net import error_text
 from core.records import ServerSample
 from core.report import to_json, to_text
 from core.server.exposition import ScrapeError, cache_config, kv_capacity_tokens, page, parse

@@ -13,7 +13,7 @@ import httpx
 from core.load.transport.connection import Connection
 from core.load.transport.pool import Pool
 from core.load.transport.proxy import Proxy
-from core.load.transport.request import Origin, Ready, origin_of, ready
+from core.load.transport.request import Endpoint, Ready, endpoint_of, ready
 from core.load.transport.response import OnSent, Reply
 
 STUCK_S = 0.9
@@ -77,7 +77,7 @@ class DirectTransport(httpx.AsyncBaseTransport):
             await _ask(connection, answer, request)
         return answer
 
-    async def _connect(self, origin: Origin, timeout_s: float | None) -> tuple[Connection, float]:
+    async def _connect(self, origin: Endpoint, timeout_s: float | None) -> tuple[Connection, float]:
         """A new connection, and for how long the server kept it waiting."""
         began = time.monotonic()
         connection = await self._pool.connect(origin, timeout_s)
@@ -85,7 +85,7 @@ class DirectTransport(httpx.AsyncBaseTransport):
 
     def open_ahead(self, url: str) -> None:
         """Open the spare connections to this server, before the first request needs one."""
-        self._pool.open_ahead(origin_of(httpx.Request("POST", url)))
+        self._pool.open_ahead(endpoint_of(httpx.Request("POST", url)))
 
     async def aclose(self) -> None:
         """Close every connection, those in use too."""

@@ -13,7 +13,7 @@ import httpx
 from core.access import Access
 from core.load.transport.connection import Connection
 from core.load.transport.proxy import FAULTS, Proxy, let_go
-from core.load.transport.request import Origin
+from core.load.transport.request import Endpoint
 from core.net import tls_context
 
 KEEPALIVE_S = 4.0
@@ -43,16 +43,16 @@ class Pool:
         self._tls = tls
         self._proxy = proxy
         self._spare = spare
-        self._idle: dict[Origin, deque[Connection]] = {}
+        self._idle: dict[Endpoint, deque[Connection]] = {}
         self._open: set[Connection] = set()
-        self._addresses: dict[Origin, list[_AddrInfo]] = {}
-        self._failing: set[Origin] = set()
+        self._addresses: dict[Endpoint, list[_AddrInfo]] = {}
+        self._failing: set[Endpoint] = set()
         self._opening: set[asyncio.Task[None]] = set()
-        self._coming: dict[Origin, int] = {}
+        self._coming: dict[Endpoint, int] = {}
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def idle(self, origin: Origin) -> Connection | None:
+    def idle(self, origin: Endpoint) -> Connection | None:
         """The connection used last, if one is free and fresh."""
         stack = self._idle.get(origin)
         while stack:
@@ -63,7 +63,7 @@ class Pool:
                 connection.abort()
         return None
 
-    async def connect(self, origin: Origin, timeout_s: float | None) -> Connection:
+    async def connect(self, origin: Endpoint, timeout_s: float | None) -> Connection:
         """A new connection. Raises httpx's ConnectError, ProxyError or ConnectTimeout."""
         try:
             async with asyncio.timeout(timeout_s):
@@ -82,7 +82,7 @@ class Pool:
         self._failing.discard(origin)
         return connection
 
-    def open_ahead(self, origin: Origin) -> None:
+    def open_ahead(self, origin: Endpoint) -> None:
         """Open as many connections as are missing to the spare ones. One that cannot be opened is missed by nobody yet, and no more
         are tried before a request has found the server again: it would get several connects for each."""
         if origin in self._failing:
@@ -109,7 +109,7 @@ class Pool:
         self._open.clear()
         await asyncio.sleep(0)  # the event loop closes them in its next turn
 
-    async def _ahead(self, origin: Origin) -> None:
+    async def _ahead(self, origin: Endpoint) -> None:
         try:
             async with asyncio.timeout(_AHEAD_S):
                 connection = await self._connect(origin)
@@ -119,11 +119,11 @@ class Pool:
         finally:
             self._coming[origin] -= 1
 
-    def _fails(self, origin: Origin) -> None:
+    def _fails(self, origin: Endpoint) -> None:
         self._failing.add(origin)
         self._addresses.pop(origin if self._proxy is None else self._proxy.place, None)  # it may have moved
 
-    async def _connect(self, origin: Origin) -> Connection:
+    async def _connect(self, origin: Endpoint) -> Connection:
         connection = Connection(lambda connection: self._free(origin, connection), self._open.discard)
         try:
             await self._open_for(origin, connection)
@@ -135,7 +135,7 @@ class Pool:
             self._open.add(connection)
         return connection
 
-    async def _open_for(self, origin: Origin, connection: Connection) -> None:
+    async def _open_for(self, origin: Endpoint, connection: Connection) -> None:
         if self._proxy is None:
             await self._open_to(origin, self._context() if origin.server_name is not None else None, connection)
         elif origin.server_name is None:
@@ -146,7 +146,7 @@ class Pool:
                 sock = await self._socket(self._proxy.place)
             await self._proxy.open_tunnel(sock, origin, self._context(), connection)
 
-    async def _open_to(self, place: Origin, tls: ssl.SSLContext | None, connection: Connection) -> None:
+    async def _open_to(self, place: Endpoint, tls: ssl.SSLContext | None, connection: Connection) -> None:
         loop = asyncio.get_running_loop()
         sock = await self._socket(place)
         try:
@@ -155,7 +155,7 @@ class Pool:
             sock.close()
             raise
 
-    async def _socket(self, place: Origin) -> socket.socket:
+    async def _socket(self, place: Endpoint) -> socket.socket:
         addresses = self._addresses.get(place)
         if addresses is None:
             loop = asyncio.get_running_loop()
@@ -174,7 +174,7 @@ class Pool:
             self._tls = tls_context(Access())
         return self._tls
 
-    def _free(self, origin: Origin, connection: Connection) -> None:
+    def _free(self, origin: Endpoint, connection: Connection) -> None:
         if self._closed:
             connection.abort()
             return
@@ -195,7 +195,7 @@ class Pool:
             self._sweeper = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
 
 
-def _numeric(origin: Origin) -> list[_AddrInfo]:
+def _numeric(origin: Endpoint) -> list[_AddrInfo]:
     """The address of a host that is given as a number; the loop would ask a thread for that. Empty for a name."""
     try:
         return [*socket.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)]

@@ -17,8 +17,8 @@ import httpx
 from core.access import Access, proxy_login, public_address
 from core.load.transport.connection import Connection
 from core.load.transport.parsing import MAX_HEAD_BYTES
-from core.load.transport.request import PORTS, Origin
-from core.net import proxy_for, proxy_tls_context, refusal_words
+from core.load.transport.request import Endpoint
+from core.net import PORTS, proxy_for, proxy_tls_context, refusal_words
 
 FAULTS = (OSError, RuntimeError, ValueError)
 """What connecting raises: uvloop RuntimeError for some, and a name that no DNS can hold is a UnicodeError."""
@@ -41,7 +41,7 @@ class Proxy:
     """A proxy on the way to a server; no repr shows its `login` (the value of Proxy-Authorization). `place.server_name` and `tls`
     are set where TLS is spoken with the proxy itself."""
 
-    place: Origin
+    place: Endpoint
     name: str
     tls: ssl.SSLContext | None
     login: str | None
@@ -58,7 +58,7 @@ class Proxy:
             said = str(problem) or type(problem).__name__
             raise httpx.ProxyError(f"No connection to the proxy {self.name}: {said}") from problem
 
-    async def open_tunnel(self, sock: socket.socket, origin: Origin, tls: ssl.SSLContext, connection: Connection) -> None:
+    async def open_tunnel(self, sock: socket.socket, origin: Endpoint, tls: ssl.SSLContext, connection: Connection) -> None:
         """Open `connection` to a server, with TLS, through a socket that is connected to this proxy. Closes the socket if it fails.
 
         Raises httpx.ProxyError where the proxy does not let it through, and what TLS raises."""
@@ -92,7 +92,7 @@ class Proxy:
             let_go(problem)
             raise
 
-    def _asked_for(self, origin: Origin) -> bytes:
+    def _asked_for(self, origin: Endpoint) -> bytes:
         authority = _authority(origin)
         login = "" if self.login is None else f"Proxy-Authorization: {self.login}\r\n"
         return f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{login}\r\n".encode("ascii")
@@ -105,11 +105,11 @@ def proxy_on_the_way(access: Access, url: str) -> Proxy | None:
     parts = urlsplit(proxy)
     host = parts.hostname or ""
     tls = proxy_tls_context(access) if parts.scheme == "https" else None
-    place = Origin(host, parts.port or PORTS[parts.scheme], None if tls is None else host)
+    place = Endpoint(host, parts.port or PORTS[parts.scheme], None if tls is None else host)
     return Proxy(place, public_address(proxy), tls, proxy_login(proxy))
 
 
-def _authority(origin: Origin) -> str:
+def _authority(origin: Endpoint) -> str:
     return f"[{origin.host}]:{origin.port}" if ":" in origin.host else f"{origin.host}:{origin.port}"
 
 

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import httpx
 
-PORTS = {"http": 80, "https": 443}
+from core.net import PORTS
 
 
-class Origin(NamedTuple):
+class Endpoint(NamedTuple):
     """Where connections go. `server_name` is the name that TLS asks for and checks; None for plain HTTP."""
 
     host: str
@@ -18,7 +18,7 @@ class Origin(NamedTuple):
 class Ready(NamedTuple):
     """A request written out, so that nothing is left to do when it is due; where it goes, and how long it may take."""
 
-    origin: Origin
+    origin: Endpoint
     method: str
     data: bytes
     connect_s: float | None
@@ -37,17 +37,17 @@ def ready(request: httpx.Request, by_proxy: bool = False, proxy_login: str | Non
     timeouts = request.extensions.get("timeout") or {}
     passed_on = by_proxy and request.url.scheme == "http"
     data = _written(request, request.content, passed_on, proxy_login if passed_on else None)
-    return Ready(origin_of(request), request.method, data, timeouts.get("connect"), timeouts.get("read"))
+    return Ready(endpoint_of(request), request.method, data, timeouts.get("connect"), timeouts.get("read"))
 
 
-def origin_of(request: httpx.Request) -> Origin:
+def endpoint_of(request: httpx.Request) -> Endpoint:
     """Where a request goes. Raises httpx.UnsupportedProtocol for what is not HTTP."""
     url = request.url
     if url.scheme not in PORTS:
         raise httpx.UnsupportedProtocol(f"The URL must begin with http:// or https://, not {url.scheme}://.", request=request)
     host = url.raw_host.decode("ascii")
     server_name = request.extensions.get("sni_hostname", host) if url.scheme == "https" else None
-    return Origin(host, url.port or PORTS[url.scheme], server_name)
+    return Endpoint(host, url.port or PORTS[url.scheme], server_name)
 
 
 def _written(request: httpx.Request, content: bytes, passed_on: bool, proxy_login: str | None) -> bytes:

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.ddsketch import bin_of
-from core.load.completion import AnswerReader, error_text
+from core.load.completion import AnswerReader
 from core.load.sse import SseEvent, SseParser
+from core.net import error_text
 
 STREAMS = Path(__file__).parents[2] / "data" / "streams"
 

@@ -23,7 +23,7 @@ from core.load.sender import LoadClient
 from core.load.transport.direct import DirectTransport
 from core.load.transport.parsing import MAX_HEAD_BYTES
 from core.load.transport.proxy import _Asking, _NoAnswer, proxy_on_the_way
-from core.load.transport.request import Origin
+from core.load.transport.request import Endpoint
 from core.records import RequestEnded, RequestFirst, RequestSent
 from tests.core.load.asking import speaking_tls, trusting
 from tests.core.load.calling import Caller
@@ -153,7 +153,7 @@ async def test_after_a_refusal_no_spare_tunnel_is_tried_and_addresses_are_looked
     for first in ("spare", "asked for"):
         async with through("https", whole, spare=2, answering=answering) as (_, server, _, transport):
             pool, url = transport._pool, httpx.URL(server.url)
-            origin = Origin(url.host, url.port or 0, url.host)
+            origin = Endpoint(url.host, url.port or 0, url.host)
             if first == "spare":
                 pool.open_ahead(origin)
                 await asyncio.gather(*pool._opening)  # raises what they raised
