@@ -161,11 +161,17 @@ def _cut(data: bytes, at: bytes) -> Iterator[bytes]:
 
 
 def _numbers(sample: ServerSample) -> Iterator[float]:
-    for value in msgspec.structs.astuple(sample):
-        if isinstance(value, tuple):
-            yield from value
-        elif value is not None:
-            yield value
+    yield from _in(msgspec.structs.astuple(sample))
+
+
+def _in(value: object) -> Iterator[float]:
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.structs.astuple(value)
+    if isinstance(value, tuple):
+        for each in value:
+            yield from _in(each)
+    elif isinstance(value, float):
+        yield value
 
 
 def _sentence(error: Exception) -> None:
