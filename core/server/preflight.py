@@ -373,8 +373,9 @@ class Preflight:
         while (record := await self._ask(self._written(short, shape))) is not None and record.ending != "aborted":
             try:
                 shape = search.send(record.ending == "ok")
-            except StopIteration as found:
-                return found.value
+            except StopIteration as end:
+                fullest: Shape | None = end.value
+                return fullest
         self._given_up = record
         return None
 

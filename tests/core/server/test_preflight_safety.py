@@ -143,11 +143,9 @@ async def test_calibration_learns_it_too() -> None:
     assert [hello.shape.salted for hello, _, _ in send.calls] == [True, False, False, False, False]
 
 
-@pytest.mark.parametrize(
-    "failed", [record(ending="http", status=500, error=REFUSED), record(ending="http", status=400, error="no")]
-)
-async def test_other_refusals_are_not_tried_again(failed: RequestRecord) -> None:
-    send = FakeSend(lambda hello, i, phase: failed)
+@pytest.mark.parametrize("status", [404, 429, 500, 503])
+async def test_a_field_that_an_error_of_another_kind_names_is_sent_again(status: int) -> None:
+    send = FakeSend(lambda hello, i, phase: record(ending="http", status=status, error=REFUSED, t_first=None))
     ran = await run(FakeVllm(), send)
     assert {hello.shape.salted for hello, _, _ in send.calls} == {True}
     assert ran["request"].status == "refuse"
