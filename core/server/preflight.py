@@ -69,7 +69,8 @@ class Preflight:
         self._lengths_asked: set[LengthField] = set()
         self._length_unread: LengthField | None = None
         self._sought = False
-        self._text_refused = False
+        self._text_refused: bool | None = None
+        """Whether no prompt of text was taken either; None where none was sent."""
         self._nonce = nonce
         self._send = send
         self._base = config.target.url.rstrip("/")
@@ -221,13 +222,13 @@ class Preflight:
         alphabets = await self._alphabets()
         while alphabets:
             if self._given_up is not None:  # a server that is silent is waited for once
-                return answers.request_check(self._given_up)
+                return answers.request_check(self._given_up, text_refused=bool(self._text_refused))
             alphabet = alphabets.pop(0)
             hello = self._hello_with(alphabet, self._config.workload)
             record = await self._one(hello, last=not alphabets)
             if record is None:
                 break
-            check = answers.request_check(record, text_refused=self._text_refused)
+            check = answers.request_check(record, text_refused=bool(self._text_refused))
             if record.ending == "ok" and not (alphabets := await self._better(alphabet, record)):
                 self.hello = self._written(hello)
                 self._answered = record
@@ -360,7 +361,6 @@ class Preflight:
                 record = await self._ask(self._written(hello))
         if record is None or not fallbacks.turned_down(record):
             return await self._heeded(hello, record)
-        self._text_refused = begun.prompt == "ids" and last and (self._sought or any(each.prompt == "text" for each in tried))
         self._shape = begun
         return first
 
@@ -395,6 +395,8 @@ class Preflight:
         self._lengths_asked.add(hello.shape.length_by)
         sent = await self._send(hello, 1, "preflight")
         self._records += [record for record in sent if record.ending == "ok"]
+        if hello.shape.prompt == "text" and sent and self._text_refused is not False:
+            self._text_refused = fallbacks.turned_down(sent[0])
         return sent[0] if sent else None
 
     async def _sample_again(self) -> ServerSample | None:

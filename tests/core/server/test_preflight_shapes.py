@@ -113,6 +113,7 @@ async def test_a_refusal_of_the_length_is_told_and_no_field_is_given_up_for_it()
     ran = await run(FakeVllm(), FakeSend(answer))
     assert ran["request"].status == "refuse"
     assert found(ran["request"]).of == (fact("request_broken_off", ending="http", status=400, said="Too long"),)
+    assert found(ran["request"]).figures["text_refused"] is False
 
 
 async def test_nothing_that_is_taken_leaves_no_trace() -> None:
@@ -175,6 +176,16 @@ async def test_only_where_text_was_refused_too_chats_are_thought_of() -> None:
     ran = await run(FakeVllm(), gone)
     assert found(ran["request"]).figures["text_refused"] is False
     assert len(gone.calls) == 1
+
+
+async def test_a_text_that_is_too_long_is_no_sign_of_chats() -> None:
+    def answer(hello: Hello, i: int, phase: Phase) -> RequestRecord:
+        short = hello.workload.output_tokens.largest < 100
+        return answered(hello) if short and hello.shape.prompt == "text" else refusal("prompt: too long")
+
+    ran = await run(FakeVllm(tokenize=None), FakeSend(answer))
+    assert (ran["request"].status, ran.preflight.hello) == ("refuse", None)
+    assert found(ran["request"]).figures["text_refused"] is False
 
 
 async def test_a_server_that_gets_silent_meanwhile_is_asked_no_more() -> None:
