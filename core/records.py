@@ -18,6 +18,9 @@ Ending = Literal["ok", "http", "stream", "truncated", "empty", "timeout", "conne
 CheckStatus = Literal["pass", "warn", "refuse"]
 LoadState = Literal["idle", "loading", "draining", "stopped"]
 LengthField = Literal["max_completion_tokens", "max_tokens"]
+PromptForm = Literal["ids", "text", "messages"]
+UsageAsked = Literal["continuous", "end", "none"]
+Dispensable = Literal["top_p", "ignore_eos"]
 CountedBy = Literal["usage", "token_ids", "length", "events"]
 """What the tokens of an answer were counted by: the server's usage, the token ids that it sent, the length asked for by which it
 ended, or one per event, which is the least that it can have had."""
@@ -37,8 +40,8 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True):
 class PromptAlphabet(msgspec.Struct, frozen=True, kw_only=True):
     """What prompts can be made of on this server, found by preflight.
 
-    `token_ids` are ordinary ids that the model knows (completions). Chat prompts are `words` joined by blanks, each
-    `tokens_per_word` tokens long, beside `chat_overhead_tokens` of the template.
+    `token_ids` are ordinary ids that the model knows. Prompts of text are `words` joined by blanks, each `tokens_per_word` tokens
+    long, beside `chat_overhead_tokens` of a chat's template, or of the special tokens of a completion.
     """
 
     token_ids: tuple[int, ...]
@@ -47,13 +50,26 @@ class PromptAlphabet(msgspec.Struct, frozen=True, kw_only=True):
     chat_overhead_tokens: float = 0.0
 
 
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """How a request is written, where servers differ in what they take. The defaults are those of a completion on vLLM.
+
+    `prompt`: token ids or text of a completion, messages of a chat. `length_by`: the field that tells the length of the answer.
+    `salted`: with a `cache_salt`; without, the first tokens alone keep prompts apart. `usage`: asked for with every event, at the
+    end, or not at all. `left_out`: fields that the server does not take and that have no other form.
+    """
+
+    prompt: PromptForm = "ids"
+    length_by: LengthField = "max_tokens"
+    salted: bool = True
+    usage: UsageAsked = "continuous"
+    left_out: tuple[Dispensable, ...] = ()
+
+
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """First message to the generator child: everything that stays the same for the run. Travels by pipe only.
 
     `nonce` (random hex of the run) makes prompts cold: it goes into salts and first tokens, never into seeds.
-    `salted` False: the server refuses a `cache_salt`, and the first tokens alone keep prompts apart. `length_by`: the field that
-    tells the length of a chat's answer; servers from before the newer one refuse it, or leave it unread. `keeps_length`: an answer
-    that ended by its length has been seen to have the tokens asked for.
+    `keeps_length`: an answer that ended by its length has been seen to have the tokens asked for.
     """
 
     target: Target
@@ -62,8 +78,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     alphabet: PromptAlphabet
     nonce: str
     access: Access = Access()
-    salted: bool = True
-    length_by: LengthField = "max_completion_tokens"
+    shape: Shape = Shape()
     keeps_length: bool = False
 
     def __repr__(self) -> str:
@@ -293,7 +308,8 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What stays the same about the server during a run. tp, pp, dp None: the server does not tell.
 
     `metrics_models`: the names that its metrics have for our model; empty where all that they show counts. `backends`: how many
-    servers a router among the metrics tells of.
+    servers a router among the metrics tells of. `shape`: how a request was written that it answered, `counted_by`: the least sure
+    way by which the tokens of the single requests were counted; None in files from before that was told.
     """
 
     url: str
@@ -311,6 +327,8 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str | None = None
     simulated: bool = False
     config: dict[str, str] = {}
+    shape: Shape | None = None
+    counted_by: CountedBy | None = None
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):

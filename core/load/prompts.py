@@ -8,7 +8,7 @@ from numpy.random import PCG64, Generator
 from numpy.typing import NDArray
 
 from core.config import Api
-from core.records import Hello, RepeatOrder
+from core.records import Hello, RepeatOrder, UsageAsked
 from core.schedule import Plan, seeds
 
 PATHS: dict[Api, str] = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
@@ -18,6 +18,12 @@ UNIQUE_TOKENS = 16
 _JUMP = 210306068529402873165736369884012333109
 """Draws between the beginnings of two prompts: 2^128 over the golden ratio, as numpy's `PCG64.jumped` has it, so that no two
 prompts come near each other. A third of the CPU of a generator for each."""
+
+_USAGE: dict[UsageAsked, dict[str, object]] = {
+    "continuous": {"stream_options": {"include_usage": True, "continuous_usage_stats": True}},
+    "end": {"stream_options": {"include_usage": True}},
+    "none": {},
+}
 
 _encoder = msgspec.json.Encoder()
 
@@ -31,37 +37,38 @@ class Bodies:
     """
 
     def __init__(self, hello: Hello, order: RepeatOrder, plan: Plan) -> None:
-        alphabet = hello.alphabet
+        alphabet, shape = hello.alphabet, hello.shape
         self._chat = hello.target.api == "chat"
-        if not (alphabet.words if self._chat else alphabet.token_ids):
+        self._ids = not self._chat and shape.prompt == "ids"
+        if not (alphabet.token_ids if self._ids else alphabet.words):
             raise ValueError(f"the prompt alphabet holds nothing for the {hello.target.api} API")
         self._hello, self._order, self._plan = hello, order, plan
         self._source = PCG64(seeds(order).prompts)
         self._begin = self._source.state
         self._draw = Generator(self._source)
         self._token_ids = np.array(alphabet.token_ids, dtype=np.int64)
+        sampling = {"ignore_eos": True, "temperature": hello.workload.temperature, "top_p": 1.0}
+        self._same: dict[str, object] = {
+            "model": hello.model,
+            **{name: value for name, value in sampling.items() if name not in shape.left_out},
+            "stream": True,
+            **_USAGE[shape.usage],
+        }
 
     def build(self, index: int) -> bytes:
         """The JSON body of request `index` of the plan."""
         digest = hashlib.blake2b(f"{self._hello.nonce}/{self._order.order}/{index}".encode()).digest()
         output_tokens = int(self._plan.output_tokens[index])
-        body: dict[str, object] = {
-            "model": self._hello.model,
-            "ignore_eos": True,
-            "temperature": self._hello.workload.temperature,
-            "top_p": 1.0,
-            "stream": True,
-            "stream_options": {"include_usage": True, "continuous_usage_stats": True},
-        }
-        if self._hello.salted:
+        body = self._same | {self._hello.shape.length_by: output_tokens}
+        if self._hello.shape.salted:
             body["cache_salt"] = digest[:32].hex()
-        if self._chat:
-            body["messages"] = [{"role": "user", "content": self._text(index, digest)}]
-            body[self._hello.length_by] = output_tokens
-        else:
+        if self._ids:
             picks = self._picks(index, digest, int(self._plan.input_tokens[index]), self._token_ids.size)
             body["prompt"] = self._token_ids[picks].tolist()
-            body["max_tokens"] = output_tokens
+        elif self._chat:
+            body["messages"] = [{"role": "user", "content": self._text(index, digest)}]
+        else:
+            body["prompt"] = self._text(index, digest)
         return _encoder.encode(body)
 
     def _text(self, index: int, digest: bytes) -> str:

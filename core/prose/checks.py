@@ -122,6 +122,17 @@ def _request_answered(f: Figures) -> str:
     return f"{_streamed(f)} was answered: {', '.join(f'{name} {_time(took)}' for name, took in latencies if took is not None)}"
 
 
+def _request_failed(f: Figures) -> str:
+    chats_alone = "; does it serve chats alone? --api chat" if "text_refused" in f and f.n("text_refused") else ""
+    return f"{_streamed(f)} failed: {f.of[0]}{chats_alone}"
+
+
+def _fields_left_out(f: Figures) -> str:
+    if len(f.of) == 1:
+        return f"It does not take {f.of[0]}, so it is left out"
+    return f"It takes neither {' nor '.join(f.of)}, so they are left out"
+
+
 def _given_up(f: Figures) -> str:
     so_far = "without an end" if f["first_token"] else "without a token"
     tokens = f.known("tokens_too_many")
@@ -278,11 +289,15 @@ SENTENCES: dict[Code, Sentence] = {
     "server_shared": lambda f: f"{_served(f)}. The answer is what fits on top of them",
     "no_request_sent": lambda f: "No request was sent",
     "request_answered": _request_answered,
-    "request_failed": lambda f: f"{_streamed(f)} failed: {f.of[0]}",
+    "request_failed": _request_failed,
     "request_given_up": _given_up,
     "request_broken_off": _broken_off,
     "takes_no_salt": lambda f: f"It takes no cache_salt, so that {_BY_FIRST_TOKENS}",
     "takes_max_tokens": lambda f: "It does not take max_completion_tokens, so the length is asked for by max_tokens",
+    "takes_text": lambda f: "It does not take prompts of token ids, so they are text",
+    "takes_usage_at_end": lambda f: "It does not take continuous_usage_stats, so usage is asked for at the end of each answer",
+    "takes_no_usage": lambda f: "It does not take stream_options, so usage is not asked for",
+    "fields_left_out": _fields_left_out,
     "usage_seen": _usage_seen,
     "ended_without_reason": lambda f: f"It ended in order but without a finish_reason; all {f.n('output_tokens')} tokens had come",
     "counted_by_ids": lambda f: (

@@ -11,7 +11,7 @@ from core import fleet, prose
 from core.config import FleetAsk, Lengths, ProbeConfig
 from core.facts import as_data, fact
 from core.judge import Bracket
-from core.records import Check
+from core.records import Check, ServerInfo
 from core.report.fleet import fleet_data
 from core.report.why import diagnosis_data
 from core.results import Answer, Knee, RepeatResult, StepResult
@@ -31,7 +31,8 @@ def result(view: RunView, run_log: str | None) -> dict[str, Any]:
         "message_fact": as_data(answer.message),
         "knee": _knee(answer.knee),
         "slo": msgspec.to_builtins(config.slo) if config else None,
-        "workload": _workload(config) if config else None,
+        "workload": _workload(config, view.server) if config else None,
+        "request": _request(view.server),
         "method": msgspec.to_builtins(config.method) if config else None,
         "mode": config.method.mode if config else None,
         "seed": config.method.seed if config else None,
@@ -84,16 +85,30 @@ def while_going(view: RunView) -> RunView:
     return msgspec.structs.replace(view, answer=msgspec.structs.replace(answer_of(view), message=fact("still_going")))
 
 
-def _workload(config: ProbeConfig) -> dict[str, Any]:
+def _workload(config: ProbeConfig, server: ServerInfo | None) -> dict[str, Any]:
+    left_out = server.shape.left_out if server and server.shape else ()
+    sampling = {"temperature": config.workload.temperature, "top_p": 1.0, "ignore_eos": True}
     return {
         "api": config.target.api,
         "input_tokens": _lengths(config.workload.input_tokens),
         "output_tokens": _lengths(config.workload.output_tokens),
         "prefix": "cold",
-        "sampling": {"temperature": config.workload.temperature, "top_p": 1.0, "ignore_eos": True},
+        "sampling": {name: None if name in left_out else value for name, value in sampling.items()},
         "cache": "cold",
         "reset_cache": config.method.reset_cache,
         "between": config.method.between,
+    }
+
+
+def _request(server: ServerInfo | None) -> dict[str, Any]:
+    shape = server.shape if server else None
+    return {
+        "prompt": shape.prompt if shape else None,
+        "length_by": shape.length_by if shape else None,
+        "cache_salt": shape.salted if shape else None,
+        "usage": shape.usage if shape else None,
+        "left_out": list(shape.left_out) if shape else None,
+        "counted_by": server.counted_by if server else None,
     }
 
 

@@ -5,11 +5,12 @@ Latencies start at the scheduled time, as everywhere; TPOT leaves out the tokens
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 from core import singles
 from core.config import Slo
 from core.facts import Code, Figure, fact, in_turn
-from core.records import Check, CheckStatus, RequestRecord, ServerSample
+from core.records import Check, CheckStatus, CountedBy, RequestRecord, ServerSample, Shape
 from core.server.checks import check_of
 from core.server.exposition import has_feature
 from core.singles import failure
@@ -40,22 +41,18 @@ _ALONE = 1.05
 """The server may count this much more prompt than we sent before somebody else must have sent some."""
 
 
-def request_check(record: RequestRecord) -> Check:
-    """Whether a request as the load sends it is answered to its orderly end."""
+def request_check(record: RequestRecord, *, text_refused: bool = False) -> Check:
+    """Whether a request as the load sends it is answered to its orderly end. `text_refused`: one with a prompt of text was refused
+    like one of token ids."""
     asked: dict[str, Figure] = {"prompt_tokens": record.asked_input, "output_tokens": record.asked_output}
     if record.ending != "ok":
-        return check_of("request", "refuse", fact("request_failed", failure(record), **asked))
+        return check_of("request", "refuse", fact("request_failed", failure(record), **asked, text_refused=text_refused))
     took: dict[str, Figure] = {"ttft_s": ttft_s(record), "tpot_s": tpot_s(record), "e2e_s": e2e_s(record)}
     answered = fact("request_answered", **asked, **took)
     if record.finish_reason is None:
         found = in_turn(answered, fact("ended_without_reason", output_tokens=record.output_tokens))
         return Check(check="request", status="warn", message=found)
     return check_of("request", "pass", answered)
-
-
-def refuses_field(record: RequestRecord, field: str) -> bool:
-    """Whether the server refused a field that it does not know (vLLM up to 0.6.4, and gateways that check requests)."""
-    return record.ending == "http" and record.status in (400, 422) and field in (record.error or "")
 
 
 def leaves_length_unread(record: RequestRecord) -> bool:
@@ -66,18 +63,21 @@ def leaves_length_unread(record: RequestRecord) -> bool:
     return record.ending == "ok" and short and record.finish_reason == "length"
 
 
-def unsalted(check: Check) -> Check:
-    """The same check for a server that takes no salt: prompts are kept apart by their first tokens alone."""
-    if check.status == "refuse":
+def with_shape(check: Check, shape: Shape) -> Check:
+    """The same check with all in which the server has its requests written otherwise than vLLM; a warning where that costs a
+    safeguard: the salt that keeps prompts cold, or the field that keeps answers as long as asked."""
+    found = [
+        *([fact("takes_max_tokens")] if shape.prompt == "messages" and shape.length_by == "max_tokens" else []),
+        *([fact("takes_text")] if shape.prompt == "text" else []),
+        *([fact("takes_usage_at_end")] if shape.usage == "end" else []),
+        *([fact("takes_no_usage")] if shape.usage == "none" else []),
+        *([fact("fields_left_out", *shape.left_out)] if shape.left_out else []),
+        *([] if shape.salted else [fact("takes_no_salt")]),
+    ]
+    if check.status == "refuse" or not found:
         return check
-    return Check(check=check.check, status="warn", message=in_turn(check.message, fact("takes_no_salt")))
-
-
-def by_max_tokens(check: Check) -> Check:
-    """The same check for a server that must be asked by the older field for the length of a chat's answer."""
-    if check.status == "refuse":
-        return check
-    return Check(check=check.check, status=check.status, message=in_turn(check.message, fact("takes_max_tokens")))
+    safe = shape.salted and "ignore_eos" not in shape.left_out
+    return Check(check=check.check, status=check.status if safe else "warn", message=in_turn(check.message, *found))
 
 
 def gave_as_asked(record: RequestRecord) -> bool:
@@ -92,6 +92,13 @@ def generated_as_asked(records: Sequence[RequestRecord], before: ServerSample | 
     asked = sum(record.asked_output for record in records)
     by_length = all(record.finish_reason == "length" for record in records)
     return by_length and asked > 0 and _delta(before, after, "generation_tokens_total") == asked
+
+
+def counted_by(records: Sequence[RequestRecord]) -> CountedBy | None:
+    """By what the tokens of these answers were counted, in the least sure way; None where none was answered."""
+    ways: tuple[CountedBy, ...] = get_args(CountedBy)
+    found = {record.counted_by or ("usage" if record.usage else "events") for record in records if record.ending == "ok"}
+    return max(found, key=ways.index, default=None)
 
 
 def usage_check(record: RequestRecord, *, keeps_length: bool = False) -> Check:

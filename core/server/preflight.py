@@ -11,14 +11,22 @@ from core.access import Access
 from core.config import Lengths, ProbeConfig, Workload
 from core.facts import Figure, fact, reworded, several
 from core.net import UNREADABLE, is_near
-from core.records import Check, Hello, LengthField, Phase, PromptAlphabet, RequestRecord, ServerInfo, ServerSample
-from core.server import answers, checks
+from core.records import Check, Hello, LengthField, Phase, PromptAlphabet, RequestRecord, ServerInfo, ServerSample, Shape
+from core.server import answers, checks, fallbacks
 from core.server.checks import check_of
 from core.server.exposition import Page, RouterPage, has_feature
 from core.server.http import Caller, Credential, HttpError, Reply, public
 from core.server.metrics import Exposition, ScrapeError, read_exposition
 from core.server.models import MODELS_PATH, ModelCard, NoModels, list_models, ours_among
-from core.server.prompt_vocabulary import CALIBRATION_WORDS, LETTERS, Tokenizer, calibrated, chat_alphabet, completion_alphabets
+from core.server.prompt_vocabulary import (
+    CALIBRATION_WORDS,
+    LETTERS,
+    Tokenizer,
+    calibrated,
+    chat_alphabet,
+    completion_alphabets,
+    text_alphabet,
+)
 from core.singles import JUDGED
 
 SendSingles = Callable[[Hello, int, Phase], Awaitable[list[RequestRecord]]]
@@ -40,6 +48,8 @@ _CONFIG_LABELS = (
 """Labels of `vllm:cache_config_info` that matter for reading a result."""
 
 _CALIBRATION_OUTPUT = 4
+_UNCOUNTED = PromptAlphabet(token_ids=(), words=LETTERS)
+"""Letters, of which it is not known yet how many tokens they are."""
 _MAX_VERSION = 80
 AGAIN_S = 1.0
 """What a run before this one had cut off is gone from a server by then; others' requests mostly are not."""
@@ -55,9 +65,12 @@ class Preflight:
     def __init__(self, config: ProbeConfig, access: Access, nonce: str, http: httpx.AsyncClient, send: SendSingles) -> None:
         self._config = config
         self._access = access
-        self._salted = True
-        self._length_by: LengthField = "max_completion_tokens"
-        self._tried_max_tokens = False
+        self._shape = fallbacks.FIRST[config.target.api]
+        self._lengths_asked: set[LengthField] = set()
+        self._length_unread: LengthField | None = None
+        self._sought = False
+        self._text_refused: bool | None = None
+        """Whether no prompt of text was taken either; None where none was sent."""
         self._nonce = nonce
         self._send = send
         self._base = config.target.url.rstrip("/")
@@ -140,7 +153,8 @@ class Preflight:
             pass  # said by the check: the version is not known
         known = self._credential.scrub(version[:_MAX_VERSION]) if isinstance(version, str) else None
         self._learn(version=known, simulated=simulated)
-        self._salted = has_feature("unknown_fields_rejected", known) is not True
+        if has_feature("unknown_fields_rejected", known):
+            self._shape = msgspec.structs.replace(self._shape, salted=False)
         return checks.version_check(known, simulated, self._config.target.api)
 
     async def _model(self) -> Check:
@@ -205,23 +219,23 @@ class Preflight:
     async def _request(self) -> Check:
         """One streamed request as the load will send them, with each alphabet in turn until one is understood."""
         check = check_of("request", "refuse", fact("no_request_sent"))
-        for alphabet in await self._alphabets():
+        alphabets = await self._alphabets()
+        while alphabets:
             if self._given_up is not None:  # a server that is silent is waited for once
-                return answers.request_check(self._given_up)
+                return answers.request_check(self._given_up, text_refused=bool(self._text_refused))
+            alphabet = alphabets.pop(0)
             hello = self._hello_with(alphabet, self._config.workload)
-            record = await self._one(hello)
+            record = await self._one(hello, last=not alphabets)
             if record is None:
                 break
-            check = answers.request_check(record)
-            if record.ending == "ok":
-                self.hello = self._as_taken(hello)
+            check = answers.request_check(record, text_refused=bool(self._text_refused))
+            if record.ending == "ok" and not (alphabets := await self._better(alphabet, record)):
+                self.hello = self._written(hello)
                 self._answered = record
-                self._learn(fingerprint=record.fingerprint)
-            if record.ending in ("ok", "aborted"):  # another alphabet helps against a refusal, not against silence
+                self._learn(fingerprint=record.fingerprint, shape=self._shape)
+            if record.ending == "aborted":  # another alphabet helps against a refusal, not against silence
                 break
-        if self._length_by == "max_tokens":
-            check = answers.by_max_tokens(check)
-        return check if self._salted else answers.unsalted(check)
+        return answers.with_shape(check, self._shape)
 
     async def _layout(self) -> Check:
         engines = self.info.engines if self._before is not None else None
@@ -252,13 +266,13 @@ class Preflight:
         self._records += [record for record in sent if record.ending == "ok"]
         self._given_up = next((record for record in sent if record.ending == "aborted"), None)
         self._unjudged, self.singles = (sent[0] if sent else None), sent[1:]
+        self._learn(counted_by=answers.counted_by(sent))
         self._after = await self._sample_again()
         return answers.isolation_check(self._records, self._before, self._after, self._labels, self.info.version)
 
     async def _output_length(self) -> Check:
-        chat = self._config.target.api == "chat" and self._length_by != "max_tokens"
-        fields = (*(["max_completion_tokens"] if chat else []), *(["max_tokens"] if not chat or self._tried_max_tokens else []))
-        return answers.output_length_check(self.singles, fields)
+        fields = dict.fromkeys((self._shape.length_by, *([self._length_unread] if self._length_unread else [])))
+        return answers.output_length_check(self.singles, tuple(fields))
 
     async def _stream(self) -> Check | None:
         return answers.stream_check(self.singles, self._config.slo, answers.decode_s(self._before, self._after))
@@ -274,23 +288,39 @@ class Preflight:
 
     async def _alphabets(self) -> list[PromptAlphabet]:
         """What to make prompts of, best first; never empty."""
-        tokenizer = Tokenizer(self._caller, self._base, self.info.model or "")
         if self._config.target.api == "completions":
-            return await completion_alphabets(tokenizer)
-        return [await chat_alphabet(tokenizer) or await self._calibrate()]
+            return await completion_alphabets(self._tokenizer)
+        return [await chat_alphabet(self._tokenizer) or await self._calibrate()]
+
+    async def _better(self, used: PromptAlphabet, record: RequestRecord) -> list[PromptAlphabet]:
+        """What to make prompts of after a request that was answered: words where the server takes text alone, by what requests
+        cost where it counts them otherwise than its `/tokenize` does; else nothing."""
+        if self._shape.prompt != "text":
+            return []
+        if not used.words:
+            return [await text_alphabet(self._tokenizer) or await self._calibrate()]
+        miscounted = answers.prompt_length_check(record).status == "refuse"
+        return [await self._calibrate()] if miscounted and used.words != LETTERS else []
+
+    @property
+    def _tokenizer(self) -> Tokenizer:
+        return Tokenizer(self._caller, self._base, self.info.model or "")
 
     async def _calibrate(self) -> PromptAlphabet:
-        """Without `/tokenize`: two short chats of different size show what a letter and the template cost."""
-        letters = PromptAlphabet(token_ids=(), words=LETTERS)
+        """Without `/tokenize`: two short requests of different size show what a letter and what stands around them cost."""
         found = []
         for words in CALIBRATION_WORDS:
-            lengths = {"input_tokens": Lengths(median=words), "output_tokens": Lengths(median=_CALIBRATION_OUTPUT)}
-            record = await self._one(self._hello_with(letters, msgspec.structs.replace(self._config.workload, **lengths)))
+            record = await self._one(self._short(_UNCOUNTED, words))
             if record is None or record.ending != "ok":
-                self._given_up = record if record is not None and record.ending == "aborted" else None
-                return letters  # the request check says what is wrong
+                if record is not None and (record.ending == "aborted" or fallbacks.turned_down(record)):
+                    self._given_up = record
+                return _UNCOUNTED  # the request check says what is wrong
             found.append(record)
-        return calibrated(*found) or letters
+        return calibrated(*found) or _UNCOUNTED
+
+    def _short(self, alphabet: PromptAlphabet, words: int = CALIBRATION_WORDS[0]) -> Hello:
+        lengths = {"input_tokens": Lengths(median=words), "output_tokens": Lengths(median=_CALIBRATION_OUTPUT)}
+        return self._hello_with(alphabet, msgspec.structs.replace(self._config.workload, **lengths))
 
     def _hello_with(self, alphabet: PromptAlphabet, workload: Workload) -> Hello:
         return Hello(
@@ -302,38 +332,71 @@ class Preflight:
             access=self._access,
         )
 
-    def _as_taken(self, hello: Hello) -> Hello:
-        """The same with what the server takes, as far as is known."""
-        return msgspec.structs.replace(hello, salted=self._salted, length_by=self._length_by)
+    def _written(self, hello: Hello, shape: Shape | None = None) -> Hello:
+        """The same as it is taken, as far as is known, or in this shape. Where text takes the place of token ids, a short one of
+        letters: how long that gets is not known yet."""
+        shape = shape or self._shape
+        hello = self._short(_UNCOUNTED) if shape.prompt == "text" and not hello.alphabet.words else hello
+        return msgspec.structs.replace(hello, shape=shape)
 
-    async def _one(self, hello: Hello) -> RequestRecord | None:
-        """One request of phase "preflight", and again without what the server refuses of it, or with `max_tokens` when it leaves
-        the newer field unread; None when the generator sent nothing."""
-        record = await self._ask(self._as_taken(hello))
-        while record is not None and self._gives_way(record):
-            record = await self._ask(self._as_taken(hello))
-        if record is None or hello.target.api != "chat" or self._tried_max_tokens or not answers.leaves_length_unread(record):
-            return record
-        self._tried_max_tokens = True
-        other = await self._ask(msgspec.structs.replace(self._as_taken(hello), length_by="max_tokens"))
-        if other is None or other.ending != "ok" or answers.leaves_length_unread(other):
-            return record
-        self._length_by = "max_tokens"
-        return other
+    async def _one(self, hello: Hello, *, last: bool = True) -> RequestRecord | None:
+        """One request of phase "preflight", written otherwise as long as the server turns it down and there is a way, or when it
+        leaves the field of its length unread; the first refusal where nothing helps, None when the generator sent nothing.
 
-    def _gives_way(self, record: RequestRecord) -> bool:
-        """Whether a field that was just refused is one that can be left out, or has an older name."""
-        if self._salted and answers.refuses_field(record, "cache_salt"):
-            self._salted = False
-            return True
-        if not self._tried_max_tokens and answers.refuses_field(record, "max_completion_tokens"):
-            self._tried_max_tokens, self._length_by = True, "max_tokens"
-            return True
-        return False
+        `last`: there are no other token ids to try, which may be all that a refusal is about that does not say.
+        """
+        begun = self._shape
+        first = record = await self._ask(self._written(hello))
+        tried = [begun]
+        while record is not None and (other := fallbacks.give_way(self._shape, record, tried)) is not None:
+            if other.prompt != self._shape.prompt and not last:
+                break
+            self._shape = other
+            tried.append(other)
+            record = await self._ask(self._written(hello))
+        if record is not None and fallbacks.refused(record) and last and not self._sought:
+            self._sought = True
+            self._shape = await self._fullest(hello, begun) or begun
+            if self._shape != begun:
+                record = await self._ask(self._written(hello))
+        if record is None or not fallbacks.turned_down(record):
+            return await self._heeded(hello, record)
+        self._shape = begun
+        return first
+
+    async def _fullest(self, hello: Hello, refused: Shape) -> Shape | None:
+        """Of a refusal that does not say what it is about, the fullest shape that is taken, found by short requests; None where
+        there is none."""
+        short = self._short(hello.alphabet)
+        search = fallbacks.sought(refused)
+        shape = next(search)
+        while (record := await self._ask(self._written(short, shape))) is not None and record.ending != "aborted":
+            try:
+                shape = search.send(record.ending == "ok")
+            except StopIteration as end:
+                fullest: Shape | None = end.value
+                return fullest
+        self._given_up = record
+        return None
+
+    async def _heeded(self, hello: Hello, record: RequestRecord | None) -> RequestRecord | None:
+        """The same answer, or one by the other field of the length where this one was left unread and that one is not."""
+        other = fallbacks.other_length(self._shape)
+        if record is None or other is None or other.length_by in self._lengths_asked or not answers.leaves_length_unread(record):
+            return record
+        again = await self._ask(self._written(hello, other))
+        if again is None or again.ending != "ok" or answers.leaves_length_unread(again):
+            self._length_unread = other.length_by
+            return record
+        self._shape = other
+        return again
 
     async def _ask(self, hello: Hello) -> RequestRecord | None:
+        self._lengths_asked.add(hello.shape.length_by)
         sent = await self._send(hello, 1, "preflight")
         self._records += [record for record in sent if record.ending == "ok"]
+        if hello.shape.prompt == "text" and sent and self._text_refused is not False:
+            self._text_refused = fallbacks.turned_down(sent[0])
         return sent[0] if sent else None
 
     async def _sample_again(self) -> ServerSample | None:

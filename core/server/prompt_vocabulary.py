@@ -1,6 +1,7 @@
 """What prompts can be made of on this server: token ids, or words of a constant token count; needs no tokenizer of our own."""
 
 from collections import Counter
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -29,7 +30,7 @@ _MIN_WORDS = 8
 """Fewer cannot tell thousands of prompts apart in their first few tokens."""
 
 CALIBRATION_WORDS = (32, 96)
-"""Prompt sizes of the two requests that show what a word and the chat template cost."""
+"""Prompt sizes of the two requests that show what a word and what stands around the words cost."""
 
 
 class _Tokens(msgspec.Struct):
@@ -47,6 +48,11 @@ class Tokenizer:
         """Token ids of a text, without special tokens."""
         found = await self._ask({"model": self._model, "prompt": prompt, "add_special_tokens": False})
         return found.tokens if found else None
+
+    async def text_count(self, prompt: str) -> int | None:
+        """Prompt tokens of a completion of this text, special tokens included."""
+        found = await self._ask({"model": self._model, "prompt": prompt})
+        return found.count if found else None
 
     async def chat_count(self, content: str) -> int | None:
         """Prompt tokens of one user message, template included."""
@@ -72,11 +78,20 @@ async def completion_alphabets(tokenizer: Tokenizer) -> list[PromptAlphabet]:
 
 async def chat_alphabet(tokenizer: Tokenizer) -> PromptAlphabet | None:
     """Words and the template's overhead by `/tokenize`; None when it does not tell or does not add up."""
+    return await _counted(tokenizer, tokenizer.chat_count)
+
+
+async def text_alphabet(tokenizer: Tokenizer) -> PromptAlphabet | None:
+    """The same for completions of text, whose overhead is that of the special tokens."""
+    return await _counted(tokenizer, tokenizer.text_count)
+
+
+async def _counted(tokenizer: Tokenizer, count: Callable[[str], Awaitable[int | None]]) -> PromptAlphabet | None:
     words, per_word = await _constant_words(tokenizer)
     if len(words) < _MIN_WORDS or per_word < 1:
         return None
     small, large = CALIBRATION_WORDS
-    counts = [await tokenizer.chat_count(" ".join(words[i % len(words)] for i in range(n))) for n in (small, large)]
+    counts = [await count(" ".join(words[i % len(words)] for i in range(n))) for n in (small, large)]
     if counts[0] is None or counts[1] is None or counts[1] - counts[0] != (large - small) * per_word:
         return None
     overhead = counts[0] - small * per_word
@@ -84,7 +99,7 @@ async def chat_alphabet(tokenizer: Tokenizer) -> PromptAlphabet | None:
 
 
 def calibrated(small: RequestRecord, large: RequestRecord) -> PromptAlphabet | None:
-    """Letters, with what one letter and the template cost by the usage of two requests that were sent as one token a letter.
+    """Letters, with what each and what stands around them cost by the usage of two requests that were sent as one token a letter.
 
     None when the two do not tell (no usage, or no more tokens for more letters).
     """

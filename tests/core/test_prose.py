@@ -473,6 +473,20 @@ CHECKS: list[tuple[Fact, str]] = [
         fact("request_failed", BROKEN, **ASKED),
         "A streamed request of 512 + 128 tokens failed: http with status 404, The model `x` does not exist",
     ),
+    (
+        fact("request_failed", BROKEN, **ASKED, text_refused=False),
+        "A streamed request of 512 + 128 tokens failed: http with status 404, The model `x` does not exist",
+    ),
+    (
+        fact("request_failed", BROKEN, **ASKED, text_refused=True),
+        "A streamed request of 512 + 128 tokens failed: http with status 404, The model `x` does not exist; "
+        "does it serve chats alone? --api chat",
+    ),
+    (fact("takes_text"), "It does not take prompts of token ids, so they are text"),
+    (fact("takes_usage_at_end"), "It does not take continuous_usage_stats, so usage is asked for at the end of each answer"),
+    (fact("takes_no_usage"), "It does not take stream_options, so usage is not asked for"),
+    (fact("fields_left_out", "ignore_eos"), "It does not take ignore_eos, so it is left out"),
+    (fact("fields_left_out", "top_p", "ignore_eos"), "It takes neither top_p nor ignore_eos, so they are left out"),
     (BROKEN, "http with status 404, The model `x` does not exist"),
     (fact("request_broken_off", ending="truncated", status=None, said=None), "truncated"),
     (

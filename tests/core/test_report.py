@@ -13,7 +13,7 @@ from core.config import FleetAsk, Method, ProbeConfig, Slo, Target
 from core.facts import Fact, fact, several
 from core.hardware import Hardware
 from core.judge.rate_verdicts import set_aside
-from core.records import Check, Phase, ServerInfo
+from core.records import Check, Phase, ServerInfo, Shape
 from core.results import Answer, ClientInfo, FailCount, Knee, Percentiles, RepeatVerdict, StepResult, StepVerdict
 from core.run.state import step_told
 from core.view import Line, RunView
@@ -26,13 +26,14 @@ def keys(text: str) -> list[str]:
 
 
 TOP = keys(
-    """schema outcome message knee slo workload mode seed method started_at duration_s others_rps server client preflight steps
-    diagnosis fleet run_log required"""
+    """schema outcome message knee slo workload request mode seed method started_at duration_s others_rps server client preflight
+    steps diagnosis fleet run_log required"""
 )
 PARTS = {
     "knee": keys("pass_rps pass_repeats first_fail_rps first_fail clear_fail_rps clear_fail notes"),
     "slo": keys("ttft_s tpot_s e2e_s target max_error_rate default"),
     "workload": keys("api input_tokens output_tokens prefix sampling cache reset_cache between"),
+    "request": keys("prompt length_by cache_salt usage left_out counted_by"),
     "server": keys("url version model max_model_len metrics kv_cache_tokens engines tp pp dp fingerprint config"),
     "client": keys("version python platform hostname_hash cores transport"),
     "fleet": keys(
@@ -416,3 +417,25 @@ def test_the_fitted_interval_stands_beside_the_answer_as_what_it_is() -> None:
     text = " ".join(report.to_text(knee_samples.diagnosed(), None).split())
     assert "between 11.4 and 13.1 requests/s, meant to be right 9 times in 10; not a measured rate." in text
     assert "A curve fitted" not in report.to_text(knee_samples.diagnosed(8.0, 16.0), None)
+
+
+def test_how_requests_were_written_stands_in_the_result() -> None:
+    shape = Shape(prompt="text", salted=False, usage="end", left_out=("ignore_eos",))
+    info = msgspec.structs.replace(VIEW.server or ServerInfo(url=""), shape=shape, counted_by="usage")
+    data = strict(report.to_json(view(server=info), None))
+    assert data["request"] == {
+        "prompt": "text",
+        "length_by": "max_tokens",
+        "cache_salt": False,
+        "usage": "end",
+        "left_out": ["ignore_eos"],
+        "counted_by": "usage",
+    }
+    assert data["workload"]["sampling"] == {"temperature": 0.0, "top_p": 1.0, "ignore_eos": None}
+
+
+@pytest.mark.parametrize("server", [None, ServerInfo(url="http://x")])
+def test_of_an_older_run_it_is_not_known_how_they_were(server: ServerInfo | None) -> None:
+    data = strict(report.to_json(view(server=server), None))
+    assert set(data["request"].values()) == {None}
+    assert data["workload"]["sampling"]["ignore_eos"] is True

@@ -21,8 +21,8 @@ from tests.docs.meanings import MEANINGS
 from tests.tui import knee_samples
 
 PARTS = (
-    "", "knee", "slo", "workload", "method", "required", "server", "client", "preflight[]", "steps[]", "steps[].repeats[]",
-    "diagnosis", "fleet",
+    "", "knee", "slo", "workload", "request", "method", "required", "server", "client", "preflight[]", "steps[]",
+    "steps[].repeats[]", "diagnosis", "fleet",
 )  # fmt: skip
 """Each has a table of its own; what is deeper stands in the table of the part around it."""
 

@@ -2,7 +2,7 @@
 
 from core.access import Access
 from core.config import Api, Lengths, Target, Workload
-from core.records import Hello, Phase, PromptAlphabet, RepeatOrder, Segment
+from core.records import Hello, Phase, PromptAlphabet, RepeatOrder, Segment, Shape
 
 ALPHABET = PromptAlphabet(
     token_ids=tuple(range(100, 612)),
@@ -10,6 +10,8 @@ ALPHABET = PromptAlphabet(
     tokens_per_word=2.0,
     chat_overhead_tokens=12.0,
 )
+
+CHAT = Shape(prompt="messages", length_by="max_completion_tokens")
 
 
 def hello(
@@ -20,6 +22,7 @@ def hello(
     nonce: str = "5eed",
     api_key: str | None = None,
     alphabet: PromptAlphabet = ALPHABET,
+    shape: Shape | None = None,
 ) -> Hello:
     return Hello(
         target=Target(url=url, api=api),
@@ -28,6 +31,7 @@ def hello(
         alphabet=alphabet,
         nonce=nonce,
         access=Access(api_key=api_key),
+        shape=shape or (CHAT if api == "chat" else Shape()),
     )
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from core.config import Api, Lengths, Workload
 from core.load.prompts import UNIQUE_TOKENS, Bodies
-from core.records import Hello, PromptAlphabet, RepeatOrder
+from core.records import Hello, PromptAlphabet, RepeatOrder, Shape
 from core.schedule import draw
-from tests.core.load.orders import ALPHABET, hello, order
+from tests.core.load.orders import ALPHABET, CHAT, hello, order
 
 WORKLOAD = Workload(
     input_tokens=Lengths(median=100, sigma=0.5, maximum=400),
@@ -19,6 +19,7 @@ WORKLOAD = Workload(
     temperature=0.7,
 )
 ORDER = order((5, 20))
+TEXT = Shape(prompt="text")
 
 
 def bodies(said: Hello, asked: RepeatOrder = ORDER) -> list[dict[str, Any]]:
@@ -29,7 +30,8 @@ def bodies(said: Hello, asked: RepeatOrder = ORDER) -> list[dict[str, Any]]:
 
 def prompts(said: Hello, asked: RepeatOrder = ORDER) -> list[list[Any]]:
     made = bodies(said, asked)
-    return [b["messages"][0]["content"].split(" ") if "messages" in b else b["prompt"] for b in made]
+    said_by = [b["messages"][0]["content"] if "messages" in b else b["prompt"] for b in made]
+    return [prompt.split(" ") if isinstance(prompt, str) else prompt for prompt in said_by]
 
 
 def test_completions_body_is_exact() -> None:
@@ -62,11 +64,12 @@ def test_chat_body_counts_words_by_their_tokens() -> None:
         assert "prompt" not in body
 
 
-@pytest.mark.parametrize("api", ["completions", "chat"])
-def test_no_beginning_and_no_salt_ever_comes_twice(api: Api) -> None:
+@pytest.mark.parametrize("shape", [Shape(), TEXT, CHAT], ids=["ids", "text", "messages"])
+def test_no_beginning_and_no_salt_ever_comes_twice(shape: Shape) -> None:
     """Across requests, orders (a repeat redone has a new number) and runs (a new nonce with the same seed)."""
+    api: Api = "chat" if shape == CHAT else "completions"
     made = [
-        (hello(api=api, nonce=nonce, workload=WORKLOAD), order((5, 20), number=number))
+        (hello(api=api, nonce=nonce, workload=WORKLOAD, shape=shape), order((5, 20), number=number))
         for nonce in ("aa", "bb")
         for number in (1, 2)
     ]
@@ -106,19 +109,52 @@ def test_an_alphabet_with_nothing_in_it_is_refused(api: Api) -> None:
         Bodies(said, ORDER, draw(ORDER, said.workload))
 
 
-@pytest.mark.parametrize("api", ["completions", "chat"])
-def test_a_server_that_takes_no_salt_gets_the_same_prompts_without_one(api: Api) -> None:
-    salted = bodies(hello(api=api))
-    plain = bodies(msgspec.structs.replace(hello(api=api), salted=False))
-    assert not any("cache_salt" in body for body in plain)
-    for body in salted:
-        del body["cache_salt"]
-    assert plain == salted
+@pytest.mark.parametrize("first", [Shape(), TEXT, CHAT], ids=["ids", "text", "messages"])
+@pytest.mark.parametrize(
+    ("changes", "gone"),
+    [
+        ({"salted": False}, {"cache_salt"}),
+        ({"usage": "none"}, {"stream_options"}),
+        ({"left_out": ("ignore_eos",)}, {"ignore_eos"}),
+        ({"left_out": ("top_p", "ignore_eos"), "salted": False}, {"ignore_eos", "top_p", "cache_salt"}),
+    ],
+)
+def test_what_a_server_does_not_take_is_left_out_and_nothing_else_changes(
+    first: Shape, changes: dict[str, Any], gone: set[str]
+) -> None:
+    api: Api = "chat" if first == CHAT else "completions"
+    whole = bodies(hello(api=api, shape=first))
+    plain = bodies(hello(api=api, shape=msgspec.structs.replace(first, **changes)))
+    assert {name for body in whole for name in body if name not in plain[0]} == gone
+    assert plain == [{name: value for name, value in body.items() if name not in gone} for body in whole]
+
+
+def test_usage_at_the_end_is_asked_for_without_the_field_of_vllm() -> None:
+    assert {str(body["stream_options"]) for body in bodies(hello(shape=Shape(usage="end")))} == {"{'include_usage': True}"}
 
 
 def test_a_chat_asks_for_its_length_by_the_field_that_the_server_heeds() -> None:
-    said = hello(api="chat", workload=WORKLOAD)
-    new, old = bodies(said), bodies(msgspec.structs.replace(said, length_by="max_tokens"))
+    new = bodies(hello(api="chat", workload=WORKLOAD))
+    old = bodies(hello(api="chat", workload=WORKLOAD, shape=msgspec.structs.replace(CHAT, length_by="max_tokens")))
     assert not any("max_completion_tokens" in body for body in old)
     assert [body.pop("max_tokens") for body in old] == [body.pop("max_completion_tokens") for body in new]
     assert old == new
+
+
+def test_a_completion_of_text_is_as_long_as_its_words() -> None:
+    plan = draw(ORDER, WORKLOAD)
+    for i, body in enumerate(bodies(hello(workload=WORKLOAD, shape=TEXT))):
+        words = body["prompt"].split(" ")
+        assert abs(len(words) * 2 + 12 - plan.input_tokens[i]) <= 1
+        assert set(words) <= set(ALPHABET.words)
+        assert body["max_tokens"] == plan.output_tokens[i]
+        assert "messages" not in body
+
+
+@pytest.mark.parametrize(
+    ("shape", "alphabet"), [(TEXT, PromptAlphabet(token_ids=(1, 2))), (Shape(), PromptAlphabet(token_ids=(), words=("a",)))]
+)
+def test_an_alphabet_of_another_form_is_refused(shape: Shape, alphabet: PromptAlphabet) -> None:
+    said = hello(shape=shape, alphabet=alphabet)
+    with pytest.raises(ValueError, match="alphabet"):
+        Bodies(said, ORDER, draw(ORDER, said.workload))

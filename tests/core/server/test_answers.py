@@ -3,7 +3,7 @@ import pytest
 
 from core.config import Slo
 from core.facts import Code, Fact, Figure, Said, fact, parts, says
-from core.records import CheckStatus, GapSummary, RequestRecord, ServerSample
+from core.records import CheckStatus, GapSummary, RequestRecord, ServerSample, Shape
 from core.server import answers
 from core.singles import judged
 from tests.core.server.fakes import figures, found, record
@@ -61,9 +61,45 @@ def test_request_that_ended_in_order_says_its_latencies_from_the_schedule() -> N
     ],
 )
 def test_request_that_failed_is_refused_in_the_servers_words(facts: dict[str, object], how: Fact) -> None:
-    check = answers.request_check(record(**facts))
-    assert check.status == "refuse"
-    assert check.message == fact("request_failed", how, prompt_tokens=512, output_tokens=128)
+    for text_refused in (False, True):
+        check = answers.request_check(record(**facts), text_refused=text_refused)
+        assert check.status == "refuse"
+        assert check.message == fact("request_failed", how, prompt_tokens=512, output_tokens=128, text_refused=text_refused)
+
+
+SHAPES: list[tuple[Shape, CheckStatus, list[Code]]] = [
+    (Shape(), "pass", []),
+    (Shape(prompt="messages", length_by="max_completion_tokens"), "pass", []),
+    (Shape(prompt="messages", length_by="max_tokens"), "pass", ["takes_max_tokens"]),
+    (Shape(prompt="text"), "pass", ["takes_text"]),
+    (Shape(usage="end"), "pass", ["takes_usage_at_end"]),
+    (Shape(left_out=("top_p",), usage="none"), "pass", ["takes_no_usage", "fields_left_out"]),
+    (Shape(left_out=("ignore_eos",)), "warn", ["fields_left_out"]),
+    (Shape(salted=False), "warn", ["takes_no_salt"]),
+]
+
+
+@pytest.mark.parametrize(("shape", "status", "codes"), SHAPES)
+def test_what_a_server_has_written_otherwise_is_said_beside_its_answer(
+    shape: Shape, status: CheckStatus, codes: list[Code]
+) -> None:
+    check = answers.with_shape(answers.request_check(record()), shape)
+    assert check.status == status
+    assert [each.code for each in parts(check.message) if isinstance(each, Fact)] == [
+        *(["in_turn"] if codes else []),
+        "request_answered",
+        *codes,
+    ]
+    refused = answers.request_check(record(ending="http", status=400))
+    assert answers.with_shape(refused, shape) == refused
+
+
+def test_the_least_sure_way_of_counting_is_told() -> None:
+    by_length, by_events = record(usage=False, counted_by="length"), record(usage=False, counted_by="events")
+    assert answers.counted_by([record(counted_by="usage"), by_length]) == "length"
+    assert answers.counted_by([by_events, record(counted_by="usage")]) == "events"
+    assert answers.counted_by([record(ending="http", counted_by="events"), record()]) == "usage"
+    assert answers.counted_by([record(ending="http")]) is None
 
 
 def test_usage() -> None:

@@ -316,7 +316,7 @@ CHAT = config(api="chat")
 
 def by_length_field(**answers: RequestRecord) -> FakeSend:
     """A server that answers by the field that its chats are asked with."""
-    return FakeSend(lambda hello, i, phase: answers[hello.length_by])
+    return FakeSend(lambda hello, i, phase: answers[hello.shape.length_by])
 
 
 async def test_a_chat_server_that_leaves_the_newer_field_unread_is_asked_by_the_older_one() -> None:
@@ -326,12 +326,12 @@ async def test_a_chat_server_that_leaves_the_newer_field_unread_is_asked_by_the_
             max_completion_tokens=record(output_tokens=length, finish_reason=reason, ending=ending), max_tokens=record()
         )
         ran = await run(FakeVllm(), send, CHAT)
-        assert [hello.length_by for hello, _, _ in send.calls] == ["max_completion_tokens", "max_tokens", "max_tokens"]
+        assert [hello.shape.length_by for hello, _, _ in send.calls] == ["max_completion_tokens", "max_tokens", "max_tokens"]
         assert ran.names == ALL
         assert {check.status for check in ran.checks} <= {"pass", "warn"}
         assert codes(ran["request"]) == ["in_turn", "request_answered", "takes_max_tokens"]
         assert ran.preflight.hello is not None
-        assert ran.preflight.hello.length_by == "max_tokens"
+        assert ran.preflight.hello.shape.length_by == "max_tokens"
         assert figures(ran["usage"], "output_tokens", "asked") == (128, 128)
 
 
@@ -339,8 +339,8 @@ async def test_a_chat_server_that_leaves_the_newer_field_unread_is_asked_by_the_
 async def test_fields_that_are_refused_one_at_a_time_are_given_up_in_any_order(first: str) -> None:
     def answer(hello: Hello, i: int, phase: Phase) -> RequestRecord:
         refused = [
-            *(["cache_salt"] if hello.salted else []),
-            *(["max_completion_tokens"] if hello.length_by == "max_completion_tokens" else []),
+            *(["cache_salt"] if hello.shape.salted else []),
+            *(["max_completion_tokens"] if hello.shape.length_by == "max_completion_tokens" else []),
         ]
         if not refused:
             return record()
@@ -349,7 +349,7 @@ async def test_fields_that_are_refused_one_at_a_time_are_given_up_in_any_order(f
     send = FakeSend(answer)
     ran = await run(FakeVllm(version={}), send, CHAT)
     assert ran["request"].status == "warn"
-    assert (send.calls[-1][0].salted, send.calls[-1][0].length_by) == (False, "max_tokens")
+    assert (send.calls[-1][0].shape.salted, send.calls[-1][0].shape.length_by) == (False, "max_tokens")
     assert len(send.calls) == 4, "two refusals, the answer, and the single requests"
 
 
@@ -358,13 +358,13 @@ async def test_a_chat_server_that_refuses_the_newer_field_is_asked_by_the_older_
     both, one = "cache_salt and max_completion_tokens: Extra inputs are not permitted", "max_completion_tokens: not permitted"
 
     def answer(hello: Hello, i: int, phase: Phase) -> RequestRecord:
-        if hello.length_by == "max_tokens" and not hello.salted:
+        if hello.shape.length_by == "max_tokens" and not hello.shape.salted:
             return record()
-        return record(ending="http", status=400, error=both if hello.salted else one)
+        return record(ending="http", status=400, error=both if hello.shape.salted else one)
 
     send = FakeSend(answer)
     ran = await run(FakeVllm(version={}), send, CHAT)
-    asked = [(hello.salted, hello.length_by) for hello, _, _ in send.calls]
+    asked = [(hello.shape.salted, hello.shape.length_by) for hello, _, _ in send.calls]
     assert asked == [
         (True, "max_completion_tokens"),
         (False, "max_completion_tokens"),
@@ -380,7 +380,7 @@ async def test_answers_that_are_too_long_by_either_field_are_refused() -> None:
     send = by_length_field(max_completion_tokens=record(output_tokens=256), max_tokens=record(output_tokens=300))
     ran = await run(FakeVllm(), send, CHAT)
     assert figures(ran["usage"], "output_tokens") == (256,), "of the request as the load would send it"
-    assert [hello.length_by for hello, _, _ in send.calls] == ["max_completion_tokens", "max_tokens", "max_completion_tokens"]
+    assert [hello.shape.length_by for hello, _, _ in send.calls] == ["max_completion_tokens", "max_tokens", "max_completion_tokens"]
     assert (ran["output length"].status, found(ran["output length"]).code) == ("refuse", "answers_long")
     assert figures(ran["output length"], "came_frac") == (2.0,)
     assert found(ran["output length"]).of == ("max_completion_tokens", "max_tokens")
@@ -412,12 +412,12 @@ async def test_the_field_that_is_heeded_is_found_once_for_calibration_and_reques
     def answer(hello: Hello, i: int, phase: Phase) -> RequestRecord:
         asked, limit = hello.workload.input_tokens.largest, hello.workload.output_tokens.largest
         words = round((asked - hello.alphabet.chat_overhead_tokens) / hello.alphabet.tokens_per_word)
-        n = limit if hello.length_by == "max_tokens" else 256
+        n = limit if hello.shape.length_by == "max_tokens" else 256
         return record(asked_input=asked, prompt_tokens=11 + 2 * words, asked_output=limit, output_tokens=n)
 
     send = FakeSend(answer)
     ran = await run(FakeVllm(tokenize=None), send, CHAT)
-    assert [hello.length_by for hello, _, _ in send.calls] == ["max_completion_tokens"] + ["max_tokens"] * 4
+    assert [hello.shape.length_by for hello, _, _ in send.calls] == ["max_completion_tokens"] + ["max_tokens"] * 4
     assert ran.names == ALL
     assert codes(ran["request"]) == ["in_turn", "request_answered", "takes_max_tokens"]
 

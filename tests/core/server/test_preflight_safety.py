@@ -115,7 +115,7 @@ async def test_the_headers_of_a_gateway_go_where_the_key_goes() -> None:
 
 
 def unsalted(hello: Hello, i: int, phase: Phase) -> RequestRecord:
-    return record(ending="http", status=400, error=REFUSED) if hello.salted else record()
+    return record(ending="http", status=400, error=REFUSED) if hello.shape.salted else record()
 
 
 async def test_a_server_that_refuses_the_salt_gets_none() -> None:
@@ -124,15 +124,15 @@ async def test_a_server_that_refuses_the_salt_gets_none() -> None:
     assert ran.names == ALL
     assert ran["request"].status == "warn"
     assert says(ran["request"].message, "takes_no_salt")
-    assert [(hello.salted, n) for hello, n, _ in send.calls] == [(True, 1), (False, 1), (False, 4)]
+    assert [(hello.shape.salted, n) for hello, n, _ in send.calls] == [(True, 1), (False, 1), (False, 4)]
     assert ran.preflight.hello is not None
-    assert not ran.preflight.hello.salted
+    assert not ran.preflight.hello.shape.salted
 
 
 async def test_one_that_is_known_to_refuse_it_is_not_even_tried() -> None:
     send = FakeSend(unsalted)
     ran = await run(FakeVllm(version={"version": "0.6.4.post1"}), send)
-    assert [hello.salted for hello, _, _ in send.calls] == [False, False]
+    assert [hello.shape.salted for hello, _, _ in send.calls] == [False, False]
     assert ran["request"].status == "warn"
 
 
@@ -140,16 +140,14 @@ async def test_calibration_learns_it_too() -> None:
     asked = config(api="chat")
     send = FakeSend(unsalted)
     await run(FakeVllm(tokenize=None), send, asked)
-    assert [hello.salted for hello, _, _ in send.calls] == [True, False, False, False, False]
+    assert [hello.shape.salted for hello, _, _ in send.calls] == [True, False, False, False, False]
 
 
-@pytest.mark.parametrize(
-    "failed", [record(ending="http", status=500, error=REFUSED), record(ending="http", status=400, error="no")]
-)
-async def test_other_refusals_are_not_tried_again(failed: RequestRecord) -> None:
-    send = FakeSend(lambda hello, i, phase: failed)
+@pytest.mark.parametrize("status", [404, 429, 500, 503])
+async def test_a_field_that_an_error_of_another_kind_names_is_sent_again(status: int) -> None:
+    send = FakeSend(lambda hello, i, phase: record(ending="http", status=status, error=REFUSED, t_first=None))
     ran = await run(FakeVllm(), send)
-    assert {hello.salted for hello, _, _ in send.calls} == {True}
+    assert {hello.shape.salted for hello, _, _ in send.calls} == {True}
     assert ran["request"].status == "refuse"
 
 
