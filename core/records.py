@@ -293,10 +293,12 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What stays the same about the server during a run. tp, pp, dp None: the server does not tell.
 
     `metrics_models`: the names that its metrics have for our model; empty where all that they show counts. `backends`: how many
-    servers a router among the metrics tells of.
+    servers a router among the metrics tells of. `alive_path`: the route beside the API that answered before the load, which shows
+    later whether the server is there; None where none did.
     """
 
     url: str
+    alive_path: str | None = None
     version: str | None = None
     model: str | None = None
     max_model_len: int | None = None

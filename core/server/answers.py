@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from core import singles
 from core.config import Slo
-from core.facts import Code, Figure, fact, in_turn
+from core.facts import Code, Fact, Figure, Said, fact, in_turn, parts
 from core.records import Check, CheckStatus, RequestRecord, ServerSample
-from core.server.checks import check_of
+from core.server.checks import check_of, key_code
 from core.server.exposition import has_feature
 from core.singles import failure
 from core.slo import (
@@ -51,6 +51,16 @@ def request_check(record: RequestRecord) -> Check:
         found = in_turn(answered, fact("ended_without_reason", output_tokens=record.output_tokens))
         return Check(check="request", status="warn", message=found)
     return check_of("request", "pass", answered)
+
+
+def with_doubts(check: Check, doubts: Sequence[Said], api: str, *, key_given: bool, list_status: int | None) -> Check:
+    """The refusal of a streamed request with what was left to it to decide; `list_status`: how the list of models was refused."""
+    status = next(
+        (each.figures["status"] for each in parts(check.message) if isinstance(each, Fact) and "status" in each.figures), None
+    )
+    failed = fact(key_code(key_given), check.message) if status == 401 else check.message
+    elsewhere = [fact("is_it_the_api", url=api)] if status == list_status == 404 else []
+    return Check(check=check.check, status=check.status, message=in_turn(failed, *doubts, *elsewhere))
 
 
 def refuses_field(record: RequestRecord, field: str) -> bool:
