@@ -55,9 +55,8 @@ def request_check(record: RequestRecord) -> Check:
 
 def with_doubts(check: Check, doubts: Sequence[Said], api: str, *, key_given: bool, list_status: int | None) -> Check:
     """The refusal of a streamed request with what was left to it to decide; `list_status`: how the list of models was refused."""
-    status = next(
-        (each.figures["status"] for each in parts(check.message) if isinstance(each, Fact) and "status" in each.figures), None
-    )
+    facts = [each for each in parts(check.message) if isinstance(each, Fact)]
+    status = next((each.figures["status"] for each in facts if each.code == "request_broken_off"), None)
     failed = fact(key_code(key_given), check.message) if status == 401 else check.message
     elsewhere = [fact("is_it_the_api", url=api)] if status == list_status == 404 else []
     return Check(check=check.check, status=check.status, message=in_turn(failed, *doubts, *elsewhere))

@@ -54,7 +54,7 @@ ROWS: tuple[tuple[Field, ...], ...] = (
         Field(
             MODEL,
             "model",
-            "Model to request, from the server's list; --model in the last field names any.",
+            "Model to request, from the server's list; --model in the last field names any other.",
             (("the only one", ""),),
         ),
         _option("api", "API", ("completions", ""), ("chat", "chat")),
