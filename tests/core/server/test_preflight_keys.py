@@ -34,7 +34,8 @@ async def test_a_request_that_is_let_in_by_no_key_says_so_whatever_became_of_the
     no = FakeSend(lambda hello, i, phase: record(ending="http", status=401, error="Unauthorized"))
     for server in (FakeVllm(), FakeVllm(key=KEY), FakeVllm(overrides={"/v1/models": httpx.Response(404)})):
         ran = await run(server, no, config(model="tiny"), key=key)
-        assert (ran["request"].status, codes(ran["request"])[1 if "in_turn" in codes(ran["request"])[0] else 0]) == ("refuse", code)
+        assert ran["request"].status == "refuse"
+        assert code in codes(ran["request"])
 
 
 async def test_metrics_that_want_a_key_of_their_own_do_not_stop_the_run() -> None:
