@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from core.address import PREFIX, Address, joined
 from core.errors import UserError
 from core.hardware import Hardware, require_amount, require_positive
 
@@ -17,6 +18,7 @@ Mode = Literal["quick", "standard", "acceptance"]
 
 _DURATION = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>ms|s|m)")
 _ADDRESS = re.compile(r"(?i:https?)://[^/\s@?#]+(/[^\s?#]*)?")
+_PREFIX = re.compile(r"/[\w.-]+")
 _UNIT_S = {"ms": 1e-3, "s": 1.0, "m": 60.0}
 
 
@@ -124,13 +126,15 @@ def _refuse(text: str) -> "Lengths":
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the requests go. `url` is the base without `/v1`; `metrics_url` None means beside the API.
+    """Where the requests go. `url` is the base, and `prefix` stands between it and the routes of the API; `metrics_url` None means
+    beside the API.
 
     `insecure`: the server's certificate is not checked. `proxy`: through which proxy, without user and password.
     `gpu_metrics_url`: a DCGM or node exporter that shows the server's machine.
     """
 
     url: str
+    prefix: str = PREFIX
     model: str | None = None
     api: Api = "completions"
     metrics_url: str | None = None
@@ -145,6 +149,13 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
                     f"{name}: this is no address to be written down; give one such as http://127.0.0.1:8000, "
                     "with no user, password, ?query or #part in it."
                 )
+        if not _PREFIX.fullmatch(self.prefix):
+            raise UserError(f"URL: {self.prefix!r} is no beginning of an API's routes; end the address in one such as /v1.")
+
+    @property
+    def address(self) -> str:
+        """The shortest address that says so: with the prefix where it is an unusual one."""
+        return joined(Address(self.url.rstrip("/"), self.prefix))
 
 
 class Slo(msgspec.Struct, frozen=True, kw_only=True):

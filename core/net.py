@@ -233,7 +233,8 @@ def _private(address: _Address) -> bool:
     return address.is_loopback or address.is_private or address.is_link_local or (address.version == 4 and address in _SHARED)
 
 
-_HEALTH_S = 2.0
+PROMPT_S = 2.0
+"""A route beside the API that takes longer tells nothing of the server."""
 
 
 def http_client(access: Access, insecure: bool = False) -> httpx.AsyncClient:
@@ -242,13 +243,13 @@ def http_client(access: Access, insecure: bool = False) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=PlainTransport(access, insecure), trust_env=False)
 
 
-async def health(http: httpx.AsyncClient, url: str, access: Access) -> int | None:
-    """The status of GET /health; None without an answer. A body, which may never end, is not waited for."""
+async def status_of(http: httpx.AsyncClient, url: str, access: Access) -> int | None:
+    """The status that GET is answered with within 2 s; None without an answer. A body, which may never end, is not waited for."""
     try:
         headers = {"Accept-Encoding": "identity", **access.request_headers}
         async with (
-            asyncio.timeout(_HEALTH_S),
-            http.stream("GET", f"{url.rstrip('/')}/health", headers=headers, timeout=None) as reply,
+            asyncio.timeout(PROMPT_S),
+            http.stream("GET", url, headers=headers, timeout=None) as reply,
         ):
             return reply.status_code
     except (TimeoutError, httpx.HTTPError):

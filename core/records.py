@@ -309,10 +309,12 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     `metrics_models`: the names that its metrics have for our model; empty where all that they show counts. `backends`: how many
     servers a router among the metrics tells of. `shape`: how a request was written that it answered, `counted_by`: the least sure
-    way by which the tokens of the single requests were counted; None in files from before that was told.
+    way by which the tokens of the single requests were counted; None in files from before that was told. `alive_path`: the route
+    beside the API that answered before the load, which shows later whether the server is there; None where none did.
     """
 
     url: str
+    alive_path: str | None = None
     version: str | None = None
     model: str | None = None
     max_model_len: int | None = None

@@ -11,7 +11,9 @@ from core.config import Api
 from core.records import Hello, RepeatOrder, UsageAsked
 from core.schedule import Plan, seeds
 
-PATHS: dict[Api, str] = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
+PATHS: dict[Api, str] = {"completions": "/completions", "chat": "/chat/completions"}
+"""Behind the prefix of the API."""
+
 UNIQUE_TOKENS = 16
 """Length of the unique beginning: vLLM's prefix cache shares whole blocks of 16 tokens or more, each hashed with all before it."""
 

@@ -93,7 +93,7 @@ class LoadClient:
         headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity", "Content-Type": "application/json"}
         self._access = access or Access()
         headers |= self._access.request_headers
-        self._url = target.url.rstrip("/") + PATHS[target.api]
+        self._url = target.url.rstrip("/") + target.prefix + PATHS[target.api]
         self._transport = transport
         self._for_load = transport if isinstance(transport, MadeForLoad) else None
         self._digest = Digest()

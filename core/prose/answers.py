@@ -65,7 +65,7 @@ def _between_failed(f: Figures) -> str:
     return f"The command given with --between {how}; see to it and run again"
 
 
-_NOT_READY = {"health": "its /health does not answer", "metrics": "its metrics give no reading"}
+_NOT_READY = {"health": "it does not answer", "metrics": "its metrics give no reading"}
 
 
 def _between_not_ready(f: Figures) -> str:

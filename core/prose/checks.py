@@ -35,6 +35,16 @@ def _server_not_up(f: Figures) -> str:
     return f"{seen}; the server is not up, or the address is not that of its API"
 
 
+def _health_unsure(f: Figures) -> str:
+    url = f.word("url")
+    there = "" if url is None else f"{url} is there, but "
+    return f"{there}GET {f.word('path')} {f.of[0]}, so a streamed request decides whether it serves"
+
+
+def _list(f: Figures) -> str:
+    return f"GET {f.word('path') if 'path' in f else '/v1/models'}"
+
+
 def _far(where: str) -> Sentence:
     may = "load only what you may load. --yes says that you may; nothing but a look at it was sent"
     return lambda f: f"{f.word('url')} {where}: {may}"
@@ -239,6 +249,9 @@ SENTENCES: dict[Code, Sentence] = {
     "server_answers": lambda f: f"{f.word('url')} answers (GET {f.word('path')}: {f.n('status')})",
     "server_unreachable": lambda f: f"{f.word('url')} {f.of[0]}",
     "server_not_up": _server_not_up,
+    "route_slow": lambda f: f"does not answer within {f['within_s']:g} s",
+    "health_unsure": _health_unsure,
+    "is_it_the_api": lambda f: f"Is {f.word('url')} the address of the API?",
     "call_failed": lambda f: f"{f.word('said')}",
     "call_refused": lambda f: status_words(f.n("status"), f.word("said")),
     "certificate_unchecked": lambda f: (
@@ -254,13 +267,15 @@ SENTENCES: dict[Code, Sentence] = {
     "simulated_replica": lambda f: f"A simulated replica, version {f.word('version')}: no real model stands behind its numbers",
     "fields_rejected": lambda f: f"vLLM {f.word('version')} rejects fields it does not know (before 0.6.5), cache_salt among them",
     "salt_ignored": lambda f: f"vLLM {f.word('version')} ignores cache_salt here; {_BY_FIRST_TOKENS}",
-    "models_unread": lambda f: f"The list of models (GET /v1/models) {f.of[0]}",
-    "no_model_list": lambda f: "GET /v1/models is no list of models; is it the address of the API?",
+    "models_unread": lambda f: f"The list of models ({_list(f)}) {f.of[0]}",
+    "no_model_list": lambda f: f"{_list(f)} is no list of models; is it the address of the API?",
     "key_missing": lambda f: f"{f.of[0]}; give --api-key-file or KNEESCOPE_API_KEY",
     "key_not_accepted": lambda f: f"{f.of[0]}; the API key that was given is not accepted",
-    "no_model_listed": lambda f: "The server lists no model (GET /v1/models)",
+    "no_model_listed": lambda f: f"The server lists no model ({_list(f)})",
     "model_not_chosen": lambda f: f"The server has {f.n('models')} models; choose one with --model: {_names(f)}",
-    "model_not_listed": lambda f: f"The server has no model {f.word('asked')}; it has: {_names(f)}",
+    "model_not_listed": lambda f: f"The server lists no model {f.word('asked')}; it lists: {_names(f)}",
+    "model_unnamed": lambda f: "Name the model with --model to go on without the list",
+    "model_taken_as_given": lambda f: f"Model {f.word('model')} is taken as given, and its context is not known",
     "model_found": _model_found,
     "context_unknown": lambda f: f"The server does not tell its context length; {_longest(f)} may be too long",
     "context_fits": lambda f: f"The longest request, {_longest(f)}, fits into {f.n('context_tokens')}",

@@ -12,7 +12,7 @@ AWAY = {
     "asked": "single requests without load failed too",
     "restarted": "it restarted meanwhile",
     "unread": "its metrics failed together with the requests",
-    "lost": "its /health does not answer either",
+    "lost": "it does not answer a plain GET either",
 }
 
 
@@ -95,6 +95,6 @@ SENTENCES: dict[Code, Sentence] = {
     "tpot_undecidable": lambda f: "TPOT is the only limit, and no answer has a TPOT to judge it by",
     "nothing_planned": _nothing_planned,
     "server_frozen": _server_frozen,
-    "server_lost": lambda f: "the server was lost: connections break and /health does not answer",
+    "server_lost": lambda f: "the server was lost: connections break, and it does not answer a plain GET either",
     "server_away": lambda f: "; ".join((f"the server was away: {words(f)}", *f.of, AWAY[f.word("seen") or ""])),
 }

@@ -129,7 +129,7 @@ def _lengths(lengths: Lengths) -> int | str:
 def _server(view: RunView) -> dict[str, Any]:
     info = view.server
     return {
-        "url": info.url if info else view.config.target.url if view.config else None,
+        "url": info.url if info else view.config.target.address if view.config else None,
         "version": info.version if info else None,
         "model": info.model if info else None,
         "max_model_len": info.max_model_len if info else None,

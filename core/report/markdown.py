@@ -123,7 +123,7 @@ def _asked(view: RunView) -> list[str]:
     ]
     version = f", version {server.version}" if server and server.version else ""
     model = (server.model if server else None) or config.target.model or "model not known"
-    lines.append(f"server: {model} at {server.url if server else config.target.url}{version}")
+    lines.append(f"server: {model} at {server.url if server else config.target.address}{version}")
     if view.started_utc is not None:
         took_s = view.duration_s if view.duration_s is not None else view.now_s
         lines.append(f"run: {view.started_utc}, {duration(took_s)}")

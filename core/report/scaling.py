@@ -41,7 +41,7 @@ def _source(view: RunView, run_log: str | None) -> tuple[str, ...]:
     knee = answer.knee
     fail_rps = knee.fail_rps
     fails = "" if fail_rps is None else f", failed at {rate_text(fail_rps)}"
-    where = f"{server.model or 'model not known'} at {server.url}" if server else config.target.url
+    where = f"{server.model or 'model not known'} at {server.url}" if server else config.target.address
     lines = [
         f"From the kneescope run {run_log or '(no file)'} of {view.started_utc}: {where}.",
         f"One replica held {rate_text(knee.pass_rps or 0.0)}{fails}; {limits(config.slo)};",

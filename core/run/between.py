@@ -85,7 +85,7 @@ class Between:
         emit: Callable[[Event], None],
         clock: Callable[[], float],
     ) -> None:
-        """`reset` None: no cache is reset. `health`: the status that GET /health answers with, None without an answer."""
+        """`reset` None: no cache is reset. `health`: the status that the server answers with, None without an answer."""
         self._command = command
         self._reset = reset
         self._health = health
@@ -119,7 +119,7 @@ class Between:
         await self._ready({200, usual})
 
     async def _ready(self, good: set[int | None]) -> None:
-        """Until /health answers as it does on a server that is up, and one reading of its metrics works."""
+        """Until it answers as it does on a server that is up, and one reading of its metrics works."""
         began = self._clock()
         while (status := await self._health()) is None or status not in good:
             self._in_time(began, "health")

@@ -20,11 +20,11 @@ from core.facts import Fact, Said, fact, says, several
 from core.fleet import FLOOR, speed_check
 from core.judge import Done, Hold, Ramp, Search, explained, idle_e2e_s, idle_speed, lengths_check
 from core.load import Generator
-from core.net import health, http_client
+from core.net import http_client, status_of
 from core.records import Check, Hello, Phase, RequestRecord, ServerInfo, ServerSample
 from core.results import Answer, Idle, Outcome
 from core.run.away import Absence, ServerAway
-from core.run.between import Between
+from core.run.between import READY_S, Between
 from core.run.client_info import client_info
 from core.run.conductor import Conductor, Load
 from core.run.ends import ClientSilent, NoAnswer, SafetyStop, Stopped
@@ -105,6 +105,7 @@ class Session:
         self._singles: tuple[RequestRecord, ...] = ()
         self._idle: Idle | None = None
         self._anew = False
+        self._alive_path: str | None = None
         self._began: float | None = None
         self._load_began: float | None = None
         self._remarks: list[Said] = []
@@ -204,7 +205,7 @@ class Session:
             if own is not None:
                 self._emit(CheckDone(t=self._clock(), check=own))
         self._emit(ServerKnown(t=self._clock(), info=preflight.info))
-        self._singles = tuple(preflight.singles)
+        self._singles, self._alive_path = tuple(preflight.singles), preflight.info.alive_path
         return preflight
 
     async def _climb(self, server: ServerInfo, idle_s: float) -> Answer:
@@ -312,7 +313,7 @@ class Session:
         return Between(
             self._between_command,
             reset if self._config.method.reset_cache else None,
-            health=lambda: health(http, url, self._access),
+            health=lambda: self._status(http),
             readings=readings,
             emit=self._emit,
             clock=self._clock,
@@ -430,8 +431,22 @@ class Session:
         return client
 
     async def _healthy(self, http: httpx.AsyncClient) -> bool:
-        status = await health(http, self._config.target.url, self._access)
+        """Whether the server is there while load runs. Where no route tells, the load goes on to its verdict, and single requests
+        show it after that."""
+        if self._alive_path is None:
+            return True
+        status = await self._status(http)
         return status is not None and status < 500
+
+    async def _status(self, http: httpx.AsyncClient) -> int | None:
+        """The status that the server answers with while nothing of ours is in flight; None without an answer. Of a single request
+        where no route tells."""
+        if self._alive_path is not None:
+            return await status_of(http, f"{self._config.target.url.rstrip('/')}{self._alive_path}", self._access)
+        record = await self._ask(READY_S)
+        if record is None:
+            return None
+        return 200 if record.ending == "ok" else record.status
 
     def _emit(self, event: Event) -> None:
         try:

@@ -9,9 +9,9 @@ from typing import get_args
 
 from core import singles
 from core.config import Slo
-from core.facts import Code, Figure, fact, in_turn
+from core.facts import Code, Fact, Figure, Said, fact, in_turn, parts
 from core.records import Check, CheckStatus, CountedBy, RequestRecord, ServerSample, Shape
-from core.server.checks import check_of
+from core.server.checks import check_of, key_code
 from core.server.exposition import has_feature
 from core.singles import failure
 from core.slo import (
@@ -53,6 +53,15 @@ def request_check(record: RequestRecord, *, text_refused: bool = False) -> Check
         found = in_turn(answered, fact("ended_without_reason", output_tokens=record.output_tokens))
         return Check(check="request", status="warn", message=found)
     return check_of("request", "pass", answered)
+
+
+def with_doubts(check: Check, doubts: Sequence[Said], api: str, *, key_given: bool, list_status: int | None) -> Check:
+    """The refusal of a streamed request with what was left to it to decide; `list_status`: how the list of models was refused."""
+    facts = [each for each in parts(check.message) if isinstance(each, Fact)]
+    status = next((each.figures["status"] for each in facts if each.code == "request_broken_off"), None)
+    failed = fact(key_code(key_given), check.message) if status == 401 else check.message
+    elsewhere = [fact("is_it_the_api", url=api)] if status == list_status == 404 else []
+    return Check(check=check.check, status=check.status, message=in_turn(failed, *doubts, *elsewhere))
 
 
 def leaves_length_unread(record: RequestRecord) -> bool:

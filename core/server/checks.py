@@ -9,7 +9,7 @@ import msgspec
 
 from core.access import Access
 from core.config import Api, Target, Workload
-from core.facts import Fact, Figure, fact, in_turn
+from core.facts import Code, Fact, Figure, fact, in_turn
 from core.net import is_loopback, proxy_for, unused_proxies
 from core.records import Check, CheckStatus, ServerInfo, ServerSample
 from core.server.exposition import Page, has_feature, kv_capacity_tokens
@@ -75,23 +75,36 @@ def version_check(version: str | None, simulated: bool, api: Api) -> Check:
     return check_of("version", "pass", fact("version_known", version=version))
 
 
-def no_models_check(none: NoModels, key_given: bool) -> Check:
+def no_models_check(none: NoModels, *, key_given: bool) -> Check:
     """Why there is no list to take a model from."""
-    if not none.key_wanted:
-        return check_of("model", "refuse", none.found)
-    return check_of("model", "refuse", fact("key_not_accepted" if key_given else "key_missing", none.found))
+    why = fact(key_code(key_given), none.found) if none.key_wanted else none.found
+    return check_of("model", "refuse", why, fact("model_unnamed"))
 
 
-def model_check(cards: Sequence[ModelCard], asked: str | None) -> tuple[Check, ModelCard | None]:
-    """The model asked for, or the only one. A LoRA adapter gets the length of its base."""
+def key_code(key_given: bool) -> Code:
+    """What is wrong with the key where the server lets nobody in."""
+    return "key_not_accepted" if key_given else "key_missing"
+
+
+def taken_as_given(asked: str, why: Fact) -> Check:
+    """A model that was named and is not known from the list: the list is no condition, and a request shows whether it is there."""
+    return check_of("model", "warn", fact("model_taken_as_given", model=_short(asked)), why)
+
+
+def not_listed(cards: Sequence[ModelCard], asked: str | None, path: str) -> Fact | None:
+    """Why the list has no model to take; None where it has one."""
     names = [_short(card.id) for card in cards[:_NAMED]]
     if not cards:
-        return check_of("model", "refuse", fact("no_model_listed")), None
-    if asked is None and len(cards) > 1:
-        return check_of("model", "refuse", fact("model_not_chosen", *names, models=len(cards))), None
-    chosen = next((card for card in cards if asked in (None, card.id)), None)
-    if chosen is None:
-        return check_of("model", "refuse", fact("model_not_listed", *names, models=len(cards), asked=asked)), None
+        return fact("no_model_listed", path=path)
+    if asked is None:
+        return fact("model_not_chosen", *names, models=len(cards)) if len(cards) > 1 else None
+    listed = any(card.id == asked for card in cards)
+    return None if listed else fact("model_not_listed", *names, models=len(cards), asked=_short(asked))
+
+
+def model_check(cards: Sequence[ModelCard], asked: str | None) -> tuple[Check, ModelCard]:
+    """The model asked for, or the only one, of a list that has it. A LoRA adapter gets the length of its base."""
+    chosen = next(card for card in cards if asked in (None, card.id))
     if chosen.max_model_len is None:
         base = next((card for card in cards if card.id == chosen.parent), None)
         known = base.max_model_len if base else max((card.max_model_len or 0 for card in cards), default=0) or None

@@ -1,15 +1,22 @@
-"""The models that a server lists (`GET /v1/models`): one reader for the checks, the first look and the screen that offers them."""
+"""The models that a server lists (`GET /v1/models`, or behind another prefix).
+
+One reader for the checks, the first look and the screen that offers them.
+"""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
+from core.address import PREFIX
 from core.facts import Fact, fact
 from core.net import UNREADABLE
 from core.server.http import Caller, HttpError
 
-MODELS_PATH = "/v1/models"
+MOST_PAGES = 20
+_LENGTH_DIGITS = 12
+"""No context has as many tokens."""
 
 
 class ModelCard(msgspec.Struct, frozen=True):
@@ -36,30 +43,65 @@ class NoModels(Exception):
         return self.status in (401, 403)
 
 
-async def list_models(caller: Caller, base: str) -> tuple[ModelCard, ...]:
-    """What the server at `base` (without `/v1`) lists, in its order. Raises NoModels."""
+class _Page(NamedTuple):
+    """What can be read of one answer: an odd entry is left out and spoils no other. `after`: behind which name the list goes on."""
+
+    cards: tuple[ModelCard, ...]
+    after: str | None = None
+
+
+async def list_models(caller: Caller, base: str, prefix: str = PREFIX) -> tuple[ModelCard, ...]:
+    """What the server at `base` lists, in its order. Raises NoModels where there is no list, and where none of its entries is a
+    model. Of a list in pages at most MOST_PAGES are read; one that cannot be had ends it."""
+    path = f"{prefix}/models"
+    url = f"{base.rstrip('/')}{path}"
     try:
-        reply = await caller.get(f"{base.rstrip('/')}{MODELS_PATH}")
+        reply = await caller.get(url)
     except HttpError as error:
-        raise NoModels(fact("models_unread", error.found)) from error
+        raise NoModels(fact("models_unread", error.found, path=path)) from error
     if not reply.ok:
-        raise NoModels(fact("models_unread", reply.refused), reply.status)
-    return cards_in(reply.body)
+        raise NoModels(fact("models_unread", reply.refused, path=path), reply.status)
+    page = _page_in(reply.body)
+    if page is None:
+        raise NoModels(fact("no_model_list", path=path))
+    cards = list(page.cards)
+    for _ in range(MOST_PAGES - 1):
+        page = await _page_behind(caller, url, page.after)
+        known = {card.id for card in cards}
+        new = [card for card in page.cards if card.id not in known]
+        if not new:  # also of a server that gives its first page again and again
+            break
+        cards += new
+    return tuple(cards)
 
 
-def cards_in(body: bytes) -> tuple[ModelCard, ...]:
-    """The entries that can be read: an odd one is left out and spoils no other. Raises NoModels where there is no list, and where
-    none of its entries is a model."""
+async def _page_behind(caller: Caller, url: str, after: str | None) -> _Page:
+    """The next page; one without models where there is none."""
+    if after is None:
+        return _Page(())
     try:
-        entries = msgspec.json.decode(body, type=dict[str, Any]).get("data")
+        reply = await caller.get(f"{url}?after={quote(after, safe='')}")
+    except HttpError:
+        return _Page(())
+    return (_page_in(reply.body) if reply.ok else None) or _Page(())
+
+
+def _page_in(body: bytes) -> _Page | None:
+    """None where there is no list, and where none of its entries is a model."""
+    try:
+        whole = msgspec.json.decode(body)
     except UNREADABLE:
-        entries = None
-    if not isinstance(entries, list):
-        raise NoModels(fact("no_model_list"))
+        return None
+    named = whole if isinstance(whole, dict) else {"data": whole}
+    entries = next((named[name] for name in ("data", "models") if isinstance(named.get(name), list)), None)
+    if entries is None:
+        return None
     cards = tuple(card for entry in entries if (card := _card(entry)) is not None)
     if entries and not cards:
-        raise NoModels(fact("no_model_list"))
-    return cards
+        return None
+    goes_on = named.get("has_more") is True and cards
+    last = named.get("last_id")
+    return _Page(cards, (last if isinstance(last, str) else cards[-1].id) if goes_on else None)
 
 
 def ours_among(shown: Sequence[str], chosen: str, cards: Sequence[ModelCard]) -> tuple[str, ...]:
@@ -78,9 +120,16 @@ def ours_among(shown: Sequence[str], chosen: str, cards: Sequence[ModelCard]) ->
 
 
 def _card(entry: Any) -> ModelCard | None:
-    if isinstance(entry, dict) and not isinstance(entry.get("root"), str):
-        entry = {name: value for name, value in entry.items() if name != "root"}
-    try:
-        return msgspec.convert(entry, ModelCard)
-    except msgspec.ValidationError:
+    """One entry; what of it is of another kind than it should be is not known. None without a name."""
+    name = entry.get("id") if isinstance(entry, dict) else None
+    if not isinstance(name, str) or not name:
         return None
+    parent, root = (each if isinstance(each, str) else None for each in (entry.get("parent"), entry.get("root")))
+    return ModelCard(name, parent, _length(entry.get("max_model_len")), root)
+
+
+def _length(value: Any) -> int | None:
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= _LENGTH_DIGITS:
+        value = int(value)
+    whole = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 10**_LENGTH_DIGITS and value % 1 == 0
+    return int(value) if whole else None

@@ -9,15 +9,15 @@ import msgspec
 
 from core.access import Access
 from core.config import Lengths, ProbeConfig, Workload
-from core.facts import Figure, fact, reworded, several
+from core.facts import Fact, Figure, Said, fact, reworded, several
 from core.net import UNREADABLE, is_near
 from core.records import Check, Hello, LengthField, Phase, PromptAlphabet, RequestRecord, ServerInfo, ServerSample, Shape
-from core.server import answers, checks, fallbacks
+from core.server import answers, checks, fallbacks, routes
 from core.server.checks import check_of
 from core.server.exposition import Page, RouterPage, has_feature
-from core.server.http import Caller, Credential, HttpError, Reply, public
+from core.server.http import Caller, Credential, HttpError, public
 from core.server.metrics import Exposition, ScrapeError, read_exposition
-from core.server.models import MODELS_PATH, ModelCard, NoModels, list_models, ours_among
+from core.server.models import ModelCard, NoModels, list_models, ours_among
 from core.server.prompt_vocabulary import (
     CALIBRATION_WORDS,
     LETTERS,
@@ -84,7 +84,9 @@ class Preflight:
         self._answered: RequestRecord | None = None
         self._unjudged: RequestRecord | None = None
         self._given_up: RequestRecord | None = None
-        self.info = ServerInfo(url=public(self._base))
+        self._doubts: list[Said] = []
+        self._list_status: int | None = None
+        self.info = ServerInfo(url=public(config.target.address))
         self.hello = None
         self.singles = []
 
@@ -101,7 +103,7 @@ class Preflight:
             (self._metrics, False),
             (self._kv_capacity, False),
             (self._traffic, True),
-            (self._request, True),
+            (self._decided, True),
             (self._layout, False),
             (self._usage, False),
             (self._prompt_length, True),
@@ -118,20 +120,13 @@ class Preflight:
                 return
 
     async def _reachable(self) -> Check:
-        """/health, and where a gateway hides that, whatever else a vLLM server always answers."""
-        seen = []
-        for path in ("/health", "/version", MODELS_PATH):
-            try:
-                reply = await self._get(path)
-            except HttpError as error:
-                return check_of("reachable", "refuse", fact("server_unreachable", error.found, url=self.info.url))
-            if reply.ok or reply.status in (401, 403):
-                answered = fact("server_answers", url=self.info.url, path=path, status=reply.status)
-                return check_of("reachable", "pass", answered)
-            seen.append(fact("server_not_up", reply.refused, url=self.info.url, path=path))
-            if reply.status >= 500:
-                break
-        return check_of("reachable", "refuse", seen[-1])
+        """Whether anybody is there. Gateways hide, slow down or break each of these routes, and still serve requests."""
+        asked = await routes.ask_routes(self._caller, self._base, self._config.target.prefix)
+        self._learn(alive_path=routes.alive_path(asked))
+        check, doubt = routes.reachable_check(self.info.url, asked)
+        if doubt is not None:
+            self._doubts.append(doubt)
+        return check
 
     async def _connection(self) -> Check | None:
         return checks.connection_check(self._config.target, self._access, os.environ)
@@ -145,7 +140,7 @@ class Preflight:
     async def _version(self) -> Check:
         version, simulated = None, False
         try:
-            reply = await self._get("/version")
+            reply = await self._caller.get(f"{self._base}/version")
             if reply.ok:
                 simulated = b"simulated" in reply.body.lower()
                 version = msgspec.json.decode(reply.body, type=dict[str, object]).get("version")
@@ -158,14 +153,28 @@ class Preflight:
         return checks.version_check(known, simulated, self._config.target.api)
 
     async def _model(self) -> Check:
+        """The list tells what to ask for and how long it may be; of a model that was named it need not even tell that."""
+        target = self._config.target
         try:
-            cards = self._cards = await list_models(self._caller, self._base)
+            self._cards = await list_models(self._caller, self._base, target.prefix)
         except NoModels as none:
-            return checks.no_models_check(none, key_given=self._access.api_key is not None)
-        check, card = checks.model_check(cards, self._config.target.model)
-        if card is not None:
+            self._list_status = none.status
+            if target.model is None:
+                return checks.no_models_check(none, key_given=self._access.api_key is not None)
+            return self._as_given(target.model, none.found)
+        why = checks.not_listed(self._cards, target.model, f"{target.prefix}/models")
+        if why is None:
+            check, card = checks.model_check(self._cards, target.model)
             self._learn(model=card.id, max_model_len=card.max_model_len)
-        return check
+            return check
+        if target.model is None:
+            return check_of("model", "refuse", why, *([fact("model_unnamed")] if not self._cards else []))
+        return self._as_given(target.model, why)
+
+    def _as_given(self, model: str, why: Fact) -> Check:
+        self._learn(model=model)
+        self._doubts.append(why)
+        return checks.taken_as_given(model, why)
 
     async def _context(self) -> Check:
         return checks.context_check(self.info.max_model_len, self._config.workload, self.info.version)
@@ -215,6 +224,15 @@ class Preflight:
             await asyncio.sleep(AGAIN_S)
             self._before = await self._sample_again() or self._before
         return checks.traffic_check(self._before, with_others)
+
+    async def _decided(self) -> Check:
+        """The streamed request, which decides what the routes beside it left open."""
+        check = await self._request()
+        if check.status != "refuse":
+            return check
+        target = self._config.target
+        api, key_given = public(f"{self._base}{target.prefix}"), self._access.api_key is not None
+        return answers.with_doubts(check, self._doubts, api, key_given=key_given, list_status=self._list_status)
 
     async def _request(self) -> Check:
         """One streamed request as the load will send them, with each alphabet in turn until one is understood."""
@@ -406,9 +424,6 @@ class Preflight:
             return (await read_exposition(self._caller, self.info.metrics_url)).sample(self.info.metrics_models)
         except (HttpError, ScrapeError):
             return None  # said by the check: not proven
-
-    async def _get(self, path: str) -> Reply:
-        return await self._caller.get(f"{self._base}{path}")
 
     def _learn(self, **facts: object) -> None:
         self.info = msgspec.structs.replace(self.info, **facts)

@@ -35,7 +35,7 @@ async def look(target: Target, access: Access, http: httpx.AsyncClient) -> Serve
     """Two GET requests. What does not answer is not known; the checks of a run say why."""
     base = target.url.rstrip("/")
     caller = Caller(http, Credential(base, access), DEADLINE_S)
-    cards, key_wanted = await _cards(caller, base)
+    cards, key_wanted = await _cards(caller, target)
     model = target.model or (cards[0].id if len(cards) == 1 else "")
     return ServerGlance(
         near=await place(target),
@@ -45,10 +45,10 @@ async def look(target: Target, access: Access, http: httpx.AsyncClient) -> Serve
     )
 
 
-async def _cards(caller: Caller, base: str) -> tuple[tuple[ModelCard, ...], bool]:
+async def _cards(caller: Caller, target: Target) -> tuple[tuple[ModelCard, ...], bool]:
     """The models, and whether the server wants a key (401)."""
     try:
-        return await list_models(caller, base), False
+        return await list_models(caller, target.url, target.prefix), False
     except NoModels as none:
         return (), none.status == 401
 

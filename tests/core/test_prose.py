@@ -139,7 +139,7 @@ ANSWERS: list[tuple[Fact, str]] = [
     ),
     (
         fact("between_not_ready", within_s=600.0, missing="health"),
-        "The server is not ready 10 min after the command given with --between: its /health does not answer",
+        "The server is not ready 10 min after the command given with --between: it does not answer",
     ),
     (
         fact("between_not_ready", within_s=600.0, missing="metrics"),
@@ -316,6 +316,16 @@ CHECKS: list[tuple[Fact, str]] = [
         fact("server_not_up", fact("call_refused", status=503, said=None), url="http://gw", path="/health"),
         "http://gw is there, but GET /health answers 503; the server is not up, or the address is not that of its API",
     ),
+    (fact("route_slow", within_s=2.0), "does not answer within 2 s"),
+    (
+        fact("health_unsure", fact("route_slow", within_s=2.0), url=None, path="/health"),
+        "GET /health does not answer within 2 s, so a streamed request decides whether it serves",
+    ),
+    (
+        fact("health_unsure", fact("call_refused", status=503, said=None), url="http://gw", path="/health"),
+        "http://gw is there, but GET /health answers 503, so a streamed request decides whether it serves",
+    ),
+    (fact("is_it_the_api", url="http://gw/v1"), "Is http://gw/v1 the address of the API?"),
     (
         fact("certificate_unchecked"),
         "Its certificate is not checked (--insecure): whoever answers gets the requests, and the key",
@@ -358,7 +368,9 @@ CHECKS: list[tuple[Fact, str]] = [
         fact("salt_ignored", version="0.8.5"),
         "vLLM 0.8.5 ignores cache_salt here; only their first tokens keep prompts apart",
     ),
+    (fact("models_unread", CALL, path="/v3/models"), "The list of models (GET /v3/models) answers 401 (unauthorised: no)"),
     (fact("models_unread", CALL), "The list of models (GET /v1/models) answers 401 (unauthorised: no)"),
+    (fact("no_model_list", path="/v3/models"), "GET /v3/models is no list of models; is it the address of the API?"),
     (fact("no_model_list"), "GET /v1/models is no list of models; is it the address of the API?"),
     (
         fact("key_missing", fact("models_unread", CALL)),
@@ -373,7 +385,9 @@ CHECKS: list[tuple[Fact, str]] = [
         fact("model_not_chosen", "a", "b", models=5000),
         "The server has 5000 models; choose one with --model: a, b and 4998 more",
     ),
-    (fact("model_not_listed", "a", models=1, asked="b"), "The server has no model b; it has: a"),
+    (fact("model_not_listed", "a", models=1, asked="b"), "The server lists no model b; it lists: a"),
+    (fact("model_unnamed"), "Name the model with --model to go on without the list"),
+    (fact("model_taken_as_given", model="tiny"), "Model tiny is taken as given, and its context is not known"),
     (fact("model_found", model="tiny", context_tokens=2048), "tiny, context of 2048 tokens"),
     (fact("model_found", model="tiny", context_tokens=None), "tiny, context of an unknown number of tokens"),
     (
@@ -825,13 +839,13 @@ SENTENCES: list[tuple[Fact, str]] = [
         "the server accepts requests but has produced nothing for 10 s; "
         "it is frozen or its engine is dead, which is no capacity limit",
     ),
-    (fact("server_lost"), "the server was lost: connections break and /health does not answer"),
+    (fact("server_lost"), "the server was lost: connections break, and it does not answer a plain GET either"),
     (
         fact("server_away", AGED, said="HTTP 502", seen="lost"),
-        "the server was away: HTTP 502; both came 1.01 s after the request, and no answer took longer; its /health does not answer "
-        "either",
+        "the server was away: HTTP 502; both came 1.01 s after the request, and no answer took longer; it does not answer a "
+        "plain GET either",
     ),
-    (fact("server_away", said="HTTP 502", seen="lost"), "the server was away: HTTP 502; its /health does not answer either"),
+    (fact("server_away", said="HTTP 502", seen="lost"), "the server was away: HTTP 502; it does not answer a plain GET either"),
     (fact("no_miss_allowed", planned=1), "no miss is allowed: of 1 request, one slow one fails this step"),
     (
         fact("few_requests", planned=20, target=0.95, needed=100),

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from core import prose
-from core.config import Lengths, Slo
+from core.config import Lengths, Slo, Target
 from core.facts import Fact, fact, says
 from core.records import RequestSent
 from core.report import to_json, to_text
 from core.results import RepeatResult
 from core.run.events import RepeatStarted
 from core.run.session import Session
-from tests.builders import told
+from tests.builders import HERE, told
 from tests.core.load.server import Received
 from tests.faults.answers import JSON, Answer, tokens, whole
 from tests.faults.runs import TOKENS, Ran, config, preflight, probe
-from tests.faults.server import FaultServer
+from tests.faults.server import UNAUTHORISED, FaultServer
 
 DEAD = Answer(cut_after=0, cut_by="rst")
 PREFLIGHT_REQUESTS = 5
@@ -394,6 +394,50 @@ def test_metrics_by_other_names_or_beside_others_judge_a_run_like_an_engines_own
     assert (repeat.verdict, repeat.prefix_hit_frac, repeat.preemptions) == ("pass", 0.0, 0)
     assert repeat.gauges is not None
     assert repeat.gauges.waiting_mean == 0.0
+
+
+SILENT = Answer(silent="request")
+NO_JSON = whole(b"<html>portal</html>", 200, "Content-Type: text/html")
+TINY_LIST = whole(b'{"data":[{"id":"openai/*","max_model_len":"n/a"}],"has_more":true}', 200, JSON)
+GONE_404 = whole(b'{"detail":"Not Found"}', 404, JSON)
+ELSEWHERE = whole(b"", 302, "Location: https://portal.invalid/login")
+NAMED = config(target=Target(url=HERE, model="fake"), rates_rps=(4.0,), measure_s=15.0)
+
+
+@pytest.mark.parametrize("health", [SILENT, DEAD, ELSEWHERE, whole(b"", 503)], ids=["silent", "reset", "redirected", "503"])
+def test_a_health_that_tells_nothing_stops_no_run(path: Path, health: Answer) -> None:
+    """Nor one whose connections break at times, where the server would be asked by it whether it is there."""
+    broken = Answer(pieces=tokens(TOKENS, first_s=0.05, gap_s=0.1), cut_after=250, cut_by="rst")
+    breaks = in_load(lambda server, request, number: broken if number % 5 == 0 else None, pages={"/health": health})
+    ran = probe(path, breaks, LIST)
+    assert ran.steps[-1].verdict == "fail"
+    assert repeat_of(ran).endings["truncated"] > 0
+    assert not says(ran.answer.message, "away_again", "away_for_good", "server_unusable")
+
+
+@pytest.mark.parametrize(
+    "models",
+    [GONE_404, UNAUTHORISED, NO_JSON, TINY_LIST, ELSEWHERE, SILENT],
+    ids=["missing", "refused", "no JSON", "paged, without it", "redirected", "silent"],
+)
+def test_a_server_without_a_list_of_models_is_loaded_by_the_name_that_is_given(path: Path, models: Answer) -> None:
+    ran = probe(path, lambda: FaultServer(pages={"/v1/models": models}), NAMED)
+    assert ran.answer.outcome == "at_least"
+    (said,) = (check for check in ran.view.checks if check.check == "model")
+    assert (said.status, says(said.message, "model_taken_as_given")) == ("warn", True)
+
+
+def test_a_server_that_answers_requests_and_nothing_else_is_loaded(path: Path) -> None:
+    pages = dict.fromkeys(("/health", "/version", "/v1/models", "/metrics", "/tokenize"), GONE_404)
+    assert probe(path, lambda: FaultServer(pages=pages), NAMED).answer.outcome == "at_least"
+
+
+def test_a_server_of_which_every_other_route_fails_is_refused_by_the_request_alone(path: Path) -> None:
+    pages = dict.fromkeys(("/health", "/version", "/v1/models"), whole(b"", 503))
+    assert probe(path, lambda: FaultServer(pages=pages), NAMED).answer.outcome == "at_least"
+    dead, _ = preflight(path.with_name("dead"), lambda: FaultServer(whole(b"", 503), pages=pages), NAMED)
+    assert [name for name, check in dead.items() if check.status == "refuse"] == ["request"]
+    assert says(dead["request"].message, "server_not_up")
 
 
 def test_a_run_whose_metrics_are_a_routers_goes_on_without_any(path: Path) -> None:

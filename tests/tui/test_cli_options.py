@@ -255,7 +255,9 @@ def test_the_command_between_repeats_reaches_the_run_and_is_written_nowhere(jobs
 @pytest.mark.parametrize(
     "url",
     [
-        "127.0.0.1:8000",
+        "127.0.0.1",
+        "h:8000x",
+        "h/v1:8000",
         "ftp://h/",
         "http://",
         "http:///v1",
@@ -278,7 +280,12 @@ def test_what_is_no_address(jobs: list[command.Job], url: str) -> None:
     ("url", "base"),
     [
         ("http://h:8000/", "http://h:8000"),
-        ("HTTP://h:8000/", "HTTP://h:8000"),
+        ("HTTP://h:8000/", "http://h:8000"),
+        ("h:8000", "http://h:8000"),
+        ("127.0.0.1:8000/v1/chat/completions", "http://127.0.0.1:8000"),
+        ("[::1]:8000/metrics", "http://[::1]:8000"),
+        ("http://h:8000/docs#/default/create_chat", "http://h:8000"),
+        ("h:8000/team/redoc#", "http://h:8000/team"),
         ("http://h:8000/v1", "http://h:8000"),
         ("https://h/models/a/v1/", "https://h/models/a"),
         ("http://[::1]:8000", "http://[::1]:8000"),
@@ -286,7 +293,14 @@ def test_what_is_no_address(jobs: list[command.Job], url: str) -> None:
 )
 def test_address_is_the_base(jobs: list[command.Job], url: str, base: str) -> None:
     assert probe(url=url)[0] == 0
-    assert jobs[0].config.target.url == base
+    assert (jobs[0].config.target.url, jobs[0].config.target.prefix) == (base, "/v1")
+
+
+@pytest.mark.parametrize(("url", "prefix"), [("h:8000/v3", "/v3"), ("http://h:8000/v1-openai/chat/completions", "/v1-openai")])
+def test_the_api_behind_another_prefix(jobs: list[command.Job], url: str, prefix: str) -> None:
+    assert probe(url=url)[0] == 0
+    target = jobs[0].config.target
+    assert (target.url, target.prefix, target.address) == ("http://h:8000", prefix, f"http://h:8000{prefix}")
 
 
 @pytest.mark.parametrize(
@@ -295,6 +309,8 @@ def test_address_is_the_base(jobs: list[command.Job], url: str, base: str) -> No
         ["probe", "http://user:sk-TESTSECRET@h:8000"],
         ["probe", "http://sk-TESTSECRET@h:8000"],
         ["probe", "http://h:8000/?key=sk-TESTSECRET"],
+        ["probe", "http://h:8000/#sk-TESTSECRET"],
+        ["probe", "http://h:8000/docs#?key=sk-TESTSECRET"],
         ["preflight", "http://:sk-TESTSECRET@h"],
         ["probe", URL, "--metrics-url", "http://u:sk-TESTSECRET@h/metrics"],
         ["probe", URL, "--api-key", "sk-TESTSECRET"],
@@ -350,7 +366,7 @@ def places(part: str, struct: type[msgspec.Struct]) -> Iterator[str]:
 
 def test_every_place_of_the_configuration_is_set_by_one_option() -> None:
     found = [path for option in RUN_OPTIONS for path in option.sets]
-    without = {"target.url", "slo.default", "workload.temperature", "access.api_key"}
+    without = {"target.url", "target.prefix", "slo.default", "workload.temperature", "access.api_key"}
     assert sorted([*found, *without]) == sorted([*places("", ProbeConfig), *places("access.", Access)])
 
 

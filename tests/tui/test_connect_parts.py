@@ -181,6 +181,28 @@ def client(status: int, body: bytes) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.MockTransport(answer))
 
 
+@pytest.mark.parametrize("pasted", ["127.0.0.1:8000", f"{URL}/v1/", f"{URL}/v1/chat/completions", f"{URL}/docs#/default/x"])
+def test_an_address_in_any_form_is_the_same_run(pasted: str) -> None:
+    assert read({"url": pasted}, "", {}).checked == read({"url": URL}, "", {}).checked
+
+
+async def test_models_behind_another_prefix_are_listed_there() -> None:
+    request = read({"url": f"{URL}/v3/models"}, "", {})
+    assert (request.url, request.config.target.prefix) == (f"{URL}/v3", "/v3")
+    seen: list[str] = []
+
+    def answer(asked: httpx.Request) -> httpx.Response:
+        seen.append(str(asked.url))
+        return httpx.Response(200, json={"data": [{"id": "a"}]})
+
+    http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    assert (await listed(request.url, Access(), http=http), seen) == (("a",), [f"{URL}/v3/models"])
+
+
+def test_a_model_that_no_list_has_is_named_in_the_last_field() -> None:
+    assert read({"url": URL, "more": "--model tiny"}, "", {}).config.target.model == "tiny"
+
+
 async def test_models_are_listed() -> None:
     body = b'{"data": [{"id": "[red]a[/red]"}, {"id": "b"}]}'
     assert await listed(URL, Access(), http=client(200, body)) == ("[red]a[/red]", "b")

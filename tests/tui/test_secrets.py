@@ -30,7 +30,7 @@ class Echo:
         assert HEADER in said
         if request.path == "/health":
             await request.write(answer(200, b""))
-        elif request.path in PATHS.values() and not self._refuses:
+        elif request.path.removeprefix("/v1") in PATHS.values() and not self._refuses:
             await self._stream(request, said)
         elif request.path == "/v1/models":
             await request.write(answer(200, b'{"data": [{"id": "tiny", "max_model_len": 4096}]}'))

@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from core.access import Access
+from core.address import split_address
 from core.config import FleetAsk, Method, ProbeConfig, Safety, Slo, Target, Workload
 from core.errors import UserError
 from tui.cli import inputs
@@ -90,10 +91,10 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build(options: Mapping[str, Any], url: str, base: Base | None = None) -> ProbeConfig:
-    """The run that was asked for. Raises UserError for options that contradict each other."""
-    base = base or Base()
+    """The run that was asked for, of the server at `url`. Raises UserError for options that contradict each other."""
+    base, address = base or Base(), split_address(url)
     return ProbeConfig(
-        target=Target(url=url, **_fields("target", options)),
+        target=Target(url=address.base, prefix=address.prefix, **_fields("target", options)),
         slo=_slo(options, base.slo),
         workload=replace(base.workload, **_fields("workload", options)),
         method=Method(**_fields("method", options)),

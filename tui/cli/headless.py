@@ -55,7 +55,7 @@ class Printer:
     def _head(self, config: ProbeConfig) -> Iterator[str]:
         if not self._headed:
             self._headed = True
-            yield f"server    {config.target.url}"
+            yield f"server    {config.target.address}"
             yield f"limits    {limits(config.slo)}"
             yield f"workload  {config.workload.input_tokens} tokens in, {config.workload.output_tokens} out"
             yield f"method    {method_text(config.method)}"

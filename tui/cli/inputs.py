@@ -6,11 +6,13 @@ because addresses are written into the run file. Refusals that could hold a key 
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from core.access import Access
+from core.address import joined, split_address
 from core.config import Lengths, parse_duration_s
 from core.errors import UserError
 from core.hardware import find, require_positive
@@ -22,6 +24,9 @@ LOWEST_RATE_RPS = 1e-6
 
 _KEY_CHARS = 8192
 KEY_VARIABLE = "KNEESCOPE_API_KEY"
+_PAGE = re.compile(r"([^?#]*/(?:docs|redoc)/?)#/?[\w/.-]*")
+"""A place in the documentation that a server shows of itself (`/docs#/default/create`): nothing that opens anything."""
+_HOST_AND_PORT = re.compile(r"([\w.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]+(/|$)")
 _KEY_WAYS = f"--api-key-file or the variable {KEY_VARIABLE}"
 
 
@@ -152,8 +157,12 @@ def read_url(text: str, name: str) -> str:
 
 
 def read_server(text: str, name: str) -> str:
-    """The base address of a server; `/v1` at its end, as other clients want it, is cut off."""
-    return read_url(text, name).removesuffix("/v1").rstrip("/")
+    """The address of a server in any form that people paste: with one of its routes at the end, with a page of its documentation,
+    or `host:port` alone. Comes back as short as it can be: `/v1` is cut off."""
+    pasted = _PAGE.sub(r"\1", text.strip())
+    if _HOST_AND_PORT.match(pasted):
+        pasted = f"http://{pasted}"
+    return joined(split_address(read_url(pasted, name)))
 
 
 def read_header(text: str, name: str) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from textual.timer import Timer
 
 from core import prose
 from core.access import Access
+from core.address import split_address
 from core.config import ProbeConfig
 from core.errors import UserError
 from core.net import http_client
@@ -56,7 +57,7 @@ async def listed(url: str, access: Access, insecure: bool = False, http: httpx.A
     """The names of the models that a server lists, for a user to choose from. Raises UserError when there is no such list."""
     async with http or http_client(access, insecure) as client:
         try:
-            cards = await list_models(Caller(client, Credential(url, access)), url)
+            cards = await list_models(Caller(client, Credential(url, access)), *split_address(url))
         except NoModels as none:
             words = prose.sentence(none.found)
             if none.key_wanted and not access.api_key:

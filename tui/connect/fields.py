@@ -16,7 +16,7 @@ from tui.cli.argv import OPTIONS
 from tui.cli.configure import CliOptions, access_of, build
 from tui.cli.profiles import URL
 
-MORE, KEY, MODE = "more", "key", "mode"
+MORE, KEY, MODE, MODEL = "more", "key", "mode", "model"
 CAREFUL = "careful"
 _ANYWHERE = "http://127.0.0.1"
 
@@ -51,7 +51,12 @@ ROWS: tuple[tuple[Field, ...], ...] = (
         ),
     ),
     (
-        Field("model", "model", "Model to request, from the server's list.", (("the only one", ""),)),
+        Field(
+            MODEL,
+            "model",
+            "Model to request, from the server's list; --model in the last field names any other.",
+            (("the only one", ""),),
+        ),
         _option("api", "API", ("completions", ""), ("chat", "chat")),
     ),
     (
@@ -208,7 +213,7 @@ def _check_url(text: str) -> None:
 def _check_more(text: str) -> None:
     said = argv.split(text)
     for name in argv.texts(said):
-        if name in _OWN or name == CAREFUL:
+        if name != MODEL and (name in _OWN or name == CAREFUL):  # a server may serve a model that it does not list
             raise UserError(f"--{name} has a field of its own ({FIELDS[MODE if name == CAREFUL else name].label}); set it there.")
     build(argv.options(said), _ANYWHERE)
 

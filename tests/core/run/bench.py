@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import httpx
+import msgspec
 
 from core.access import Access
 from core.config import ProbeConfig
@@ -50,6 +51,7 @@ class Bench:
         self.server = FakeServer()
         self.generator = FakeGenerator(self.server)
         self.scraper = FakeScraper(self.server)
+        self.alive_path: str | None = "/health"
         self.asked: list[str] = []
         self.resets: list[httpx.Response] = []
         self.session = Session(
@@ -71,13 +73,14 @@ class Bench:
     ) -> FakePreflight:
         preflight = FakePreflight(config, access, nonce, http, send)
         preflight.refuse = self.refuse
+        preflight.info = msgspec.structs.replace(preflight.info, alive_path=self.alive_path)
         return preflight
 
     def _scrape(self, url: str, client: httpx.AsyncClient, credential: Credential, models: tuple[str, ...]) -> FakeScraper:
         return self.scraper
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
-        if self.server.hangs:
+        if self.server.hangs or request.url.path in self.server.slow:
             await asyncio.Event().wait()
         if not self.server.healthy:
             raise httpx.ConnectError("refused")

@@ -58,8 +58,7 @@ class FakeServer:
     """First come, first served, SLOTS at a time, SERVICE_S each. What is wrong with it is set by the tests.
 
     From `refuses_from` on it refuses connections, but with `serves_singles` only under load; with `cuts` it also breaks those that
-    are open then. /health does not
-    answer when the server `hangs`, and refuses when it is not `healthy`.
+    are open then. No GET is answered when the server `hangs`, none of those in `slow`; all are refused when it is not `healthy`.
     """
 
     frozen_at: float = math.inf
@@ -68,6 +67,7 @@ class FakeServer:
     serves_singles: bool = False
     healthy: bool = True
     hangs: bool = False
+    slow: tuple[str, ...] = ()
     in_flight: set[tuple[int, int]] = field(default_factory=set)
     tokens: float = 0.0
     ended: float = 0.0
@@ -275,7 +275,8 @@ class FakePreflight:
     "slo" says what they show of the limits."""
 
     def __init__(self, config: ProbeConfig, access: Access, nonce: str, http: httpx.AsyncClient, send: SendSingles) -> None:
-        self.info = ServerInfo(url=config.target.url, version="0.32.0", model="fake", metrics_url="http://127.0.0.1:8000/metrics")
+        metrics_url = "http://127.0.0.1:8000/metrics"
+        self.info = ServerInfo(url=config.target.url, alive_path="/health", version="0.32.0", model="fake", metrics_url=metrics_url)
         self.singles: list[RequestRecord] = []
         self.hello: Hello | None = Hello(
             target=config.target, model="fake", workload=config.workload, alphabet=PromptAlphabet(token_ids=(1, 2)), nonce=nonce

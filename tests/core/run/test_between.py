@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -159,6 +160,33 @@ def test_a_restart_between_repeats_voids_nothing(path: Path, monkeypatch: pytest
     assert not any(says(event.text, *RESTARTED) for event in events_of(path, Note)), "it was wanted"
     assert "secret" not in path.read_text()
     assert bench.asked.count("GET /health") == 4, "before each command, and once the server is back"
+
+
+@pytest.mark.parametrize("alive_path", ["/v1/models", None])
+def test_a_server_without_a_health_that_answers_is_back_when_it_serves(
+    path: Path, monkeypatch: pytest.MonkeyPatch, alive_path: str | None
+) -> None:
+    benches: list[Bench] = []
+
+    async def restart(command: str) -> Ended:
+        server = benches[0].server
+        server.healthy, server.refuses_from = False, now()
+        asyncio.get_running_loop().call_later(7.0, setattr, server, "healthy", True)
+        asyncio.get_running_loop().call_later(7.0, setattr, server, "refuses_from", math.inf)
+        return Ended(code=0, output="")
+
+    monkeypatch.setattr("core.run.between.run_command", restart)
+
+    def set_up(bench: Bench) -> None:
+        benches.append(bench)
+        bench.server.slow, bench.alive_path = ("/health",), alive_path
+        scripted(asked_step(4.0, 3))(bench)
+
+    bench, answer = on_bench(path, to_the_end, between="restart", set_up=set_up)
+
+    assert answer.outcome == "bracket"
+    assert [event.result.verdict for event in events_of(path, RepeatJudged)] == ["pass"] * 3
+    assert bench.asked.count("GET /v1/models") == (4 if alive_path else 0), "before each command, and once the server is back"
 
 
 def test_a_failing_command_ends_the_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,9 +172,15 @@ def test_a_server_that_is_gone_is_no_knee(path: Path, cuts: bool) -> None:
     assert_ended_clean(bench, path)
 
 
-def test_a_server_that_refuses_connections_but_is_there_fails(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("slow", "alive_path"),
+    [((), "/health"), (("/health",), "/v1/models"), (("/health", "/v1/models", "/version"), None)],
+    ids=["health tells", "health is slow", "no route tells"],
+)
+def test_a_server_that_refuses_connections_but_is_there_fails(path: Path, slow: tuple[str, ...], alive_path: str | None) -> None:
     def refuses(bench: Bench) -> None:
         bench.server.refuses_from, bench.server.serves_singles = 1040.0, True
+        bench.server.slow, bench.alive_path = slow, alive_path
 
     _, answer = on_bench(path, to_the_end, set_up=refuses)
 
@@ -183,6 +189,16 @@ def test_a_server_that_refuses_connections_but_is_there_fails(path: Path) -> Non
     assert step.repeats[0].endings["connection"] > 0
     assert answer.outcome == "void"
     assert list(told(answer.message, "ended_in_errors").figures["endings"]) == ["connection"]  # type: ignore[arg-type]
+
+
+def test_a_server_of_which_no_route_tells_is_gone_when_no_single_request_is_answered(path: Path) -> None:
+    def goes(bench: Bench) -> None:
+        bench.server.refuses_from, bench.alive_path = 1040.0, None
+
+    _, answer = on_bench(path, to_the_end, set_up=goes)
+
+    assert answer.outcome == "void"
+    assert told(events_of(path, StepJudged)[-1].result.reason, "server_away").figures["seen"] == "asked"
 
 
 def test_a_server_that_refuses_connections_and_does_not_say_how_it_is_is_gone(path: Path) -> None:

@@ -12,6 +12,7 @@ from tests.core.server.fakes import figures, found
 
 ONE = ModelCard("tiny", None, 2048)
 LORA = ModelCard("tiny-lora", "tiny", None)
+PATH = "/v1/models"
 
 
 def sample(running: float | None, waiting: float | None) -> ServerSample:
@@ -47,9 +48,8 @@ def test_the_only_model_is_taken() -> None:
 
 
 def test_of_several_models_one_must_be_asked_for() -> None:
-    check, card = checks.model_check([ONE, LORA], None)
-    assert (check.status, card) == ("refuse", None)
-    assert check.message == fact("model_not_chosen", "tiny", "tiny-lora", models=2)
+    assert checks.not_listed([ONE, LORA], None, PATH) == fact("model_not_chosen", "tiny", "tiny-lora", models=2)
+    assert checks.not_listed([ONE, LORA], "tiny", PATH) is checks.not_listed([ONE], None, PATH) is None
     assert checks.model_check([ONE, LORA], "tiny")[1] == ONE
 
 
@@ -60,18 +60,17 @@ def test_a_lora_adapter_has_the_length_of_its_base() -> None:
     assert checks.model_check([ModelCard("x", None, None)], None)[1] == ModelCard("x", None, None)
 
 
-def test_a_model_that_is_not_there_is_refused_with_the_list() -> None:
-    check, card = checks.model_check([ONE], "huge")
-    assert (check.status, card) == ("refuse", None)
-    assert check.message == fact("model_not_listed", "tiny", models=1, asked="huge")
-    assert checks.model_check([], None)[0].message == fact("no_model_listed")
+def test_a_model_that_is_not_there_is_told_with_the_list() -> None:
+    assert checks.not_listed([ONE], "huge", PATH) == fact("model_not_listed", "tiny", models=1, asked="huge")
+    assert checks.not_listed([], "huge", PATH) == checks.not_listed([], None, PATH) == fact("no_model_listed", path=PATH)
 
 
 def test_names_of_models_are_listed_as_far_as_anybody_reads() -> None:
     many = [ModelCard(f"model-{i}" + "x" * 1000) for i in range(5000)]
-    check, _ = checks.model_check(many, None)
-    assert figures(check, "models") == (5000,)
-    names = found(check).of
+    told = checks.not_listed(many, None, PATH)
+    assert told is not None
+    assert told.figures["models"] == 5000
+    names = told.of
     assert len(names) == 50
     assert {len(str(name)) for name in names} == {120}
     assert len(str(figures(checks.model_check(many[:1], None)[0], "model")[0])) == 120

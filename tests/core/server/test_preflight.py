@@ -1,10 +1,11 @@
+import asyncio
 import re
 
 import httpx
 import pytest
 
 from core.access import Access
-from core.config import Lengths, Workload
+from core.config import Lengths, Target, Workload
 from core.facts import Code, Fact, fact
 from core.records import Ending, GapSummary, Hello, Phase, RequestRecord
 from core.server.answers import SINGLES
@@ -16,6 +17,7 @@ from tests.core.server.fakes import (
     KEY,
     FakeSend,
     FakeVllm,
+    Ran,
     capture,
     client,
     codes,
@@ -88,23 +90,85 @@ async def test_the_traffic_of_others_is_read_before_the_first_request() -> None:
 # --- reachable ------------------------------------------------------------------------------------------------------
 
 
+def nobody(error: Exception) -> FakeVllm:
+    """A server of which no route is answered."""
+    return FakeVllm(overrides=dict.fromkeys(("/health", "/version", "/v1/models"), error))
+
+
 async def test_nothing_listens() -> None:
     error = httpx.ConnectError("All connection attempts failed")
     error.__cause__ = ConnectionRefusedError()
-    ran = await run(FakeVllm(overrides={"/health": error}))
+    ran = await run(nobody(error))
     assert ran.names == ["reachable"]
     assert ran["reachable"].status == "refuse"
+    assert ran.preflight.info.alive_path is None
     assert codes(ran["reachable"]) == ["server_unreachable", "call_failed"]
     (call,) = found(ran["reachable"]).of
     assert isinstance(call, Fact)
     assert (found(ran["reachable"]).figures["url"], call.figures["why"]) == (BASE, "refused")
 
 
+async def test_a_failure_that_says_why_is_told_before_a_mere_silence() -> None:
+    server = nobody(httpx.ReadTimeout("x"))
+    server.overrides["/version"] = httpx.ConnectError("x")
+    (call,) = found((await run(server))["reachable"]).of
+    assert isinstance(call, Fact)
+    assert call.figures["why"] == "other"
+
+
+HEALTH_503 = fact("call_refused", status=503, said=None)
+NOT_UP = fact("server_not_up", HEALTH_503, url=BASE, path="/health")
+
+
 async def test_a_dead_engine() -> None:
-    ran = await run(FakeVllm(overrides={"/health": httpx.Response(503)}))
-    assert ran.names == ["reachable"]
-    refused = fact("call_refused", status=503, said=None)
-    assert ran["reachable"].message == fact("server_not_up", refused, url=BASE, path="/health")
+    """Refused by the request, which fails: /health alone may be a gateway's."""
+    dead = FakeSend(lambda hello, i, phase: record(ending="http", status=500, error="EngineDeadError"))
+    ran = await run(FakeVllm(overrides={"/health": httpx.Response(503)}), dead)
+    assert ran["reachable"].status == "warn"
+    assert (ran.names[-1], ran["request"].status) == ("request", "refuse")
+    assert isinstance(ran["request"].message, Fact)
+    assert ran["request"].message.of[1:] == (NOT_UP,)
+
+
+@pytest.mark.parametrize("broken", [httpx.Response(503), httpx.Response(500), httpx.ReadError("x"), httpx.ReadTimeout("x")])
+async def test_a_health_that_fails_is_a_warning_where_requests_are_served(broken: httpx.Response | Exception) -> None:
+    ran = await run(FakeVllm(overrides={"/health": broken}))
+    assert ran.names == ALL
+    assert (ran["reachable"].status, codes(ran["reachable"])[1:3]) == ("warn", ["server_answers", "health_unsure"])
+    assert ran["request"].status == "pass"
+    assert ran.preflight.info.alive_path == "/v1/models"
+
+
+async def test_a_health_that_is_slow_is_a_warning_and_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.server.routes.PROMPT_S", 0.05)
+    server = FakeVllm()
+
+    async def slow(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/health":
+            await asyncio.sleep(60)
+        return server(request)
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(slow)) as http, asyncio.timeout(5):
+        preflight = Preflight(config(), Access(), "00ff", http, FakeSend())
+        ran = Ran(preflight, [check async for check in preflight.checks()])
+    assert ran.names == ALL
+    assert codes(ran["reachable"]) == ["in_turn", "server_answers", "health_unsure", "route_slow"]
+
+
+async def test_where_every_route_is_slow_one_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.server.routes.PROMPT_S", 0.05)
+    server = FakeVllm()
+
+    async def slow(request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep({"/health": 60, "/version": 0.2, "/v1/models": 0.3}.get(request.url.path, 0))
+        return server(request)
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(slow)) as http, asyncio.timeout(5):
+        preflight = Preflight(config(), Access(), "00ff", http, FakeSend())
+        ran = Ran(preflight, [check async for check in preflight.checks()])
+    assert ran.names == ALL
+    assert figures(ran["reachable"], "path", "url") == ("/health", BASE)
+    assert ran.preflight.info.alive_path is None, "a load would slow it further"
 
 
 async def test_a_gateway_that_passes_on_only_the_api() -> None:
@@ -115,11 +179,71 @@ async def test_a_gateway_that_passes_on_only_the_api() -> None:
     assert ran.names == ALL
 
 
+NO_ROUTE = FakeVllm(overrides=dict.fromkeys(("/health", "/version", "/v1/models", "/metrics", "/tokenize"), httpx.Response(404)))
+
+
 async def test_another_kind_of_server() -> None:
-    ran = await run(lambda request: httpx.Response(404))
-    assert ran.names == ["reachable"]
-    assert ran["reachable"].status == "refuse"
-    assert figures(ran["reachable"], "path") == ("/v1/models",), "the last that was tried"
+    """Without a model there is nothing to ask for; with one the request decides, and asks whether it is an API at all."""
+    ran = await run(NO_ROUTE)
+    assert ran.names == ALL[:3]
+    assert (ran["reachable"].status, found(ran["reachable"]).code) == ("warn", "health_unsure")
+    assert (ran["model"].status, codes(ran["model"])[-1]) == ("refuse", "model_unnamed")
+    no = FakeSend(lambda hello, i, phase: record(ending="http", status=404, error="Not Found"))
+    asked = await run(NO_ROUTE, no, config(model="tiny"))
+    assert (asked.names[-1], asked["request"].status) == ("request", "refuse")
+    assert isinstance(asked["request"].message, Fact)
+    said = [each.code for each in asked["request"].message.of if isinstance(each, Fact)]
+    assert said == ["request_failed", "server_not_up", "models_unread", "is_it_the_api"]
+    assert asked["request"].message.of[-1] == fact("is_it_the_api", url=f"{BASE}/v1")
+
+
+async def test_a_proxy_that_knows_requests_alone_is_loaded_by_the_model_that_is_named() -> None:
+    ran = await run(NO_ROUTE, config=config(model="tiny"))
+    assert ran.names == ALL
+    assert (ran["model"].status, ran["request"].status) == ("warn", "pass")
+    assert (ran.preflight.info.model, ran.preflight.info.max_model_len) == ("tiny", None)
+    assert ran.preflight.info.alive_path == "/health", "a 404 is an answer"
+
+
+@pytest.mark.parametrize(
+    ("models", "why"),
+    [
+        (httpx.Response(401, json={"error": "Unauthorized"}), "models_unread"),
+        (httpx.Response(404), "models_unread"),
+        (httpx.Response(500), "models_unread"),
+        (httpx.ReadTimeout("x"), "models_unread"),
+        (httpx.Response(200, text="<html>"), "no_model_list"),
+        (httpx.Response(200, json={"object": "list", "data": None}), "no_model_list"),
+        (httpx.Response(200, json={"data": []}), "no_model_listed"),
+        (httpx.Response(200, json={"data": [{"id": "openai/*"}]}), "model_not_listed"),
+        (httpx.Response(200, json={"data": [{"id": f"m-{i}"} for i in range(200)], "has_more": True}), "model_not_listed"),
+    ],
+)
+async def test_a_model_that_is_named_needs_no_list(models: httpx.Response | Exception, why: Code) -> None:
+    ran = await run(FakeVllm(overrides={"/v1/models": models}), config=config(model="served"))
+    assert ran.names == ALL
+    assert (ran["model"].status, codes(ran["model"])[1:3]) == ("warn", ["model_taken_as_given", why])
+    assert ran["context"].status == "warn"
+    assert ran.preflight.hello is not None
+    assert ran.preflight.hello.model == "served"
+    no = FakeSend(lambda hello, i, phase: record(ending="http", status=404, error="The model `served` does not exist"))
+    refused = await run(FakeVllm(overrides={"/v1/models": models}), no, config(model="served"))
+    assert refused["request"].status == "refuse"
+    assert why in codes(refused["request"])
+
+
+async def test_an_api_behind_another_prefix_is_asked_there() -> None:
+    server = FakeVllm()
+
+    def behind(request: httpx.Request) -> httpx.Response:
+        assert not request.url.path.startswith("/v1")
+        if request.url.path == "/v3/models":
+            return httpx.Response(200, json=server.models)
+        return server(request)
+
+    ran = await run(behind, config=config(target=Target(url=BASE, prefix="/v3")))
+    assert ran.names == ALL
+    assert (ran.preflight.info.url, ran.preflight.info.model) == (f"{BASE}/v3", "tiny")
 
 
 # --- version and model ----------------------------------------------------------------------------------------------
@@ -155,7 +279,8 @@ async def test_several_models_need_a_choice() -> None:
 async def test_a_list_of_models_that_is_none(models: object, code: Code) -> None:
     ran = await run(FakeVllm(models=models))
     assert ran.names == ALL[:3]
-    assert (ran["model"].status, ran["model"].message) == ("refuse", fact(code))
+    assert (ran["model"].status, found(ran["model"])) == ("refuse", fact(code, path="/v1/models"))
+    assert codes(ran["model"])[-1] == "model_unnamed"
 
 
 async def test_json_nested_too_deep_is_no_answer_and_no_crash() -> None:

@@ -4,7 +4,7 @@ import pytest
 from core.access import Access
 from core.config import Target
 from core.errors import UserError
-from core.facts import fact
+from core.facts import fact, in_turn
 from core.server.http import MAX_SENTENCE
 from core.server.preflight import Preflight
 from tests.core.server.fakes import ALL, BASE, KEY, FakeSend, FakeVllm, client, codes, config, counting, record, run, texts
@@ -22,10 +22,20 @@ async def test_the_key_is_given_wherever_it_is_wanted(api_key: str | None, metri
 async def test_a_missing_key_and_a_wrong_one_are_told_apart() -> None:
     missing = await run(FakeVllm(key=KEY))
     assert missing.names == ALL[:3]
-    refused = fact("models_unread", fact("call_refused", status=401, said="Unauthorized"))
-    assert missing["model"].message == fact("key_missing", refused)
+    refused = fact("models_unread", fact("call_refused", status=401, said="Unauthorized"), path="/v1/models")
+    assert missing["model"].message == in_turn(fact("key_missing", refused), fact("model_unnamed"))
     wrong = await run(FakeVllm(key=KEY), key="sk-other")
-    assert wrong["model"].message == fact("key_not_accepted", refused)
+    assert wrong["model"].message == in_turn(fact("key_not_accepted", refused), fact("model_unnamed"))
+
+
+@pytest.mark.parametrize("key", [None, "sk-other"])
+async def test_a_request_that_is_let_in_by_no_key_says_so_whatever_became_of_the_list(key: str | None) -> None:
+    code = "key_missing" if key is None else "key_not_accepted"
+    no = FakeSend(lambda hello, i, phase: record(ending="http", status=401, error="Unauthorized"))
+    for server in (FakeVllm(), FakeVllm(key=KEY), FakeVllm(overrides={"/v1/models": httpx.Response(404)})):
+        ran = await run(server, no, config(model="tiny"), key=key)
+        assert ran["request"].status == "refuse"
+        assert code in codes(ran["request"])
 
 
 async def test_metrics_that_want_a_key_of_their_own_do_not_stop_the_run() -> None:

@@ -31,7 +31,7 @@ async def test_a_server_that_is_far_is_not_loaded_without_leave(url: str) -> Non
     ran = await run(server, config=ProbeConfig(target=Target(url=url)))
     assert ran.names == ["reachable", "place"]
     assert (ran["place"].status, found(ran["place"]).code) == ("refuse", "server_far")
-    assert server.paths() == ["/health"]
+    assert sorted(server.paths()) == ["/health", "/v1/models", "/version"]
     agreed = await run(FakeVllm(), config=ProbeConfig(target=Target(url=url), safety=Safety(public_ok=True)))
     assert agreed.names == ALL
 
