@@ -1,13 +1,14 @@
 """A server that is away is not slow: whether it is, asked with single requests when the load is off, and the wait for it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Literal
 
 from core.facts import Fact, Said, fact
 from core.judge import Readings as Read
 from core.records import RequestRecord
-from core.run.blackout import Unserved, Words, of_nobody
+from core.run.blackout import Unserved, Words, of_nobody, words_of
+from core.run.conductor import Ask
 from core.run.events import Event, Note
 from core.run.scraping import Readings
 
@@ -23,9 +24,6 @@ METRICS_S = 15.0
 """A server answers before all of it is up; its metrics are waited for so long, and are no reason not to go on."""
 
 Seen = Literal["asked", "restarted", "unread", "lost"]
-
-Ask = Callable[[float], Awaitable[RequestRecord | None]]
-"""Send a single request, given up after so many seconds; None where it was not sent."""
 
 
 class ServerAway(Exception):
@@ -117,10 +115,3 @@ class Absence:
 
     def _say(self, level: Literal["info", "warn"], text: Said) -> None:
         self._emit(Note(t=self._clock(), level=level, text=text))
-
-
-def words_of(record: RequestRecord | None) -> Words:
-    """How a single request ended; neither words nor an ending where it was not answered."""
-    if record is None or record.ending == "aborted":
-        return {"said": None, "endings": {}}
-    return {"said": (record.error or record.ending).rstrip("."), "endings": {record.ending: 1}}

@@ -225,6 +225,7 @@ class Session:
             readings=readings,
             between=self._between,
             absence=absence,
+            ask=self._ask,
             emit=self._emit,
             remark=self._remark,
             sync=self._log.sync,

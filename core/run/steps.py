@@ -36,7 +36,7 @@ from core.results import JudgeRules, Outcome, RepeatResult, StepResult, StepVerd
 from core.run.away import Absence, ServerAway
 from core.run.between import Between
 from core.run.blackout import unserved
-from core.run.conductor import Conductor, OrderRun
+from core.run.conductor import Ask, Conductor, OrderRun
 from core.run.ends import NoAnswer, SafetyStop
 from core.run.events import Event, Note, RepeatJudged, StepJudged, StepStarted
 from core.run.hold import HeldOrder, HeldRate
@@ -67,6 +67,7 @@ class Steps:
         readings: Readings,
         between: Between,
         absence: Absence,
+        ask: Ask,
         emit: Callable[[Event], None],
         remark: Callable[[Fact], None],
         sync: Callable[[], None],
@@ -74,8 +75,8 @@ class Steps:
         others: Others | None = None,
         machine: Callable[[], Sequence[MachineSample]] = tuple,
     ) -> None:
-        """`remark` is told what stands beside the run's answer. `machine`: the readings of a GPU or host exporter, the latest
-        last."""
+        """`ask` sends a single request while no load runs. `remark` is told what stands beside the run's answer. `machine`: the
+        readings of a GPU or host exporter, the latest last."""
         self._others = others or Others(config.safety)
         self._config = config
         self._server = server
@@ -85,6 +86,7 @@ class Steps:
         self._readings = readings
         self._between = between
         self._absence = absence
+        self._ask = ask
         self._restarts = Restarts()
         self._emit = emit
         self._remark = remark
@@ -100,6 +102,7 @@ class Steps:
         self._stop: Literal["first_fail", "majority"] = "first_fail"
         self._recheck = False
         self._asked: OrderRun | None = None
+        self._settling: OrderRun | None = None
         self._held_rate: HeldRate | None = None
         self._held_order: HeldOrder | None = None
         self._held: list[StepResult] = []
@@ -215,7 +218,7 @@ class Steps:
         Repeats that are finished are kept. It is unjudged, unless its verdict was certain by then (of a held rate: as its
         segments say). `count_repeat`: keep the figures of the repeat that was cut off, too.
         """
-        started, run = self._open, self._conductor.current
+        started, run = self._open, self._settling or self._conductor.current
         if started is None:
             return None
         if started.phase == "hold":
@@ -271,7 +274,7 @@ class Steps:
                 raise _StepEnded
             self._restarts.begin(self._readings.kept, ours=prepared)
             run = await self._load(started, index, segments)
-            await self._readings.settle()
+            await self._settle(run)
             away = await self._away(started, run)
             result = self._judge(started, run, void=run.lost if away is None else away.fact, recheck=self._recheck)
             self._sync()
@@ -294,6 +297,13 @@ class Steps:
         reason: Said = result.reason if result else ""
         self._close(started.rate_rps, "void", reason)
         raise NoAnswer(fact("void_twice", reason, rate_rps=started.rate_rps))
+
+    async def _settle(self, run: OrderRun) -> None:
+        """Wait until nothing of an order is left in the server. One that is lost is not asked for anything."""
+        cut_off = any(record.ending == "aborted" for record in self._account(run).records)
+        self._settling = run
+        await self._readings.settle(self._ask if run.lost is None else None, self._idle_e2e_s, cut_off=cut_off)
+        self._settling = None
 
     async def _away(self, started: StepStarted, run: OrderRun) -> ServerAway | None:
         """Whether the server was away rather than overloaded, where the order failed and ended in errors: it is asked without
@@ -397,7 +407,7 @@ class Steps:
         """`void`: why the server was not there to be judged."""
         tally, now = self._account(run), self._clock()
         at = now if run.decided_at is None else run.decided_at
-        read = self._readings.kept, run.ticks, run.done, self._server, self._machine()
+        read = self._readings.judged, run.ticks, run.done, self._server, self._machine()
         result = judge_repeat(tally, run.decision, at, self._rules, *read)
         if (reason := void or run.lost) is not None:
             result = msgspec.structs.replace(result, verdict="void", reason=reason)
