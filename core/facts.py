@@ -218,6 +218,16 @@ Code = Literal[
     "floor_contradicted",
     "bandwidth_reached",
     "limit_helps",
+    # a gauge that nobody refreshes, or that is not there
+    "traffic_at_rest",
+    "server_working",
+    "gauges_refreshed",
+    "gauges_unproven",
+    "idle_unknown",
+    "work_unknown",
+    # a server that is away, of a held rate and with another model
+    "back_without_model",
+    "was_away_held",
     # the answer of a run, and what ended it
     "bracket",
     "at_least",

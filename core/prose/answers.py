@@ -105,6 +105,10 @@ SENTENCES: dict[Code, Sentence] = {
     ),
     "away_again": lambda f: f"No answer: the server was away a second time, at {rate_text(f['rate_rps'])} ({words(f)}). {_CHECK}",
     "away_for_good": _away_for_good,
+    "back_without_model": lambda f: (
+        f"No answer: the server was away at {rate_text(f['rate_rps'])}, and what answers there now does not serve the model "
+        f"{f.word('model')} ({words(f)}). {_CHECK}"
+    ),
     "client_mute": lambda f: (
         f"The load generator has said nothing for {f['silent_s']:g} s (stopped, or starved of CPU?) and was ended; run again"
     ),

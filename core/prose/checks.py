@@ -115,9 +115,16 @@ def _served(f: Figures) -> str:
     return f"The server serves others: {f['others']:g} requests are there now ({parts})"
 
 
+_EITHER = "Load would slow theirs, and theirs would spoil the answer: wait until it is idle, or give --with-others"
+
+
 def _server_busy(f: Figures) -> str:
-    either = "Load would slow theirs, and theirs would spoil the answer"
-    return f"{_served(f)}. {either}: wait until it is idle, or give --with-others"
+    stayed = "; its counters stand still, but a single request was answered and they are still shown" if "still" in f else ""
+    return f"{_served(f)}{stayed}. {_EITHER}"
+
+
+def _stale(f: Figures) -> str:
+    return f"{f['others']:g} requests ({f['running']:g} running, {f['waiting']:g} waiting)"
 
 
 # --- how it answers a request -------------------------------------------------------------------------------------
@@ -301,6 +308,19 @@ SENTENCES: dict[Code, Sentence] = {
     "traffic_unknown": lambda f: "Whether others use the server is not known: it does not tell how many requests it has",
     "no_traffic": lambda f: "No requests of others: 0 running, 0 waiting",
     "server_busy": _server_busy,
+    "traffic_at_rest": lambda f: (
+        "Its counters stand still, so the server serves nobody now; it does not tell how many requests it has"
+    ),
+    "server_working": lambda f: (
+        f"The server serves others: its counters rise, and it does not tell how many requests it has. {_EITHER}"
+    ),
+    "gauges_refreshed": lambda f: (
+        f"No requests of others: the metrics still showed {_stale(f)} of an earlier load, until a single request was answered"
+    ),
+    "gauges_unproven": lambda f: (
+        f"Whether others use the server is not known: it shows {_stale(f)}, but its counters stand still, "
+        "and a single request was not answered"
+    ),
     "server_shared": lambda f: f"{_served(f)}. The answer is what fits on top of them",
     "no_request_sent": lambda f: "No request was sent",
     "request_answered": _request_answered,

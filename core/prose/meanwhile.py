@@ -3,7 +3,7 @@
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
 from core.prose.voids import AWAY, words
-from core.units import count, duration, long_duration, number, plain, rate_number, rate_text
+from core.units import count, duration, latency, long_duration, number, plain, rate_number, rate_text
 
 _RESET = "POST /reset_prefix_cache"
 
@@ -56,6 +56,14 @@ def _cache_not_offered(f: Figures) -> str:
     return f"{offers}. The run goes on without: prompts are cold anyway"
 
 
+def _idle_unknown(f: Figures) -> str:
+    took_s = f.known("e2e_s")
+    single = f"took {latency(took_s)} (idle {latency(f['idle_e2e_s'])})" if took_s is not None else "was not answered"
+    if took_s is None and (f.word("said") or f.counts("endings")):
+        single = f"failed ({words(f)})"
+    return f"Whether the server is idle again is not known: its metrics do not show it, and a single request {single}"
+
+
 SENTENCES: dict[Code, Sentence] = {
     "step_judged": _step_judged,
     "at_rate": lambda f: f"{rate_text(f['rate_rps'])}: {f.of[0]}",
@@ -103,6 +111,11 @@ SENTENCES: dict[Code, Sentence] = {
     "cache_held": lambda f: "The server says that its prefix cache was not reset: some request still holds a part of it",
     "cache_unchecked": lambda f: (
         "The server was asked to reset its prefix cache and does not tell whether it did (vLLM tells since 0.26)"
+    ),
+    "idle_unknown": _idle_unknown,
+    "work_unknown": lambda f: (
+        f"The server's counters still rise {duration(f['after_s'])} after our requests ended, "
+        "and it does not tell how many requests it has: the next repeat starts on that"
     ),
     "rows_missing": lambda f: (
         f"{duration(f['after_s'])} after ours ended the server's metrics still lack an engine that they showed before, "

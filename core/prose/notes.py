@@ -73,4 +73,8 @@ SENTENCES: dict[Code, Sentence] = {
         f"the server restarted between the steps at {rate_text(f['before_rps'])} and {rate_text(f['rate_rps'])}"
     ),
     "was_away": _was_away,
+    "was_away_held": lambda f: (
+        f"the server was away for {duration(f['away_s'])} ({words(f)}): no segment of that time counts, and the rate was held "
+        "again from a new warm-up on"
+    ),
 }

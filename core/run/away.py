@@ -1,13 +1,14 @@
 """A server that is away is not slow: whether it is, asked with single requests when the load is off, and the wait for it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Literal
 
 from core.facts import Fact, Said, fact
 from core.judge import Readings as Read
 from core.records import RequestRecord
-from core.run.blackout import Unserved, Words, of_nobody
+from core.run.blackout import Unserved, Words, of_nobody, words_of
+from core.run.conductor import Ask
 from core.run.events import Event, Note
 from core.run.scraping import Readings
 
@@ -23,9 +24,6 @@ METRICS_S = 15.0
 """A server answers before all of it is up; its metrics are waited for so long, and are no reason not to go on."""
 
 Seen = Literal["asked", "restarted", "unread", "lost"]
-
-Ask = Callable[[float], Awaitable[RequestRecord | None]]
-"""Send a single request, given up after so many seconds; None where it was not sent."""
 
 
 class ServerAway(Exception):
@@ -53,16 +51,24 @@ class ServerAway(Exception):
         """The answer of a run that has waited in vain."""
         return fact("away_for_good", rate_rps=self.rate_rps, within_s=AWAY_S, **self.words)
 
-    def was(self, now: float) -> Fact:
-        """What is to be known beside the answer of a search that was started anew at `now`."""
-        return fact("was_away", away_s=now - self.since, **self.words)
+    def without_model(self, model: str, record: RequestRecord) -> Fact:
+        """The answer of a run whose model is not served any more, in the words of who refused a request for it."""
+        return fact("back_without_model", rate_rps=self.rate_rps, model=model, **words_of(record))
+
+    def was(self, now: float, *, held: bool = False) -> Fact:
+        """What is to be known beside the answer of a search that was started anew at `now`, or of a rate that is held on."""
+        return fact("was_away_held" if held else "was_away", away_s=now - self.since, **self.words)
 
 
 class Absence:
     """Finds out whether the server is away, and waits for it. `ask` sends a single request while no load runs."""
 
-    def __init__(self, ask: Ask, readings: Readings, emit: Callable[[Event], None], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, ask: Ask, readings: Readings, emit: Callable[[Event], None], clock: Callable[[], float], model: str | None = None
+    ) -> None:
+        """`model`: what the single requests ask for."""
         self._ask = ask
+        self._model = model
         self._readings = readings
         self._emit = emit
         self._clock = clock
@@ -95,32 +101,33 @@ class Absence:
                 return None
         return record
 
-    async def over(self, away: ServerAway) -> bool:
-        """Wait until the server answers a single request, at most AWAY_S; whether it does. Says so at the beginning and again."""
+    async def over(self, away: ServerAway) -> Fact | None:
+        """Wait until the server answers a single request, at most AWAY_S; says so at the beginning and again. None once it does,
+        else the answer of the run: it stays away, or what came back does not serve the model."""
         began = said_at = self._clock()
         if away.back:
             self._say("warn", fact("back_already", **away.words, seen=away.seen))
-            return True
+            return None
         self._say("warn", fact("away_awaited", **away.words, within_s=AWAY_S))
         while (left_s := began + AWAY_S - self._clock()) > 0:
             record = await self._ask(left_s)
             if record is not None and record.ending == "ok":
                 await self._readings.fresh(self._clock(), METRICS_S)
                 self._say("info", fact("back_after", away_s=self._clock() - away.since))
-                return True
+                return None
+            if record is not None and self._model is not None and _knows_not(record, self._model):
+                return away.without_model(self._model, record)
             left_s = max(0.0, began + AWAY_S - self._clock())
             if self._clock() - said_at >= SAY_EVERY_S:
                 said_at = self._clock()
                 self._say("info", fact("still_away", **words_of(record), left_s=left_s))
             await asyncio.sleep(min(ASK_EVERY_S, left_s))
-        return False
+        return away.for_good
 
     def _say(self, level: Literal["info", "warn"], text: Said) -> None:
         self._emit(Note(t=self._clock(), level=level, text=text))
 
 
-def words_of(record: RequestRecord | None) -> Words:
-    """How a single request ended; neither words nor an ending where it was not answered."""
-    if record is None or record.ending == "aborted":
-        return {"said": None, "endings": {}}
-    return {"said": (record.error or record.ending).rstrip("."), "endings": {record.ending: 1}}
+def _knows_not(record: RequestRecord, model: str) -> bool:
+    """Whether somebody is there and refuses the request because of its model, which the refusal names."""
+    return record.ending == "http" and record.status in (400, 404) and model in (record.error or "")

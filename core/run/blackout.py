@@ -62,3 +62,10 @@ def of_nobody(record: RequestRecord) -> bool:
     the client's rate is no such end: who gives it is there. Nor is a fault of this machine."""
     refused = record.status is not None and 300 <= record.status < 500
     return record.ending in _SERVERS and not refused
+
+
+def words_of(record: RequestRecord | None) -> Words:
+    """How a single request ended; neither words nor an ending where it was not answered."""
+    if record is None or record.ending == "aborted":
+        return {"said": None, "endings": {}}
+    return {"said": (record.error or record.ending).rstrip("."), "endings": {record.ending: 1}}

@@ -45,6 +45,9 @@ _UNDECIDED = Decision(kind="drained", reason=fact("load_ended_early"))
 
 Decide = Callable[[float], Decision | None]
 
+Ask = Callable[[float], Awaitable[RequestRecord | None]]
+"""Send a single request, given up after so many seconds; None where it was not sent."""
+
 
 class Load(Protocol):
     """What `core.load.generator.Generator` is to this module."""

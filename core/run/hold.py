@@ -20,6 +20,8 @@ from core.records import (
     ServerSample,
 )
 from core.results import Bounds, JudgeRules, RepeatResult
+from core.run.away import ServerAway
+from core.run.blackout import LEAST_ERRORS, Unserved, of_nobody, unserved
 from core.run.conductor import OrderRun
 from core.schedule import Plan
 from core.slo import allowed_misses
@@ -43,8 +45,16 @@ class HeldOrder:
         readings_since: Callable[[float], Sequence[ServerSample]],
         server: ServerInfo,
         machine: Callable[[], Sequence[MachineSample]] = tuple,
+        idle_e2e_s: float = 0.0,
+        *,
+        sheds: bool = False,
     ) -> None:
-        """`readings_since(t)`: the server's readings from the newest one at or before t on; it asks for ever later ones."""
+        """`readings_since(t)`: the server's readings from the newest one at or before t on; it asks for ever later ones.
+        `sheds`: the order before ended in errors, and a single request after it was answered."""
+        self._idle_e2e_s = idle_e2e_s
+        self._sheds = sheds
+        self._served: RequestEnded | None = None
+        self._failed: list[RequestEnded] = []
         self._order = order
         self._rules = rules
         self._drain_s = drain_s
@@ -63,6 +73,33 @@ class HeldOrder:
         """Take in a message of the child about this order."""
         if isinstance(message, (RequestSent, RequestFirst, RequestEnded)):
             self._heard.append(message)
+        match message:
+            case RequestFirst():
+                self._failed.clear()
+            case RequestEnded(ending="aborted"):
+                pass
+            case RequestEnded() if of_nobody(message):
+                self._failed.append(message)
+            case RequestEnded():
+                self._failed.clear()
+                self._served = message if message.ending == "ok" else self._served
+
+    @property
+    def unserved(self) -> Unserved | None:
+        """The errors that came last, where nothing was served since and somebody who is there would not have given them."""
+        if len(self._failed) < LEAST_ERRORS:
+            return None
+        return unserved([*([] if self._served is None else [self._served]), *self._failed], self._idle_e2e_s)
+
+    @property
+    def asks(self) -> bool:
+        """Whether errors at the end may be of a server that is away: not those of one that sheds, until it serves a request."""
+        return not self._sheds or self._served is not None
+
+    @property
+    def dark(self) -> bool:
+        """Whether nothing was served for so long that no load explains it."""
+        return self.asks and (last := self.unserved) is not None and last.dark
 
     @property
     def over(self) -> bool:
@@ -71,7 +108,8 @@ class HeldOrder:
 
     def judge(self, run: OrderRun, tally: Tally, now: float) -> RepeatResult | None:
         """The next segment's result, if it is over and each of its requests decided (or `drain_s` has passed since its end). One
-        that failed waits for a sign of life of the server. `tally` is the account of the whole order."""
+        that failed waits for a sign of life of the server: not while only errors come, which may be of one that is away. `tally` is
+        the account of the whole order."""
         if self.over:
             return None
         at = self._measured[self._next]
@@ -82,6 +120,8 @@ class HeldOrder:
         fails = self._watch(run, bounds, bounds.bad + (left if drained else 0), now)
         cut_short = run.wound_down_at is not None and bounds.sent < bounds.planned
         if now - REPORT_DELAY_S < end or cut_short or (left and not drained) or (fails and not self._fails):
+            return None
+        if fails and self.asks and self.unserved is not None:
             return None
         decision = Decision(kind="complete", reason=fact("segment_decided"))
         if left:
@@ -101,19 +141,32 @@ class HeldOrder:
         self._fails |= alive or run.liveness.past_doubt(unsure_since, now)
         return True
 
-    def cut(self, run: OrderRun, tally: Tally, now: float) -> list[RepeatResult]:
+    def believe(self) -> None:
+        """A single request was answered when the load was off, so that the misses of the open segment are of the load."""
+        self._fails |= self._failed_at is not None
+
+    def cut(
+        self, run: OrderRun, tally: Tally, now: float, *, certain: bool = True, away: ServerAway | None = None
+    ) -> list[RepeatResult]:
         """Results of the segments that had begun and were cut off, with their figures. A fail that was certain by then is one, as
-        it would be of a repeat; all others are unjudged, unless nothing of them was left to come."""
+        it would be of a repeat; all others are unjudged, unless nothing of them was left to come.
+
+        `certain` False: whether the load or the server made them fail is not known yet. Those during which the server was `away`
+        are void."""
         results: list[RepeatResult] = []
-        until = now if run.wound_down_at is None else run.wound_down_at
+        until = min(t for t in (now, run.wound_down_at, run.aborted_at) if t is not None)
         while not self.over and until > self._begin(self._measured[self._next]):
-            results.append(self._result(run, tally.plan, None, now))
+            gone = away is not None and self._order.start_at + self._ends_s[self._measured[self._next]] > away.since
+            result = self._result(run, tally.plan, None, now, certain=certain and not gone)
+            if away is not None and gone:
+                result = msgspec.structs.replace(result, verdict="void", reason=away.fact)
+            results.append(result)
         return results
 
     def _begin(self, segment: int) -> float:
         return self._order.start_at + (self._ends_s[segment - 1] if segment else 0.0)
 
-    def _result(self, run: OrderRun, plan: Plan, decision: Decision | None, now: float) -> RepeatResult:
+    def _result(self, run: OrderRun, plan: Plan, decision: Decision | None, now: float, *, certain: bool = True) -> RepeatResult:
         at, begin = self._measured[self._next], self._begin(self._measured[self._next])
         known_until = self._order.start_at + self._ends_s[min(at + 1, len(self._ends_s) - 1)]
         samples = [sample for sample in self._readings_since(begin) if sample.t <= min(now, known_until)]
@@ -123,7 +176,7 @@ class HeldOrder:
         ticks = [tick for tick in run.ticks if begin <= tick.t <= now]
         del run.ticks[: len(run.ticks) - len(ticks)]
         tally = self._account(plan, at, begin - self._order.start_at)
-        if decision is None and run.lost is None:
+        if decision is None and run.lost is None and certain:
             decision = self._certain(tally, now)
         result = judge_repeat(tally, decision, now, self._rules, samples, ticks, None, self._server, self._machine())
         self._next += 1

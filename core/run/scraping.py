@@ -5,20 +5,33 @@ The readings of a GPU or host exporter beside the run: kept for the judge, and m
 
 import asyncio
 import contextlib
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Protocol, Self
 
 import httpx
 
 from core.config import Safety
-from core.facts import Said, fact
-from core.records import MachineSample, ServerSample
+from core.facts import Fact, Said, fact
+from core.records import MachineSample, RequestRecord, ServerSample
+from core.run.blackout import words_of
+from core.run.conductor import Ask
 from core.run.events import Event, MachineSampled, Note, SampleFailed, ServerSampled
-from core.server import SCRAPE_INTERVAL_S, MachineScraper, ScrapeError, pace_s
+from core.server import SCRAPE_INTERVAL_S, MachineScraper, ScrapeError, at_rest, others_now, pace_s
+from core.slo import e2e_s
 
 SETTLE_S = 15.0
-"""So long a server may go on working on requests that were cut off; one that has other traffic never gets idle."""
+"""So long a server may show requests without a sign that it works on them."""
+SETTLE_MOST_S = 120.0
+"""So long it may go on working on requests that were cut off: one that does not notice makes all their tokens. One that has other
+traffic never gets idle."""
+REST_S = 2.0
+"""Counters that stand for so long, four readings, stand still: a step that takes a second is a long prompt's."""
+IDLE_FACTOR, IDLE_SLACK_S = 2.0, 0.1
+"""An answer that takes up to twice as long as on the idle server and a tenth of a second had a place at once: one that waits for a
+place waits for a whole answer on average."""
 FRESH_S = 3.0
 """A reading that takes longer than this is not waited for: load and verdicts do not hang on /metrics."""
 
@@ -55,6 +68,7 @@ class Readings:
         self._news = asyncio.Event()
         self._slow, self._said_slow = 0, False
         self._failed_at: float | None = None
+        self._asked_at: float | None = None
 
     async def pump(self) -> None:
         """Turn readings into events until cancelled."""
@@ -85,6 +99,7 @@ class Readings:
         `since`, the end of what came before: what happened until then would count as part of what comes."""
         stale = bool(self._kept) and self._kept[-1].t - self._kept[-1].took_s < since
         del self._kept[: len(self._kept) if stale else -1]
+        self._asked_at = None
 
     def since(self, t: float) -> tuple[ServerSample, ...]:
         """The readings from the newest one at or before `t` on; older ones are forgotten."""
@@ -100,6 +115,11 @@ class Readings:
     @property
     def kept(self) -> tuple[ServerSample, ...]:
         return tuple(self._kept)
+
+    @property
+    def judged(self) -> tuple[ServerSample, ...]:
+        """Those that are kept, but none since `settle` sent requests of its own: they are not of the load."""
+        return self.kept if self._asked_at is None else tuple(reading for reading in self._kept if reading.t <= self._asked_at)
 
     def end_before(self, t: float) -> bool:
         """Whether the server has metrics, and none of those that are kept was begun after `t`."""
@@ -129,30 +149,74 @@ class Readings:
                     await self._news.wait()
         return None
 
-    async def settle(self) -> None:
-        """Wait until the server has nothing running or waiting, at most SETTLE_S; a note says so when it has not settled. A reading
-        that lacks the row of an engine does not tell what that one has.
+    async def settle(self, ask: Ask | None = None, idle_e2e_s: float = 0.0, *, cut_off: bool = False) -> None:
+        """Wait until the server has nothing running or waiting, at most SETTLE_MOST_S; a note says so when it has not settled, or
+        when that is not known. A reading that lacks the row of an engine does not tell what that one has.
+
+        Requests that it shows are waited for while they get fewer or its counters move. vLLM sets its gauges with the steps of the
+        engine: those that stand while the counters do are made right by a single request (`ask`; None: nothing is asked).
+        `cut_off`: requests of ours were open when the load was stopped. Where nothing shows what became of them, single requests
+        are sent until one is as fast as on the idle server (`idle_e2e_s`), which had a free place.
 
         With others there it never gets idle; then only their own limit (`max_waiting`), if there is one, is waited for.
         """
+        ask = None if self._safety.with_others else ask
+        if (why := await self._unsettled(ask, idle_e2e_s, cut_off)) is not None:
+            self._say(why)
+
+    async def _unsettled(self, ask: Ask | None, idle_e2e_s: float, cut_off: bool) -> Fact | None:
+        """Waits; why the server is not known to be idle, or None where it is or nobody is to know."""
+        began, by_answers = self._clock(), ask if cut_off else None
         if self._source is None:
-            return
-        began = after = self._clock()
+            return None if by_answers is None else await self._until_fast(by_answers, idle_e2e_s, began)
+        after, rest, asked = began, _Rest(), _Asked()
         while True:
             sample = await self.fresh(after)
+            spent_s = self._clock() - began
+            if sample is None and by_answers is not None:
+                return await self._until_fast(by_answers, idle_e2e_s, began)
             if sample is None:
-                self._say(fact("readings_stopped", within_s=FRESH_S))
-                return
-            busy = (sample.running or 0.0) + (sample.waiting or 0.0)
-            if (busy == 0 and not self._lacks_rows) or self._spared(sample):
-                return
-            if self._clock() - began >= SETTLE_S and busy == 0:
-                self._say(fact("rows_missing", after_s=SETTLE_S))
-                return
-            if self._clock() - began >= SETTLE_S:
-                self._say(fact("not_settled", requests=busy, after_s=SETTLE_S))
-                return
-            after = sample.t
+                return fact("readings_stopped", within_s=FRESH_S)
+            left, after = others_now(sample), sample.t
+            if self._spared(sample):
+                return None
+            if self._lacks_rows and not left:
+                if spent_s >= SETTLE_S:
+                    return fact("rows_missing", after_s=SETTLE_S)
+                continue
+            if left == 0 or (left is None and by_answers is None):
+                return None
+            rest.seen(sample, left)
+            unseen = left is None or (asked.times > 0 and at_rest(asked.before, sample) is True)
+            if rest.long and ask is not None and unseen:
+                why = await self._until_fast(ask, idle_e2e_s, began)
+                await self.fresh(self._clock())
+                return why
+            if left and ask is not None and asked.times < _asks(sample) and (asked.times or (rest.long and rest.counted)):
+                record = await self._single(ask, began)
+                if record is None or record.ending != "ok":
+                    return fact("not_settled", requests=left, after_s=round(self._clock() - began))
+                after, rest, asked = self._clock(), _Rest(), _Asked(asked.times + 1, sample)
+                continue
+            if spent_s >= SETTLE_MOST_S or (rest.long and (asked.times or spent_s >= SETTLE_S)):
+                if left is None:
+                    return fact("work_unknown", after_s=round(spent_s))
+                return fact("not_settled", requests=left, after_s=round(spent_s))
+
+    async def _until_fast(self, ask: Ask, idle_e2e_s: float, began: float) -> Fact | None:
+        """Send single requests until one is as fast as on the idle server; why that is not known, or None once it is."""
+        while True:
+            record = await self._single(ask, began)
+            took_s = e2e_s(record) if record is not None and record.ending == "ok" else None
+            if took_s is not None and took_s <= IDLE_FACTOR * idle_e2e_s + IDLE_SLACK_S:
+                return None
+            if took_s is None or self._clock() - began >= SETTLE_MOST_S:
+                return fact("idle_unknown", e2e_s=took_s, idle_e2e_s=idle_e2e_s, **words_of(record))
+
+    async def _single(self, ask: Ask, began: float) -> RequestRecord | None:
+        if self._asked_at is None:
+            self._asked_at = self._clock()
+        return await ask(began + SETTLE_MOST_S - self._clock())
 
     @property
     def _lacks_rows(self) -> bool:
@@ -166,6 +230,42 @@ class Readings:
 
     def _say(self, text: Said) -> None:
         self._emit(Note(t=self._clock(), level="warn", text=text))
+
+
+@dataclass(slots=True)
+class _Rest:
+    """How long nothing has moved in a row of readings. `counted`: the counters say so, not the gauges alone."""
+
+    last: ServerSample | None = None
+    since: float = 0.0
+    fewest: float = math.inf
+    counted: bool = False
+
+    def seen(self, sample: ServerSample, left: float | None) -> None:
+        """The next reading, which shows so many requests."""
+        still = at_rest(self.last, sample)
+        fewer = left is not None and left < self.fewest
+        if self.last is None or still is False or fewer:
+            self.since = sample.t
+        self.last, self.counted = sample, still is True
+        self.fewest = left if fewer and left is not None else self.fewest
+
+    @property
+    def long(self) -> bool:
+        return self.last is not None and self.last.t - self.since >= REST_S
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """How often the server was asked to make its gauges right, and the reading before the last time."""
+
+    times: int = 0
+    before: ServerSample | None = None
+
+
+def _asks(sample: ServerSample) -> int:
+    """Each engine makes its own gauges right, and which one takes a request is not ours to say."""
+    return 2 * sample.engines if sample.engines > 1 else 1
 
 
 def _rows(sample: ServerSample) -> tuple[int, int]:

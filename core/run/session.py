@@ -216,7 +216,7 @@ class Session:
         machine = MachineReadings.of(self._config.target.gpu_metrics_url, self._client, self._emit, self._clock)
         self._spawn(machine.pump())
         self._between = self._prepared_between(readings)
-        absence = Absence(self._ask, readings, self._emit, self._clock)
+        absence = Absence(self._ask, readings, self._emit, self._clock, server.model)
         self._steps = steps = Steps(
             self._config,
             server,
@@ -226,6 +226,7 @@ class Session:
             readings=readings,
             between=self._between,
             absence=absence,
+            ask=self._ask,
             emit=self._emit,
             remark=self._remark,
             sync=self._log.sync,
@@ -278,8 +279,8 @@ class Session:
         could be measured. What was known of it idle stays. Raises NoAnswer."""
         if self._anew:
             raise NoAnswer(away.again)
-        if not await absence.over(away):
-            raise NoAnswer(away.for_good)
+        if (why := await absence.over(away)) is not None:
+            raise NoAnswer(why)
         self._anew = True
         self._remarks.clear()
         self._search = Search(self._config)

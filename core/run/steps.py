@@ -35,8 +35,8 @@ from core.records import MachineSample, Phase, RepeatOrder, Segment, ServerInfo
 from core.results import JudgeRules, Outcome, RepeatResult, StepResult, StepVerdict
 from core.run.away import Absence, ServerAway
 from core.run.between import Between
-from core.run.blackout import unserved
-from core.run.conductor import Conductor, OrderRun
+from core.run.blackout import Unserved, unserved
+from core.run.conductor import Ask, Conductor, OrderRun
 from core.run.ends import NoAnswer, SafetyStop
 from core.run.events import Event, Note, RepeatJudged, StepJudged, StepStarted
 from core.run.hold import HeldOrder, HeldRate
@@ -67,6 +67,7 @@ class Steps:
         readings: Readings,
         between: Between,
         absence: Absence,
+        ask: Ask,
         emit: Callable[[Event], None],
         remark: Callable[[Fact], None],
         sync: Callable[[], None],
@@ -74,8 +75,8 @@ class Steps:
         others: Others | None = None,
         machine: Callable[[], Sequence[MachineSample]] = tuple,
     ) -> None:
-        """`remark` is told what stands beside the run's answer. `machine`: the readings of a GPU or host exporter, the latest
-        last."""
+        """`ask` sends a single request while no load runs. `remark` is told what stands beside the run's answer. `machine`: the
+        readings of a GPU or host exporter, the latest last."""
         self._others = others or Others(config.safety)
         self._config = config
         self._server = server
@@ -85,6 +86,7 @@ class Steps:
         self._readings = readings
         self._between = between
         self._absence = absence
+        self._ask = ask
         self._restarts = Restarts()
         self._emit = emit
         self._remark = remark
@@ -100,9 +102,11 @@ class Steps:
         self._stop: Literal["first_fail", "majority"] = "first_fail"
         self._recheck = False
         self._asked: OrderRun | None = None
+        self._settling: OrderRun | None = None
         self._held_rate: HeldRate | None = None
         self._held_order: HeldOrder | None = None
         self._held: list[StepResult] = []
+        self._sheds = False
 
     async def step(self, action: Step, left_s: float | None) -> StepResult:
         """Judge one rate, unless `end_step` ends that. Raises NoAnswer when a repeat is void twice or the server is frozen, and
@@ -163,7 +167,7 @@ class Steps:
     async def hold(self, action: Hold) -> NoReturn:
         """Keep the rate until cancelled, and start a step of its own for each rate that `change_rate` asks for.
 
-        Raises NoAnswer when the server is lost.
+        Raises NoAnswer when the server is lost. One that is away is waited for.
         """
         segments, e2e_s = action.segments, self._idle_e2e_s
         warmup_s = sum(segment.duration_s for segment in segments if segment.role == "warmup")
@@ -215,13 +219,13 @@ class Steps:
         Repeats that are finished are kept. It is unjudged, unless its verdict was certain by then (of a held rate: as its
         segments say). `count_repeat`: keep the figures of the repeat that was cut off, too.
         """
-        started, run = self._open, self._conductor.current
+        started, run = self._open, self._settling or self._conductor.current
         if started is None:
             return None
         if started.phase == "hold":
-            held, tally = self._held_order, self._state.tally
+            held, tally, run = self._held_order, self._state.tally, self._asked or run
             if held is not None and run is not None and tally is not None and count_repeat:
-                for result in held.cut(run, tally, self._clock()):
+                for result in held.cut(run, tally, self._clock(), certain=self._asked is None):
                     self._keep(started, result)
             verdict, reason = held_verdict(self._results)
             told = reason if self._results or count_repeat else fact(how, reason)
@@ -271,7 +275,7 @@ class Steps:
                 raise _StepEnded
             self._restarts.begin(self._readings.kept, ours=prepared)
             run = await self._load(started, index, segments)
-            await self._readings.settle()
+            await self._settle(run)
             away = await self._away(started, run)
             result = self._judge(started, run, void=run.lost if away is None else away.fact, recheck=self._recheck)
             self._sync()
@@ -279,7 +283,7 @@ class Steps:
                 self._restarts.forget()
                 self._close(started.rate_rps, "void", result.reason)
                 raise away
-            if (restarted := self._restarts.ended(started.rate_rps, self._readings.kept)) is not None:
+            if (restarted := self._restarts.ended(started.rate_rps, self._readings.judged)) is not None:
                 self._remark(restarted)
             if run.lost is not None:
                 self._close(started.rate_rps, "void", result.reason)
@@ -295,6 +299,13 @@ class Steps:
         self._close(started.rate_rps, "void", reason)
         raise NoAnswer(fact("void_twice", reason, rate_rps=started.rate_rps))
 
+    async def _settle(self, run: OrderRun) -> None:
+        """Wait until nothing of an order is left in the server. One that is lost is not asked for anything."""
+        cut_off = any(record.ending == "aborted" for record in self._account(run).records)
+        self._settling = run
+        await self._readings.settle(self._ask if run.lost is None else None, self._idle_e2e_s, cut_off=cut_off)
+        self._settling = None
+
     async def _away(self, started: StepStarted, run: OrderRun) -> ServerAway | None:
         """Whether the server was away rather than overloaded, where the order failed and ended in errors: it is asked without
         load, which takes a second where it answers."""
@@ -306,14 +317,16 @@ class Steps:
         rate_rps = started.rate_rps
         if started.phase == "ramp":
             rate_rps = tally.layout.segments[segment_at(tally, last.since)].rate_rps
-        if run.gone:
-            return ServerAway(rate_rps, last.since, last.words, "lost", last.alike)
-        if run.lost is not None:
-            return None
         self._asked = run
-        away = await self._absence.found(rate_rps, last)
+        away = await self._away_from(run, rate_rps, last)
         self._asked = None
         return away
+
+    async def _away_from(self, run: OrderRun, rate_rps: float, last: Unserved) -> ServerAway | None:
+        """Whether an order whose last requests ended in such errors met a server that was away."""
+        if run.gone:
+            return ServerAway(rate_rps, last.since, last.words, "lost", last.alike)
+        return await self._absence.found(rate_rps, last) if run.lost is None else None
 
     async def _load(self, started: StepStarted, index: int, segments: tuple[Segment, ...]) -> OrderRun:
         await self._conductor.plan(segments)
@@ -362,7 +375,8 @@ class Steps:
         if self._held_rate is not None and self._held_rate.next_rps != started.rate_rps:
             return  # changed meanwhile, when there was nothing yet to be wound down
         order, drain_s = self._order(started, len(self._results), segments), self._config.method.drain_s
-        held = HeldOrder(order, self._rules, drain_s, self._readings.since, self._server, self._machine)
+        read = self._readings.since, self._server, self._machine
+        held = HeldOrder(order, self._rules, drain_s, *read, self._idle_e2e_s, sheds=self._sheds)
         self._held_order = held
 
         def decide(now: float) -> Decision | None:
@@ -375,13 +389,26 @@ class Steps:
                 self._keep(started, result)
                 self._sync()
             drained = run.wound_down_at is not None and now > run.wound_down_at + drain_s
-            return Decision(kind="complete", reason=fact("segments_judged")) if held.over or drained else None
+            over = held.over or drained or held.dark
+            return Decision(kind="complete", reason=fact("segments_judged")) if over else None
 
         self._others.begin()
         run = await self._conductor.run(order, decide, self._idle_e2e_s, held.hear)
-        for result in held.cut(run, self._account(run), self._clock()):
+        self._asked, last = run, held.unserved
+        asks = last is not None and (run.gone or (held.asks and last.dark))
+        away = await self._away_from(run, started.rate_rps, last) if last is not None and asks else None
+        self._asked, self._sheds = None, (asks and away is None) or not held.asks
+        if asks and away is None:
+            held.believe()
+        for result in held.cut(run, self._account(run), self._clock(), away=away):
             self._keep(started, result)
         self._held_order = None
+        if away is not None:
+            if (why := await self._absence.over(away)) is not None:
+                self._held.append(self._close(started.rate_rps, "void", away.fact))
+                raise NoAnswer(why)
+            self._remark(away.was(self._clock(), held=True))
+            return
         if run.lost is not None:
             self._held.append(self._close(started.rate_rps, "void", run.lost))
             raise NoAnswer(fact("server_unusable", run.lost))
@@ -397,7 +424,7 @@ class Steps:
         """`void`: why the server was not there to be judged."""
         tally, now = self._account(run), self._clock()
         at = now if run.decided_at is None else run.decided_at
-        read = self._readings.kept, run.ticks, run.done, self._server, self._machine()
+        read = self._readings.judged, run.ticks, run.done, self._server, self._machine()
         result = judge_repeat(tally, run.decision, at, self._rules, *read)
         if (reason := void or run.lost) is not None:
             result = msgspec.structs.replace(result, verdict="void", reason=reason)

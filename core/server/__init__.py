@@ -4,7 +4,7 @@ Others import these names, and nothing else of the room.
 """
 
 from core.server.cache import CacheReset, reset_prefix_cache
-from core.server.checks import others_now
+from core.server.checks import at_rest, others_between, others_now
 from core.server.host_metrics import MachineScraper
 from core.server.http import Caller, Credential, HttpError
 from core.server.metrics import SCRAPE_INTERVAL_S, ScrapeError, Scraper, pace_s
@@ -27,8 +27,10 @@ __all__ = [
     "Scraper",
     "SendSingles",
     "ServerGlance",
+    "at_rest",
     "list_models",
     "look",
+    "others_between",
     "others_now",
     "pace_s",
     "place",

@@ -21,6 +21,19 @@ MIN_OPEN_FILES = 1024
 _NAMED, _NAME_CHARS = 50, 120
 """No more models than this are named, and no more of their names."""
 
+_COUNTERS = (
+    "prompt_tokens_total",
+    "generation_tokens_total",
+    "requests_success_total",
+    "preemptions_total",
+    "prefix_queries_total",
+    "ttft_s",
+    "queue_time_s",
+    "prefill_time_s",
+    "decode_time_s",
+)
+"""What moves when somebody is served: of histograms the number of values."""
+
 _FINGERPRINT_SIZE = re.compile(r"\b(tp|pp|dp)([1-9][0-9]*)\b")
 
 
@@ -191,22 +204,77 @@ def layout_check(fingerprint: str | None, engines: int | None, version: str | No
     return check_of("layout", "pass", fact("layout_seen", **shown, no_fingerprint=no_fingerprint)), layout
 
 
-def others_now(sample: ServerSample | None) -> float:
-    """How many requests the server has before our first one, as far as it tells."""
-    return 0.0 if sample is None else (sample.running or 0.0) + (sample.waiting or 0.0)
+def others_now(sample: ServerSample | None) -> float | None:
+    """How many requests the server has; None where it does not tell."""
+    if sample is None:
+        return None
+    seen = (sample.running or 0.0) + (sample.waiting or 0.0)
+    return seen if seen or sample.running is not None else None
 
 
-def traffic_check(sample: ServerSample | None, with_others: bool) -> Check:
-    """What the server was doing for others before our first request, and whether that was agreed to."""
-    if sample is None or sample.running is None:
-        return check_of("traffic", "warn", fact("traffic_unknown"))
+def at_rest(before: ServerSample | None, after: ServerSample | None) -> bool | None:
+    """Whether nobody was served between two readings: every counter stands where it stood. None where there are none, or where
+    the two are not of the same processes."""
+    if before is None or after is None or before.epoch != after.epoch or _engine_names(before) != _engine_names(after):
+        return None
+    counted = [
+        (was, now) for name in _COUNTERS if (was := _count(before, name)) is not None and (now := _count(after, name)) is not None
+    ]
+    if not counted or any(now < was for was, now in counted):
+        return None
+    return all(now == was for was, now in counted)
+
+
+def others_between(first: ServerSample | None, again: ServerSample | None) -> float | None:
+    """How many requests of others two looks show; None where others are served and their number is not told. What the first shows
+    of a server at rest is left to the checks, which prove it."""
+    still = at_rest(first, again)
+    if still or again is None:
+        return 0.0
+    others = others_now(again)
+    return 0.0 if others is None and still is None else others
+
+
+def traffic_check(sample: ServerSample | None, with_others: bool, still: bool | None = None) -> Check:
+    """What the server was doing for others before our first request, and whether that was agreed to. `still`: whether its
+    counters stood meanwhile (`at_rest`); of a server that shows requests, what they did when one of ours had been answered."""
     others = others_now(sample)
+    if sample is None or others is None:
+        if still is False and not with_others:
+            return check_of("traffic", "refuse", fact("server_working"))
+        return check_of("traffic", "warn", fact("traffic_at_rest" if still else "traffic_unknown"))
     if others <= 0:
         return check_of("traffic", "pass", fact("no_traffic"))
-    now: dict[str, Figure] = {"others": others, "running": sample.running, "waiting": sample.waiting or 0.0}
     if with_others:
-        return check_of("traffic", "warn", fact("server_shared", **now))
-    return check_of("traffic", "refuse", fact("server_busy", **now))
+        return check_of("traffic", "warn", fact("server_shared", **_shown(sample)))
+    return check_of("traffic", "refuse", fact("server_busy", **_shown(sample), **({"still": True} if still else {})))
+
+
+def stale_check(shown: ServerSample, after: ServerSample | None) -> Check | None:
+    """What a server at rest showed of requests, once one of ours was answered: nothing, if that made its gauges right. None while
+    it still shows some."""
+    if others_now(after) != 0:
+        return None
+    return check_of("traffic", "pass", fact("gauges_refreshed", **_shown(shown)))
+
+
+def unproven_check(shown: ServerSample) -> Check:
+    """A server at rest that shows requests, and did not answer the one that would have told."""
+    return check_of("traffic", "warn", fact("gauges_unproven", **_shown(shown)))
+
+
+def _shown(sample: ServerSample) -> dict[str, Figure]:
+    return {"others": others_now(sample), "running": sample.running or 0.0, "waiting": sample.waiting or 0.0}
+
+
+def _engine_names(sample: ServerSample) -> list[str]:
+    return sorted(engine.name for engine in sample.by_engine or ())
+
+
+def _count(sample: ServerSample, name: str) -> float | None:
+    """A counter, or of a histogram how much it has taken in."""
+    value: float | tuple[float, float] | None = getattr(sample, name)
+    return value[1] if isinstance(value, tuple) else value
 
 
 def _sizes_part(fingerprint: str | None) -> str:

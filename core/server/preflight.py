@@ -84,6 +84,7 @@ class Preflight:
         self._answered: RequestRecord | None = None
         self._unjudged: RequestRecord | None = None
         self._given_up: RequestRecord | None = None
+        self._requested: Check | None = None
         self._doubts: list[Said] = []
         self._list_status: int | None = None
         self.info = ServerInfo(url=public(config.target.address))
@@ -218,16 +219,46 @@ class Preflight:
         return check
 
     async def _traffic(self) -> Check:
-        """A server at work is looked at twice: what somebody just cut off ends within moments."""
-        with_others = self._config.safety.with_others
-        if checks.others_now(self._before) and not with_others:
-            await asyncio.sleep(AGAIN_S)
-            self._before = await self._sample_again() or self._before
-        return checks.traffic_check(self._before, with_others)
+        """A server that does not look idle is looked at twice: what somebody just cut off ends within moments, and counters tell
+        whether anybody is served."""
+        first, with_others = self._before, self._config.safety.with_others
+        if first is None or with_others or checks.others_now(first) == 0:
+            return checks.traffic_check(first, with_others)
+        await asyncio.sleep(AGAIN_S)
+        again = await self._sample_again()
+        self._before = shown = again or first
+        still = checks.at_rest(first, again)
+        if still and checks.others_now(shown):
+            return await self._by_a_request(shown)
+        return checks.traffic_check(shown, with_others, still)
+
+    async def _by_a_request(self, shown: ServerSample) -> Check:
+        """What a server at rest shows of requests is checked by one of ours: vLLM sets its gauges with the steps of its engine, so
+        those of requests that were all cut off at once stay until the next one. Each engine has its own."""
+        await self._request_once()
+        if self.hello is None:
+            return checks.unproven_check(shown)
+        after = await self._sample_again()
+        asked = 1
+        while (right := checks.stale_check(shown, after)) is None and asked < 2 * shown.engines and shown.engines > 1:
+            await self._ask(self.hello)
+            after, asked = await self._sample_again(), asked + 1
+        if right is not None:
+            return right
+        await asyncio.sleep(2 * AGAIN_S)
+        later = await self._sample_again()
+        right = checks.stale_check(shown, later)
+        return right or checks.traffic_check(later or shown, with_others=False, still=checks.at_rest(after, later))
+
+    async def _request_once(self) -> Check:
+        """`_request`, unless the traffic was checked by it already."""
+        if self._requested is None:
+            self._requested = await self._request()
+        return self._requested
 
     async def _decided(self) -> Check:
         """The streamed request, which decides what the routes beside it left open."""
-        check = await self._request()
+        check = await self._request_once()
         if check.status != "refuse":
             return check
         target = self._config.target

@@ -116,6 +116,11 @@ ANSWERS: list[tuple[Fact, str]] = [
         "Fix that, then run again; finished steps are kept",
     ),
     (
+        fact("back_without_model", rate_rps=4.0, model="tiny", said="HTTP 404: no tiny", endings={"http": 1}),
+        "No answer: the server was away at 4.00 requests/s, and what answers there now does not serve the model tiny "
+        f"(HTTP 404: no tiny). {CHECK}",
+    ),
+    (
         fact("away_again", rate_rps=4.0, **GONE),
         f"No answer: the server was away a second time, at 4.00 requests/s (HTTP 502). {CHECK}",
     ),
@@ -239,6 +244,23 @@ MEANWHILE: list[tuple[Fact, str]] = [
     (
         fact("readings_stopped", within_s=3.0),
         "The server's metrics gave no new reading within 3 s, so whether it is idle again is not known",
+    ),
+    (
+        fact("idle_unknown", e2e_s=3.2, idle_e2e_s=0.612, said=None, endings={"ok": 1}),
+        "Whether the server is idle again is not known: its metrics do not show it, and a single request took 3.20 s (idle 612 ms)",
+    ),
+    (
+        fact("idle_unknown", e2e_s=None, idle_e2e_s=0.6, said="HTTP 503", endings={"http": 1}),
+        "Whether the server is idle again is not known: its metrics do not show it, and a single request failed (HTTP 503)",
+    ),
+    (
+        fact("idle_unknown", e2e_s=None, idle_e2e_s=0.6, said=None, endings={}),
+        "Whether the server is idle again is not known: its metrics do not show it, and a single request was not answered",
+    ),
+    (
+        fact("work_unknown", after_s=120),
+        "The server's counters still rise 2 min after our requests ended, and it does not tell how many requests it has: "
+        "the next repeat starts on that",
     ),
     (
         fact("not_settled", requests=3.0, after_s=15.0),
@@ -477,6 +499,31 @@ CHECKS: list[tuple[Fact, str]] = [
     (
         fact("server_shared", others=5.0, running=3.0, waiting=2.0),
         "The server serves others: 5 requests are there now (3 running, 2 waiting). The answer is what fits on top of them",
+    ),
+    (
+        fact("server_busy", others=5.0, running=3.0, waiting=2.0, still=True),
+        "The server serves others: 5 requests are there now (3 running, 2 waiting); its counters stand still, but a single "
+        "request was answered and they are still shown. Load would slow theirs, and theirs would spoil the answer: wait until it "
+        "is idle, or give --with-others",
+    ),
+    (
+        fact("traffic_at_rest"),
+        "Its counters stand still, so the server serves nobody now; it does not tell how many requests it has",
+    ),
+    (
+        fact("server_working"),
+        "The server serves others: its counters rise, and it does not tell how many requests it has. Load would slow theirs, and "
+        "theirs would spoil the answer: wait until it is idle, or give --with-others",
+    ),
+    (
+        fact("gauges_refreshed", others=121.0, running=106.0, waiting=15.0),
+        "No requests of others: the metrics still showed 121 requests (106 running, 15 waiting) of an earlier load, until a single "
+        "request was answered",
+    ),
+    (
+        fact("gauges_unproven", others=121.0, running=106.0, waiting=15.0),
+        "Whether others use the server is not known: it shows 121 requests (106 running, 15 waiting), but its counters stand "
+        "still, and a single request was not answered",
     ),
     (fact("no_request_sent"), "No request was sent"),
     (
@@ -1002,6 +1049,11 @@ SENTENCES: list[tuple[Fact, str]] = [
     (
         fact("restarted_between_steps", before_rps=2.0, rate_rps=4.0),
         "the server restarted between the steps at 2.00 requests/s and 4.00 requests/s",
+    ),
+    (
+        fact("was_away_held", away_s=20.0, said="HTTP 502"),
+        "the server was away for 20 s (HTTP 502): no segment of that time counts, and the rate was held again from a new warm-up "
+        "on",
     ),
     (
         fact("was_away", away_s=20.0, said="HTTP 502"),

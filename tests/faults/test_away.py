@@ -250,3 +250,108 @@ def test_errors_and_metrics_that_fail_together_are_an_absence(path: Path) -> Non
 
     assert [step.verdict for step in ran.steps] == ["pass", "void", "pass", "pass"]
     assert told(ran.steps[1].reason, "server_away").figures["seen"] == "unread"
+
+
+# --- a held rate -------------------------------------------------------------------------------------------------------
+
+HOLD = config(hold_rps=4.0, measure_s=10.0)
+
+
+def held_verdicts(ran: Ran) -> list[str]:
+    (step,) = ran.steps
+    return [repeat.verdict for repeat in step.repeats]
+
+
+def held(path: Path, meddle: Meddle, for_s: float) -> Ran:
+    """A held rate, stopped after so many seconds."""
+
+    async def beside(session: Session, server: FaultServer) -> None:
+        asyncio.get_running_loop().call_later(for_s, session.stop)
+        await meddle(session, server)
+
+    return ended(path, beside, HOLD)[0]
+
+
+@pytest.mark.parametrize("gone_s", [20.0, 60.0])
+def test_a_held_rate_waits_for_a_server_that_is_away_and_goes_on(path: Path, gone_s: float) -> None:
+    ran = held(path, away(sent("hold", 220), gone_s), 180.0 + gone_s)
+    verdicts = held_verdicts(ran)
+
+    assert (ran.answer.outcome, "fail" in verdicts) == ("held", False)
+    assert verdicts[0] == "pass"
+    assert 1 <= verdicts.count("void") <= 2
+    assert verdicts[verdicts.index("void") :].count("pass") >= 3
+    (cut, *_) = [repeat for repeat in ran.steps[0].repeats if repeat.verdict == "void"]
+    assert cut.reason == fact("server_away", **SAID, seen="asked")
+    (was_away,) = (note for note in ran.answer.knee.notes if says(note, "was_away_held"))
+    assert gone_s <= told(was_away, "was_away_held").figures["away_s"] <= gone_s + 6  # type: ignore[operator]
+    assert ran.events(SearchRestarted) == []
+
+
+def test_a_held_rate_waits_each_time(path: Path) -> None:
+    async def twice(session: Session, server: FaultServer) -> None:
+        await away(sent("hold", 220), 10.0)(session, server)
+        await asyncio.sleep(40.0)
+        await server.restart(10.0, GONE)
+
+    ran = held(path, twice, 200.0)
+    assert ran.answer.outcome == "held"
+    assert "fail" not in held_verdicts(ran)
+    assert sum(says(note, "was_away_held") for note in ran.answer.knee.notes) == 2
+
+
+def test_a_held_rate_ends_with_a_server_that_stays_away(path: Path) -> None:
+    ran = held(path, away(sent("hold", 220), AWAY_S + 60), AWAY_S + 200)
+
+    assert (ran.answer.outcome, code_of(ran.view)) == ("void", 3)
+    assert ran.answer.message == fact("away_for_good", rate_rps=4.0, within_s=AWAY_S, **SAID)
+    assert (ran.steps[0].verdict, held_verdicts(ran)[0]) == ("void", "pass")
+
+
+def test_a_held_rate_that_a_gateway_sheds_fails(path: Path) -> None:
+    """It answers single requests: what it refuses under load is the rate's."""
+
+    async def meddle(session: Session, server: FaultServer) -> None:
+        await until(session, sent("hold", 220))
+        server.fault = lambda server, request: GONE if session.state.load != "idle" else None
+
+    ran = held(path, meddle, 220.0)
+    verdicts = held_verdicts(ran)
+    assert verdicts[0] == "pass"
+    assert verdicts.count("fail") >= 3
+    assert not any(says(said, "away_awaited", "back_already") for said in ran.noted)
+
+
+def test_a_held_rate_that_is_stopped_while_the_server_is_away_has_no_fail(path: Path) -> None:
+    async def meddle(session: Session, server: FaultServer) -> None:
+        gone = asyncio.create_task(away(sent("hold", 220), AWAY_S)(session, server))
+        await until(session, lambda view: any(says(line.text, "away_awaited") for line in view.lines))
+        session.stop()
+        await gone
+
+    ran = held(path, meddle, 1000.0)
+    assert ran.answer.outcome == "held"
+    assert set(held_verdicts(ran)) == {"pass", "void"}
+
+
+# --- another model -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [LIST, HOLD], ids=["search", "hold"])
+def test_a_server_that_comes_back_with_another_model_ends_the_run_with_that_reason(path: Path, given: ProbeConfig) -> None:
+    unknown = whole(b'{"error":{"message":"The model `fake` does not exist.","type":"NotFoundError"}}', 404, JSON)
+
+    async def meddle(session: Session, server: FaultServer) -> None:
+        gone = asyncio.create_task(away(sent("list", 60) if given is LIST else sent("hold", 220), gone_s=20.0)(session, server))
+        await until(session, lambda view: any(says(line.text, "away_awaited") for line in view.lines))
+        server.fault = lambda server, request: unknown
+        await gone
+
+    ran, _ = ended(path, meddle, given)
+    (end,) = ran.events(RunEnded)
+
+    assert (ran.answer.outcome, code_of(ran.view)) == ("void", 3)
+    figures = told(ran.answer.message, "back_without_model").figures
+    assert figures["model"] == "fake"
+    assert "does not exist" in str(figures["said"])
+    assert end.t - 1000.0 < 110  # type: ignore[union-attr]

@@ -12,7 +12,7 @@ from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
 from core.net import http_client
-from core.server import AGAIN_S, ServerGlance, look, others_now, place
+from core.server import AGAIN_S, ServerGlance, look, others_between, others_now, place
 from core.units import count
 from tui.terminal.whole import plain, why_no_screen
 
@@ -47,12 +47,17 @@ def settle(config: ProbeConfig, access: Access, looks: Looks = look_at, *, loads
     seen, access = _let_in(config, access, looks)
     if config.target.model is None and len(seen.models) > 1:
         config = replace(config, target=replace(config.target, model=_model(access, seen.models)))
-    if loads and not config.safety.with_others and others_now(seen.sample):
-        others = others_now(asyncio.run(_again(config, access, looks)).sample)
-        if others:
-            _confirm(OTHERS.format(count(round(others), "request")), "--with-others")
+    if loads and not config.safety.with_others and seen.sample is not None and others_now(seen.sample) != 0:
+        others = others_between(seen.sample, asyncio.run(_again(config, access, looks)).sample)
+        if others != 0:
+            _confirm(OTHERS.format(requests(others)), "--with-others")
             config = agreed(config, with_others=True)
     return config, access
+
+
+def requests(others: float | None) -> str:
+    """So many requests; None: others are served, and their number is not told."""
+    return "an unknown number of requests" if others is None else count(round(others), "request")
 
 
 async def near(config: ProbeConfig) -> bool:

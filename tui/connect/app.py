@@ -24,7 +24,6 @@ from core.config import ProbeConfig
 from core.errors import UserError
 from core.net import http_client
 from core.server import Caller, Credential, NoModels, list_models, others_now
-from core.units import count
 from tui import keys
 from tui.cli import profiles, prompts
 from tui.cli.argv import Texts
@@ -266,8 +265,8 @@ class ConnectApp(App[RunRequest]):
         except UserError as error:
             self._tell(str(error))
             return
-        if others:
-            if not await self.push_screen_wait(Confirm(prompts.OTHERS.format(count(round(others), "request")))):
+        if others != 0:
+            if not await self.push_screen_wait(Confirm(prompts.OTHERS.format(prompts.requests(others)))):
                 return
             self._with_others = request.url
         self._read()

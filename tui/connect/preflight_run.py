@@ -91,7 +91,7 @@ class PreflightRun:
     def asks(self) -> bool:
         """Whether permission is all that is missing: the server has requests of others."""
         refusals = [check for check in self._last.checks if check.status == "refuse"]
-        return self.stage == "refused" and len(refusals) == 1 and says(refusals[0].message, "server_busy")
+        return self.stage == "refused" and len(refusals) == 1 and says(refusals[0].message, "server_busy", "server_working")
 
     @property
     def age_s(self) -> float | None:

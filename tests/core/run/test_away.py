@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from core.facts import Said, fact, says
+from core.facts import Fact, Said, fact, says
 from core.records import Ending, RequestRecord, ServerSample
 from core.run.away import ASK_EVERY_S, ASKS, AWAY_S, SAY_EVERY_S, Absence, ServerAway
 from core.run.blackout import Unserved, Words
@@ -29,6 +29,7 @@ class Server:
     ending: Callable[[float], Ending]
     reading: Callable[[float], ServerSample | ScrapeError] = lambda t: sample(t)
     status: int | None = None
+    error: str | None = None
     asked: list[float] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
@@ -36,7 +37,8 @@ class Server:
         t = now()
         self.asked.append(t)
         await asyncio.sleep(min(within_s, 0.5))
-        return msgspec.structs.replace(ended(0, t, now(), ending=self.ending(t)), status=self.status)
+        record = ended(0, t, now(), ending=self.ending(t))
+        return record if record.ending == "ok" else msgspec.structs.replace(record, status=self.status, error=self.error)
 
     async def readings(self) -> AsyncIterator[ServerSample | ScrapeError]:
         while True:
@@ -69,9 +71,10 @@ def found(server: Server, dark: bool, after_s: float = 20.0) -> ServerAway | Non
     return run(work())
 
 
-def waited(server: Server, away: ServerAway) -> tuple[bool, float]:
-    async def work() -> tuple[bool, float]:
-        absence = Absence(server.ask, Readings(None, server.events.append, now, lambda sample: None), server.events.append, now)
+def waited(server: Server, away: ServerAway) -> tuple[Fact | None, float]:
+    async def work() -> tuple[Fact | None, float]:
+        readings = Readings(None, server.events.append, now, lambda sample: None)
+        absence = Absence(server.ask, readings, server.events.append, now, "tiny")
         began = now()
         return await absence.over(away), now() - began
 
@@ -104,12 +107,12 @@ def test_a_request_that_could_not_be_sent_any_more_is_no_error_of_our_own() -> N
     async def unsent(within_s: float) -> None:
         await asyncio.sleep(within_s)
 
-    async def work() -> tuple[ServerAway | None, bool]:
+    async def work() -> tuple[ServerAway | None, Fact | None]:
         absence = Absence(unsent, Readings(None, print, now, lambda sample: None), lambda event: None, now)
         away = ServerAway(4.0, 1010.0, GONE, "asked")
         return await absence.found(4.0, last(dark=True)), await absence.over(away)
 
-    assert run(work()) == (None, False)
+    assert run(work()) == (None, fact("away_for_good", rate_rps=4.0, within_s=AWAY_S, **GONE))
 
 
 def test_a_few_errors_are_asked_about_several_times() -> None:
@@ -156,7 +159,7 @@ def test_the_wait_ends_when_a_request_is_answered() -> None:
     server = Server(lambda t: "ok" if t >= 1040 else "http")
     back, took_s = waited(server, ServerAway(4.0, 990.0, GONE, "asked"))
 
-    assert back
+    assert back is None
     assert 40 <= took_s <= 43.5
     assert server.said[0] == fact("away_awaited", **GONE, within_s=AWAY_S)
     still = [said for said in server.said if says(said, "still_away")]
@@ -170,7 +173,7 @@ def test_the_wait_has_its_limit_whatever_a_request_takes() -> None:
     server = Server(lambda t: "aborted")
     back, took_s = waited(server, ServerAway(4.0, 990.0, GONE, "asked"))
 
-    assert not back
+    assert back == fact("away_for_good", rate_rps=4.0, within_s=AWAY_S, **GONE)
     still = [said for said in server.said if says(said, "still_away")]
     assert all(told(said, "still_away").figures["said"] is None for said in still), "it said nothing"
     assert took_s == pytest.approx(AWAY_S, abs=0.1)
@@ -179,6 +182,30 @@ def test_the_wait_has_its_limit_whatever_a_request_takes() -> None:
 def test_who_is_back_is_not_waited_for() -> None:
     server = Server(lambda t: "http")
 
-    assert waited(server, ServerAway(4.0, 990.0, GONE, "restarted")) == (True, 0.0)
+    assert waited(server, ServerAway(4.0, 990.0, GONE, "restarted")) == (None, 0.0)
     assert server.asked == []
     assert server.said == [fact("back_already", **GONE, seen="restarted")]
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (404, "HTTP 404 Not Found: The model `tiny` does not exist."),
+        (400, "HTTP 400 Bad Request: Invalid model name passed in model=tiny."),
+        (404, "HTTP 404: model 'tiny' not found, try pulling it first"),
+    ],
+)
+def test_a_server_that_comes_back_with_another_model_is_not_waited_for_any_longer(status: int, error: str) -> None:
+    server = Server(lambda t: "connection" if t < 1010 else "http", status=status, error=error)
+    why, took_s = waited(server, ServerAway(4.0, 990.0, GONE, "asked"))
+
+    assert why == fact("back_without_model", rate_rps=4.0, model="tiny", said=error.rstrip("."), endings={"http": 1})
+    assert took_s < 15
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(503, "HTTP 503: no backend for tiny"), (404, "HTTP 404: no route"), (401, "HTTP 401: tiny is not yours")]
+)
+def test_a_refusal_that_says_nothing_of_the_model_is_waited_out(status: int, error: str) -> None:
+    server = Server(lambda t: "ok" if t >= 1040 else "http", status=status, error=error)
+    assert waited(server, ServerAway(4.0, 990.0, GONE, "asked"))[0] is None

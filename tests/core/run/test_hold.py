@@ -146,8 +146,8 @@ def test_the_misses_of_a_server_that_is_gone_are_no_verdict(path: Path, stopped:
 
     (cut,) = steps(path)[0].repeats
     assert cut.misses > allowed_misses(cut.planned, 0.95)
-    assert cut.verdict == "unjudged"
-    assert (answer.outcome, steps(path)[0].verdict) in (("held", "unjudged"), ("void", "void"))
+    assert (cut.verdict, told(cut.reason, "server_away").figures["seen"]) == ("void", "lost")
+    assert (answer.outcome, steps(path)[0].verdict) == ("void", "void")
 
 
 def test_a_segment_of_which_nothing_is_left_to_come_is_judged_at_the_stop(path: Path) -> None:

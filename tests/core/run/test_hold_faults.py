@@ -61,9 +61,9 @@ def test_segments_of_a_server_that_refuses_connections_but_is_there_fail(path: P
     """No sign of life will come, and none of death: after a while they are judged, and the next do not wait as long again."""
 
     def refuses(bench: Bench) -> None:
-        bench.server.refuses_from = 1030.0
+        bench.server.refuses_from, bench.server.serves_singles = 1030.0, True
 
-    on_bench(path, stopped_at(1140.0), probe=config(hold_rps=RATE_RPS, measure_s=30.0), set_up=refuses)
+    on_bench(path, stopped_at(1190.0), probe=config(hold_rps=RATE_RPS, measure_s=30.0), set_up=refuses)
 
     verdicts = [repeat.verdict for repeat in steps(path)[0].repeats]
     assert verdicts[:3] == ["fail"] * 3

@@ -1,5 +1,7 @@
 """Checks that spare the server, its users and the reader: the way to it, leave to load it, others' requests, no salt, silence."""
 
+from collections.abc import Callable
+
 import httpx
 import msgspec
 import pytest
@@ -41,12 +43,103 @@ async def test_a_server_that_is_near_needs_none(url: str) -> None:
     assert (await run(FakeVllm(), config=ProbeConfig(target=Target(url=url)))).names == ALL
 
 
+def page(running: float | None, waiting: float | None, tokens: float, engine: int = 0, epoch: float = 1.7e9) -> str:
+    """/metrics with these gauges, None for one that is not there."""
+    rows = {"num_requests_running": running, "num_requests_waiting": waiting, "generation_tokens_total": tokens}
+    lines = [f'vllm:{name}{{engine="{engine}"}} {value}' for name, value in rows.items() if value is not None]
+    return "\n".join((*lines, f"process_start_time_seconds {epoch}", ""))
+
+
+class Shown:
+    """A server whose page is made of how often it was read and how many requests were answered."""
+
+    def __init__(self, make: Callable[[int, int], str], answered: RequestRecord | None = None) -> None:
+        self.reads = -1
+        self.send = FakeSend(lambda hello, i, phase: answered or record())
+        self._make = make
+        self.server = FakeVllm(metrics=self._page)
+
+    def _page(self) -> str:
+        self.reads += 1
+        return self._make(self.reads, sum(n for _, n, _ in self.send.calls))
+
+    async def ran(self) -> Ran:
+        return await run(self.server, self.send)
+
+
 async def test_the_traffic_of_others_ends_the_checks_before_anything_is_sent() -> None:
-    send = FakeSend()
-    ran = await run(FakeVllm(metrics=lambda: capture("0.32.0-preempting")), send)
+    shown = Shown(lambda reads, answered: page(9, 50, 1000 + 70 * reads))
+    ran = await shown.ran()
     assert ran.names[-1] == "traffic"
-    assert ran["traffic"].status == "refuse"
-    assert send.calls == []
+    assert (ran["traffic"].status, ran["traffic"].message) == (
+        "refuse",
+        fact("server_busy", others=59.0, running=9.0, waiting=50.0),
+    )
+    assert shown.send.calls == []
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda reads, answered: page(0 if answered else 106, 0 if answered else 15, 1000 + 64 * answered),
+        lambda reads, answered: page(0 if reads > 2 else 106, 0 if reads > 2 else 15, 1000 + 64 * answered),
+        lambda reads, answered: (
+            page(0 if answered > 1 else 6, 0, 1000 + 64 * answered)
+            + page(0 if answered > 2 else 100, 0 if answered > 2 else 15, 500, engine=1)
+        ),
+    ],
+    ids=["at once", "a reading later", "two engines"],
+)
+async def test_gauges_of_an_earlier_load_are_made_right_by_a_request(make: Callable[[int, int], str]) -> None:
+    shown = Shown(make)
+    ran = await shown.ran()
+    assert ran.names == ALL
+    refreshed = fact("gauges_refreshed", others=121.0, running=106.0, waiting=15.0)
+    assert (ran["traffic"].status, ran["traffic"].message) == ("pass", refreshed)
+    assert [phase for _, _, phase in shown.send.calls].count("single") == 1, "the checks behind it are the same"
+
+
+async def test_gauges_that_stay_above_0_refuse_though_the_counters_stand() -> None:
+    shown = Shown(lambda reads, answered: page(3, 0, 1000 + 64 * answered))
+    ran = await shown.ran()
+    busy = fact("server_busy", others=3.0, running=3.0, waiting=0.0, still=True)
+    assert (ran.names[-1], ran["traffic"].status, ran["traffic"].message) == ("traffic", "refuse", busy)
+    assert len(shown.send.calls) == 1
+
+
+async def test_a_server_that_answers_nothing_is_refused_for_that_and_not_for_its_gauges() -> None:
+    silent = record(ending="aborted", t_first=None, t_last=None, t_end=160.0, output_tokens=0)
+    shown = Shown(lambda reads, answered: page(106, 15, 1000), silent)
+    ran = await shown.ran()
+    assert ran["traffic"].message == fact("gauges_unproven", others=121.0, running=106.0, waiting=15.0)
+    assert (ran["traffic"].status, ran.names[-1], ran["request"].status) == ("warn", "request", "refuse")
+    assert len(shown.send.calls) == 1, "it is waited for once"
+
+
+@pytest.mark.parametrize("gauges", [(None, None), (None, 0.0)])
+async def test_counters_that_rise_are_others_where_there_is_no_gauge(gauges: tuple[float | None, float | None]) -> None:
+    shown = Shown(lambda reads, answered: page(*gauges, 1000 + 70 * reads))
+    ran = await shown.ran()
+    assert (ran.names[-1], ran["traffic"].status, ran["traffic"].message) == ("traffic", "refuse", fact("server_working"))
+    assert shown.send.calls == []
+
+
+async def test_counters_that_stand_still_are_said_where_there_is_no_gauge() -> None:
+    ran = await Shown(lambda reads, answered: page(None, None, 1000 + 64 * answered)).ran()
+    assert (ran.names, ran["traffic"].status, ran["traffic"].message) == (ALL, "warn", fact("traffic_at_rest"))
+
+
+async def test_counters_of_several_processes_in_turn_tell_nothing() -> None:
+    ran = await Shown(lambda reads, answered: page(None, None, 1000 + 70 * reads, epoch=1.7e9 + reads % 2)).ran()
+    assert (ran["traffic"].status, ran["traffic"].message) == ("warn", fact("traffic_unknown"))
+
+
+async def test_with_others_no_gauge_is_asked_about() -> None:
+    asked = msgspec.structs.replace(config(), safety=Safety(with_others=True, public_ok=True))
+    shown = Shown(lambda reads, answered: page(None, None, 1000 + 70 * reads))
+    ran = await run(shown.server, shown.send, asked)
+    assert (ran.names, ran["traffic"].message) == (ALL, fact("traffic_unknown"))
+    assert [n for _, n, _ in shown.send.calls] == [1, 4]
 
 
 async def test_traffic_that_was_ending_is_none() -> None:
