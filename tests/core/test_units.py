@@ -76,7 +76,7 @@ def test_what_was_set_has_no_zeros_that_nobody_typed(given_: float, text: str) -
 def test_counts_have_separators_and_their_noun() -> None:
     assert (units.count(0), units.count(1234)) == ("0", "1,234")
     assert [units.count(n, "request") for n in (0, 1, 2, 1234)] == ["0 requests", "1 request", "2 requests", "1,234 requests"]
-    assert (units.tokens(0.9), units.tokens(1234.4)) == ("1 token", "1,234 tokens")
+    assert (units.length(0.9), units.length(1234.4)) == ("1 token", "1,234 tokens")
     assert units.classes({"http": 2, "timeout": 1200, "aborted": 2}) == "timeout 1,200, aborted 2, http 2"
 
 
