@@ -86,7 +86,12 @@ def _queue_time(f: Figures) -> str:
 def _ttft_split(f: Figures) -> str:
     parts = (("queue", f["queue_s"]), ("prefill", f["prefill_s"]), ("outside the engine", f["outside_s"]))
     whole_s = sum(part_s for _, part_s in parts)
-    return f"TTFT splits into {', '.join(f'{percent(part_s / whole_s, 2)} {name}' for name, part_s in parts)}"
+    return f"TTFT splits into {', '.join(f'{_part(part_s / whole_s)} {name}' for name, part_s in parts)}"
+
+
+def _part(share: float) -> str:
+    """One of several that make up the whole: how little the least of them is, does not matter."""
+    return "under 1 %" if 0 < share < 0.01 else percent(share, 2)
 
 
 def _late_not_ended(f: Figures) -> str:

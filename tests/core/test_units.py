@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import units
-from core.results import KneeEstimate
 from core.units import DASH
 
 ANY = st.floats(min_value=1e-12, max_value=1e12)
@@ -340,13 +339,31 @@ def test_an_interval_is_one_number_when_it_is_one() -> None:
     assert units.between(0.9319, 0.9601, 0.95, DASH) == "93.1\u201396.1 %"
 
 
-def test_a_fitted_interval() -> None:
-    assert units.estimate(KneeEstimate(low_rps=10, high_rps=12.34, nominal=0.95)) == (
-        "A curve fitted over all repeats puts the knee between 10.0 and 12.3 requests/s, meant to be right 9.5 times in 10; "
-        "not a measured rate."
-    )
-    assert units.estimate(KneeEstimate(low_rps=10, high_rps=20, nominal=0.95)) == ""
-    assert units.estimate(None) == ""
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (10_000, "10000"),
+        (99.99, "99.99"),
+        (0.00001, "0.00001"),
+        (1e300, "1e+300"),
+        (-1, "-1"),
+        (0, "0"),
+        (math.nan, "nan"),
+        (math.inf, "inf"),
+    ],
+)
+def test_what_was_typed_is_repeated_without_separators(value: float, text: str) -> None:
+    assert units.typed(value) == text
+
+
+def test_a_headroom_has_two_decimals_and_as_a_bound_is_cut_off() -> None:
+    assert (units.hundredths(0.7), units.hundredths(0.758), units.hundredths(0.758, math.floor)) == ("0.70", "0.76", "0.75")
+    assert units.hundredths(0.29, math.floor) == "0.29"
+
+
+def test_numbers_of_a_column() -> None:
+    assert (units.milliseconds(0.00123), units.milliseconds(1.5)) == ("1.23", "1,500.00")
+    assert units.stamp(12.34) == "   12.3 s"
 
 
 @given(ANY)

@@ -145,7 +145,7 @@ def test_errors_above_their_limit_are_told_in_the_servers_words_and_whether_anyt
     reason = judge(tally, decision).reason
     assert says(reason, "every_request_failed")
     assert prose.text(reason).startswith("every request failed: HTTP 503: Overloaded (")
-    assert "of the window's 100 so far; at most 1 % may)" in prose.text(reason)
+    assert "of the window's 100 so far; at most 1 % may fail)" in prose.text(reason)
 
 
 def test_errors_in_the_warm_up_are_named_before_the_overload() -> None:
@@ -293,8 +293,8 @@ def test_nothing_planned_is_void() -> None:
         (step(*[replace(SLOW, late=0.5)] * 20), {}, "client_late", "one send in a hundred was late by 500 ms"),
         (step(*[SLOW] * 20), {"unsent": 1}, "client_unsent", "1 planned request could not be sent"),
         (step(*[SLOW] * 19, replace(REFUSED, late=None, ending="client")), {}, "client_failed", "failed on this machine"),
-        (step(*[replace(SLOW, output=8, asked=21)] * 20), {}, "short_answers", "8 tokens long on average, 21 were asked for"),
-        (step(*[replace(SLOW, prompt=600)] * 20), {}, "prompt_length_off", "prompts were 600 tokens long"),
+        (step(*[replace(SLOW, output=8, asked=21)] * 20), {}, "short_answers", "averaged 8 tokens where 21 were asked for"),
+        (step(*[replace(SLOW, prompt=600)] * 20), {}, "prompt_length_off", "prompts averaged 600 tokens"),
         (
             step(*[SLOW] * 20),
             {"samples": [sample(-1, epoch=1.0), sample(9, epoch=2.0)]},
@@ -368,7 +368,7 @@ def test_warnings_of_a_pass() -> None:
         "saw only 20 requests",
         "shorter than 5 mean request durations",
         "the warm-up of 1 s was too short",
-        "p99 is over only 20 answers",
+        "p99 rests on only 20 answers",
         "the client stalled for 300 ms",
         "metrics could not be read",
     ):
