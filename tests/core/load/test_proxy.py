@@ -301,7 +301,7 @@ async def test_a_proxy_that_never_answers_is_a_timeout(monkeypatch: pytest.Monke
         ended = await caller.call()
         shown = proxy.url.replace(LOGIN, "")
         assert ended.ending == "timeout"
-        assert ended.error == f"No connection to {server.url.removeprefix('https://')} through the proxy {shown} in 0.05 s."
+        assert ended.error == f"No connection to {server.url.removeprefix('https://')} through the proxy {shown} in 50 ms."
         await proxy.until(lambda p: p.closed == 1)
 
 
