@@ -70,7 +70,7 @@ class Worker:
         except BaseException as problem:
             await worker.close()
             if isinstance(problem, TimeoutError):
-                raise UserError(f"The load generator did not come up in {duration(START_TIMEOUT_S)}.", exit_code=3) from problem
+                raise UserError(f"The load generator did not start within {duration(START_TIMEOUT_S)}.", exit_code=3) from problem
             if isinstance(problem, EOFError):
                 raise await worker.death(Access()) from problem
             raise
