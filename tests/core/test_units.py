@@ -1,7 +1,9 @@
 """Every form of a number: its edges, no exponent anywhere, and no rounding across what it is read beside."""
 
+import ast
 import math
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from core import units
 from core.units import DASH
+from tests.benchmarks.house import formats, modules, writing_numbers
 
 ANY = st.floats(min_value=1e-12, max_value=1e12)
 SHARES = st.floats(min_value=0, max_value=1)
@@ -385,3 +388,15 @@ def test_nothing_has_an_exponent(measured: float) -> None:
     )
     for form in forms:
         assert not re.search(r"[0-9]e[+-]?[0-9]", form(measured)), form
+
+
+def test_no_other_module_has_a_format_of_its_own() -> None:
+    files = modules(Path(__file__).parents[2])
+    assert writing_numbers({name: ast.parse(path.read_text()) for name, path in files.items()}) == ["core.units"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_number"), [(".3g", True), (",", True), ("+.1%", True), ("02d", True), (">10", False), ("%Y-%m-%d %f", False)]
+)
+def test_what_a_format_of_a_number_is(spec: str, is_number: bool) -> None:
+    assert formats(ast.parse(f"f'{{x:{spec}}}'")) == is_number
