@@ -2,7 +2,7 @@
 
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
-from core.units import as_set, at_least, at_most, beside, classes, count, duration, plain, rate_text
+from core.units import as_set, at_least, at_most, beside, classes, count, duration, percent, plain, rate_text
 
 _AFTER = {"window": "the window", "ramp": "the ramp", "segment": "the segment"}
 
@@ -19,7 +19,7 @@ def _attainment(f: Figures) -> str:
 
 def _too_many_errors(f: Figures) -> str:
     n, planned = f.n("errors"), f.n("planned")
-    shares = f"{as_set(100 * n / planned, 3)} %, at most {plain(f['max_error_frac'])}"
+    shares = f"{percent(n / planned)}, at most {plain(f['max_error_frac'])}"
     words = f" ({said})" if (said := f.word("said")) else ""
     return f"{count(n)} of {count(planned, 'request')} ended in errors ({shares}): {classes(f.counts('endings'))}{words}"
 

@@ -2,12 +2,12 @@
 
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
-from core.units import as_set, count, duration, latency, length, number, percent, plain, rate_number, rate_text
+from core.units import count, duration, latency, length, number, percent, plain, rate_number, rate_text
 
 
 def _few_requests(f: Figures) -> str:
     n = f.n("planned")
-    steps = f"attainment moves in steps of {as_set(100 / n, 2)} %"
+    steps = f"attainment moves in steps of {percent(1 / n, 2)}"
     enough = f"plan at least {count(f.n('needed'))} for a target of {plain(f['target'])}"
     return f"this step saw only {count(n, 'request')}: {steps}; {enough}"
 

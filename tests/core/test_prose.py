@@ -666,10 +666,10 @@ SENTENCES: list[tuple[Fact, str]] = [
         fact("within_reach", at_least_frac=0.99, planned=100, target=0.95),
         "at least 99.0 % of 100 met the limits, target 95 %",
     ),
-    (fact("too_many_errors", **ERRORS, said=None), "2 of 100 requests ended in errors (2 %, at most 1 %): http 2"),
+    (fact("too_many_errors", **ERRORS, said=None), "2 of 100 requests ended in errors (2.00 %, at most 1 %): http 2"),
     (
         fact("too_many_errors", **ERRORS, said="HTTP 503: no"),
-        "2 of 100 requests ended in errors (2 %, at most 1 %): http 2 (HTTP 503: no)",
+        "2 of 100 requests ended in errors (2.00 %, at most 1 %): http 2 (HTTP 503: no)",
     ),
     (
         fact("every_request_failed", **ERRORS, said="HTTP 503: no"),
@@ -824,7 +824,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("no_miss_allowed", planned=1), "no miss is allowed: one slow request of 1 fails this step"),
     (
         fact("few_requests", planned=20, target=0.95, needed=100),
-        "this step saw only 20 requests: attainment moves in steps of 5 %; plan at least 100 for a target of 95 %",
+        "this step saw only 20 requests: attainment moves in steps of 5.0 %; plan at least 100 for a target of 95 %",
     ),
     (
         fact("window_short", measure_s=4.0, e2e_mean_s=1.0, durations=5),

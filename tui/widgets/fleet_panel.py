@@ -17,7 +17,7 @@ from core import fleet
 from core.config import FleetAsk
 from core.errors import UserError
 from core.report import evidence_of
-from core.units import hundredths, rate_brief, typed
+from core.units import hundredths, plain, rate_brief, typed
 from core.view import RunView
 from tui.frame import Frame
 from tui.widgets import fleet_rows
@@ -233,5 +233,5 @@ class FleetPanel(Vertical, Titled):
 def _words(headroom: float) -> Content:
     """The headroom in words: a larger one leaves less room."""
     used = round(100 * headroom)
-    spare = f"{100 - used} % spare" if used < 100 else "nothing spare"
-    return Content.assemble(styled(f"use at most {used} % of what holds ({spare})", "plain"))
+    spare = f"{plain(1 - used / 100)} spare" if used < 100 else "nothing spare"
+    return Content.assemble(styled(f"use at most {plain(used / 100)} of what holds ({spare})", "plain"))

@@ -104,7 +104,7 @@ def test_a_request_that_never_left_by_the_end_of_the_drain_is_void() -> None:
 def test_errors_above_their_limit_fail_though_the_attainment_passes() -> None:
     result = judge(step(*[GOOD] * 97, *[REFUSED] * 3).played())
     assert result.verdict == "fail"
-    assert prose.text(result.reason) == "3 of 100 requests ended in errors (3 %, at most 1 %): http 3"
+    assert prose.text(result.reason) == "3 of 100 requests ended in errors (3.00 %, at most 1 %): http 3"
     assert says(result.reason, "too_many_errors")
     assert (result.errors, result.error_rate, result.endings) == (3, 0.03, {"ok": 97, "http": 3})
 
@@ -137,7 +137,7 @@ def test_what_errors_have_in_common_is_kept_and_stands_in_the_warning() -> None:
 def test_errors_above_their_limit_are_told_in_the_servers_words_and_whether_anything_else_came() -> None:
     result = judge(step(*[GOOD] * 97, *[OVERLOADED] * 3).played())
     told = prose.text(result.reason)
-    assert told == "3 of 100 requests ended in errors (3 %, at most 1 %): http 3 (HTTP 503: Overloaded)"
+    assert told == "3 of 100 requests ended in errors (3.00 %, at most 1 %): http 3 (HTTP 503: Overloaded)"
     play = step(*[OVERLOADED] * 100, measure_s=10.0, warm=[OVERLOADED] * 5, warm_s=2.0)
     tally = play.played(until=2.25)
     decision = decide_step(tally, START + 2.25, rules(), 120.0)
