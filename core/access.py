@@ -45,19 +45,19 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.api_key is not None and not re.fullmatch(r"[!-~]+", self.api_key):
             raise UserError(
-                "The API key is empty or holds a blank, a line break or another character that no header carries; "
-                "check where it is read from."
+                "The API key is empty or contains a space, a line break or another character that no header can carry; "
+                "check where it comes from."
             )
         names = [name.lower() for name, _ in self.headers]
         for (name, value), lower in zip(self.headers, names, strict=True):
             if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-                raise UserError("--header: this is no header; give 'Name: value' in plain characters and with a value.")
+                raise UserError("--header: not a header; give 'Name: value' in plain characters, with a value.")
             if lower in _OURS:
                 raise UserError(f"--header: {name} is set by kneescope itself; leave it out.")
         if len(set(names)) != len(names):
             raise UserError("--header: a name is given twice; give each once.")
         if self.api_key is not None and "authorization" in names:
-            raise UserError("An API key goes into the header Authorization, and --header gives that, too; leave one out.")
+            raise UserError("The API key goes into the Authorization header, which --header sets as well; leave one out.")
         if self.client_key is not None and self.client_cert is None:
             raise UserError("--client-key belongs to a certificate; give that with --client-cert.")
 

@@ -12,6 +12,7 @@ import msgspec
 from core.address import PREFIX, Address, joined
 from core.errors import UserError
 from core.hardware import Hardware, require_amount, require_positive
+from core.units import as_set, count, typed
 
 Api = Literal["completions", "chat"]
 Mode = Literal["quick", "standard", "acceptance"]
@@ -66,14 +67,14 @@ MOST_PARALLEL, MOST_OUT, BURSTINESS = 65_536, 1_000_000, (0.01, 100.0)
 def _require_duration(seconds: float, name: str) -> None:
     require_positive(seconds, name)
     if seconds > LONGEST_S:
-        raise UserError(f"{name}: {seconds:g} s is too long; give at most {LONGEST_S / 60:g}m.")
+        raise UserError(f"{name}: {typed(seconds)} s is too long; give at most {typed(LONGEST_S / 60)}m.")
 
 
 def _require_rate(rate_rps: float, name: str) -> None:
     require_positive(rate_rps, name)
     lowest, highest = RATES_RPS
     if not lowest <= rate_rps <= highest:
-        raise UserError(f"{name}: {rate_rps:g} requests/s cannot be measured; give {lowest:g} to {highest:g}.")
+        raise UserError(f"{name}: {typed(rate_rps)} requests/s cannot be measured; give {as_set(lowest)} to {as_set(highest)}.")
 
 
 class Lengths(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,11 +88,11 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         require_positive(self.median, "length")
         if max(self.median, self.maximum, self.minimum) > MOST_TOKENS:
-            raise UserError(f"length: no model takes so many tokens; give at most {MOST_TOKENS}.")
+            raise UserError(f"length: no model takes that many tokens; give at most {count(MOST_TOKENS)}.")
         if not 0 <= self.sigma <= WIDEST_SIGMA:
-            raise UserError(f"length: sigma {self.sigma:g} must be from 0 to {WIDEST_SIGMA:g}.")
+            raise UserError(f"length: sigma must be from 0 to {as_set(WIDEST_SIGMA)}, not {typed(self.sigma)}.")
         if self.sigma == 0 and self.median != int(self.median):
-            raise UserError(f"length: {self.median:g} is not a whole number of tokens.")
+            raise UserError(f"length: {typed(self.median)} is not a whole number of tokens.")
         if self.sigma > 0 and self.maximum < max(self.minimum, 1):
             raise UserError("length: a lognormal length needs a maximum of at least one token.")
 
@@ -118,7 +119,7 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
             raise UserError(f"{name}: {text!r} is not a length; give tokens such as 512, or lognormal:MEDIAN,SIGMA,MAX.") from None
 
     def __str__(self) -> str:
-        return f"{self.largest}" if self.fixed else f"lognormal:{self.median:g},{self.sigma:g},{self.maximum}"
+        return f"{self.largest}" if self.fixed else f"lognormal:{typed(self.median)},{typed(self.sigma)},{self.maximum}"
 
 
 def _refuse(text: str) -> "Lengths":
@@ -146,8 +147,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         for name, url in (("URL", self.url), ("--metrics-url", self.metrics_url), ("--gpu-metrics-url", self.gpu_metrics_url)):
             if url is not None and not _ADDRESS.fullmatch(url):
                 raise UserError(
-                    f"{name}: this is no address to be written down; give one such as http://127.0.0.1:8000, "
-                    "with no user, password, ?query or #part in it."
+                    f"{name}: this address cannot be recorded; give one such as http://127.0.0.1:8000, "
+                    "without user, password, ?query or #part."
                 )
         if not _PREFIX.fullmatch(self.prefix):
             raise UserError(f"URL: {self.prefix!r} is no beginning of an API's routes; end the address in one such as /v1.")
@@ -174,13 +175,15 @@ class Slo(msgspec.Struct, frozen=True, kw_only=True):
             if value is not None:
                 _require_duration(value, name)
         if all(value is None for _, value in limits):
-            raise UserError("No limit is left to judge by; set at least one of --ttft, --tpot and --e2e.")
+            raise UserError("There is no limit to judge by; set at least one of --ttft, --tpot and --e2e.")
         if not 0 < self.target <= 1:
-            raise UserError(f"--target: {self.target:g} must be above 0 and at most 100%.")
+            raise UserError(f"--target: {typed(self.target)} must be above 0 and at most 100%.")
         if HIGHEST_TARGET < self.target < 1:
-            raise UserError(f"--target: above {100 * HIGHEST_TARGET:g}% a step needs too many requests to end; give that, or 100%.")
+            raise UserError(
+                f"--target: above {typed(100 * HIGHEST_TARGET)}% a step needs too many requests; give that at most, or 100%."
+            )
         if not 0 <= self.max_error_rate < 1:
-            raise UserError(f"--max-error-rate: {self.max_error_rate:g} must be at least 0 and below 100%.")
+            raise UserError(f"--max-error-rate: {typed(self.max_error_rate)} must be at least 0 and below 100%.")
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,7 +228,7 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
             if rate_rps is not None:
                 _require_rate(rate_rps, name)
         if len(set(self.rates_rps)) != len(self.rates_rps):
-            raise UserError("--rates: a rate stands twice in the list; --repeats judges each rate more than once.")
+            raise UserError("--rates: a rate is in the list twice; use --repeats to judge each rate more than once.")
         if self.repeats is not None and self.repeats < 1:
             raise UserError(f"--repeats: {self.repeats} must be at least 1.")
         if self.careful and self.mode != "quick":
@@ -263,7 +266,7 @@ class Safety(msgspec.Struct, frozen=True, kw_only=True):
         if self.max_waiting is not None and self.max_waiting < 0:
             raise UserError(f"--max-waiting: {self.max_waiting} must be zero or more.")
         if self.max_waiting is not None and not self.with_others:
-            raise UserError("--max-waiting spares the requests of others; it belongs to --with-others.")
+            raise UserError("--max-waiting protects requests of other users; it needs --with-others.")
 
 
 class FleetAsk(msgspec.Struct, frozen=True, kw_only=True):
@@ -289,29 +292,34 @@ class FleetAsk(msgspec.Struct, frozen=True, kw_only=True):
     burstiness: float | None = None
 
     def __post_init__(self) -> None:
+        most = as_set(HIGHEST_PEAK_RPS)
         for name, rate_rps in (("--peak-rps", self.peak_rps), ("--mean-rps", self.mean_rps)):
             if rate_rps is not None:
                 require_positive(rate_rps, name)
                 if rate_rps > HIGHEST_PEAK_RPS:
-                    raise UserError(f"{name}: {rate_rps:g} requests/s is no rate of users; give at most {HIGHEST_PEAK_RPS:g}.")
+                    raise UserError(f"{name}: {typed(rate_rps)} requests/s is more than any fleet serves; give at most {most}.")
         if not SMALLEST_HEADROOM <= self.headroom <= 1:
-            raise UserError(f"--headroom: {self.headroom:g} must be from {SMALLEST_HEADROOM:g} to 1 (0.7 keeps 30 % free).")
+            raise UserError(
+                f"--headroom: {typed(self.headroom)} must be from {as_set(SMALLEST_HEADROOM)} to 1 (0.7 keeps 30 % free)."
+            )
         for name, size in (("--tp", self.tp), ("--pp", self.pp), ("--dp", self.dp)):
             if size is not None and not 1 <= size <= MOST_PARALLEL:
-                raise UserError(f"{name}: {size} must be from 1 to {MOST_PARALLEL}.")
+                raise UserError(f"{name}: {size} must be from 1 to {count(MOST_PARALLEL)}.")
         for name, size in (("--lost", self.lost), ("--rollout", self.rollout)):
             if size is not None and not 0 <= size <= MOST_OUT:
-                raise UserError(f"{name}: {size} must be from 0 to {MOST_OUT}.")
+                raise UserError(f"{name}: {size} must be from 0 to {count(MOST_OUT)}.")
         require_amount(self.cost_per_gpu_h, "--cost")
         if (self.growth_per_min is None) != (self.scale_out_s is None):
             raise UserError("--growth and --scale-out belong together: by how much a minute the load grows, and for how long.")
         if self.growth_per_min is not None and not 0 < self.growth_per_min <= 1:
-            raise UserError(f"--growth: {self.growth_per_min:g} must be above 0 and at most 100% a minute.")
+            raise UserError(f"--growth: {typed(self.growth_per_min)} must be above 0 and at most 100% a minute.")
         if self.scale_out_s is not None:
             _require_duration(self.scale_out_s, "--scale-out")
         lowest, highest = BURSTINESS
         if self.burstiness is not None and not lowest <= self.burstiness <= highest:
-            raise UserError(f"--burstiness: {self.burstiness:g} must be from {lowest:g} to {highest:g} (1 is Poisson).")
+            raise UserError(
+                f"--burstiness: {typed(self.burstiness)} must be from {as_set(lowest)} to {as_set(highest)} (1 is Poisson)."
+            )
 
 
 class ProbeConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -332,9 +340,11 @@ class ProbeConfig(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.safety.with_others and (self.method.reset_cache or self.method.between):
             raise UserError(
-                "--with-others: what --reset-cache and --between do to the server, they do to the others on it; leave them out."
+                "--with-others: --reset-cache and --between would also disturb the other users of the server; leave them out."
             )
         max_rps = math.inf if self.safety.max_rps is None else self.safety.max_rps
         for rate_rps in (*self.method.rates_rps, self.method.hold_rps, self.method.require_rps):
             if rate_rps is not None and rate_rps > max_rps:
-                raise UserError(f"{rate_rps:g} requests/s is asked for, but --max-rps allows {max_rps:g}; change one of them.")
+                raise UserError(
+                    f"{typed(rate_rps)} requests/s is asked for, but --max-rps allows {typed(max_rps)}; change one of them."
+                )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from core.errors import UserError
+from core.units import as_set, typed
 
 SMALLEST_SHARE, SMALLEST_AMOUNT, HIGHEST_AMOUNT = 0.01, 1e-6, 1e9
 DEFAULT_WEIGHT_BITS = 16
@@ -17,9 +18,9 @@ def require_positive(value: float, name: str) -> None:
     try:
         possible = math.isfinite(value) and value > 0
     except OverflowError:  # a whole number with more digits than a float has
-        raise UserError(f"{name}: a number of so many digits makes no sense here; give a smaller one.") from None
+        raise UserError(f"{name}: no number here has that many digits; give a smaller one.") from None
     if not possible:
-        raise UserError(f"{name}: {value:g} makes no sense here; give a finite number above zero.")
+        raise UserError(f"{name}: {typed(value)} is not possible here; give a finite number above zero.")
 
 
 def require_amount(value: float | None, name: str) -> None:
@@ -28,7 +29,7 @@ def require_amount(value: float | None, name: str) -> None:
         return
     require_positive(value, name)
     if not SMALLEST_AMOUNT <= value <= HIGHEST_AMOUNT:
-        raise UserError(f"{name}: {value:g} cannot be; give {SMALLEST_AMOUNT:g} to {HIGHEST_AMOUNT:g}.")
+        raise UserError(f"{name}: {typed(value)} is out of range; give {as_set(SMALLEST_AMOUNT)} to {as_set(HIGHEST_AMOUNT)}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,9 @@ def find(text: str, name: str = "--gpu") -> Accelerator:
     found = exact or partly
     if len(found) == 1:
         return found[0]
-    names = ", ".join(f"{each.name} ({each.memory_gb:g} GB, {each.bandwidth_gbs:g} GB/s)" for each in found or ACCELERATORS)
+    names = ", ".join(
+        f"{each.name} ({as_set(each.memory_gb)} GB, {as_set(each.bandwidth_gbs)} GB/s)" for each in found or ACCELERATORS
+    )
     why = "could be one of several" if found else "is not in the table"
     raise UserError(f"{name}: {text!r} {why}; give one of {names}, or --gpu-bandwidth for any other.")
 
@@ -114,7 +117,7 @@ class Hardware(msgspec.Struct, frozen=True, kw_only=True):
             require_amount(value, name)
         for name, share in (("--eta", self.eta), ("--memory-utilization", self.memory_utilization)):
             if share is not None and not SMALLEST_SHARE <= share <= 1:
-                raise UserError(f"{name}: {share:g} must be from {100 * SMALLEST_SHARE:g}% to 100%.")
+                raise UserError(f"{name}: {typed(share)} must be from {typed(100 * SMALLEST_SHARE)}% to 100%.")
         if self.weights_gb is not None and self.params_b is not None:
             raise UserError("--weights-gb and --params-b both say how much is read for each token; give one of them.")
         if self.weight_bits is not None and self.params_b is None:

@@ -58,7 +58,7 @@ def _used(option: str, path: str, what: str, use: Callable[[str], object]) -> No
     except ssl.SSLError as error:
         raise UserError(f"{option}: the file cannot be used ({error.reason or 'not PEM'}); give {what}.") from None
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is encrypted, or no path"
+        why = error.strerror if isinstance(error, OSError) else "it is encrypted, or not a path"
         raise UserError(f"{option}: the file cannot be read ({why}); give {what}.") from None
 
 
@@ -97,9 +97,9 @@ def refusal_words(status: int, reason: str) -> str:
         case 407:
             return f"{said}; {LOGIN_ADVICE}"
         case 403 | 405:
-            return f"{said}; it does not let this client to that address and port"
+            return f"{said}; it does not let this client reach that address and port"
         case 502 | 503 | 504:
-            return f"{said}; it does not reach the server"
+            return f"{said}; it cannot reach the server"
         case _:
             return said
 
@@ -151,7 +151,7 @@ def _words(value: Any) -> str:
 
 def status_words(status: int, said: str | None) -> str:
     """How a bad status reads in a sentence: "answers 401 (unauthorised: ...)", with the server's own words."""
-    kind = {401: "unauthorised", 403: "forbidden", 404: "not found", 407: f"a proxy's: {LOGIN_ADVICE}"}.get(status)
+    kind = {401: "unauthorised", 403: "forbidden", 404: "not found", 407: f"from a proxy: {LOGIN_ADVICE}"}.get(status)
     inside = ": ".join(part for part in (kind, said) if part)
     return f"answers {status}" + (f" ({inside})" if inside else "")
 

@@ -10,6 +10,7 @@ import msgspec
 from core.config import Slo
 from core.facts import Fact, Said
 from core.records import Phase
+from core.units import rate_text
 
 RepeatVerdict = Literal["pass", "fail", "void", "unjudged"]
 StepVerdict = Literal["pass", "fail", "mixed", "void", "unjudged"]
@@ -43,7 +44,7 @@ def _require_possible(*rates_rps: float | None) -> None:
     lowest, highest = _POSSIBLE_RPS
     for rate_rps in rates_rps:
         if rate_rps is not None and not lowest <= rate_rps <= highest:
-            raise ValueError(f"{rate_rps:g} requests/s was never measured")
+            raise ValueError(f"{rate_text(rate_rps)} was never measured")
 
 
 class Percentiles(msgspec.Struct, frozen=True, kw_only=True):

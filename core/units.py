@@ -8,15 +8,10 @@ import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 
-from core.config import Method, Slo
-from core.results import KneeEstimate
-
 DASH = "\u2013"
 """Between the ends of an interval, and where a number is missing."""
 
 _DUST = 1e-9
-_WIDE = 2.0
-"""An interval whose ends are so many times apart says nothing beside the bracket."""
 
 Rounded = Callable[[float], float]
 """math.floor or math.ceil, for a bound that must stay true; None: to the nearest."""
@@ -42,12 +37,24 @@ def as_set(value: float, digits: int = 12) -> str:
     return f"{Decimal(f'{value:.{digits}g}'):,f}" if math.isfinite(value) else DASH
 
 
+def typed(value: float) -> str:
+    """As one types it, for a field, an option to copy, or a refusal that repeats it: no separators, and whatever it is."""
+    if not 1e-9 <= abs(value) < 1e15:
+        return f"{value:.12g}"
+    return f"{Decimal(f'{value:.12g}'):f}"
+
+
+def hundredths(value: float, rounded: Rounded | None = None) -> str:
+    """A headroom, which is set in steps of 0.01: always two decimals."""
+    return _to(value, 2, rounded)
+
+
 def count(n: int, noun: str = "") -> str:
     """A whole number, with its noun if one is given: 1,234, "1 request", "3 requests"."""
     return f"{n:,}" if not noun else f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
-def tokens(n: float) -> str:
+def length(n: float) -> str:
     """A length, or the mean of several, in whole tokens."""
     return count(round(n), "token")
 
@@ -142,6 +149,16 @@ def long_duration(seconds: float) -> str:
     return duration(step * round(seconds / step))
 
 
+def milliseconds(seconds: float) -> str:
+    """A time of the client in a table whose head has the unit: two decimals."""
+    return f"{1000 * seconds:,.2f}"
+
+
+def stamp(seconds: float) -> str:
+    """When a line was printed, since the start of the run: tenths of a second, in a column."""
+    return f"{seconds:7.1f} s"
+
+
 def clock(seconds: float) -> str:
     """How far something has got, as m:ss or h:mm:ss; whole seconds that are over."""
     minutes, whole = divmod(int(max(0.0, seconds)), 60)
@@ -209,35 +226,6 @@ def between(low: float, high: float, target: float | None, to: str = " % to ") -
     if low == high:
         return beside(low, target)
     return f"{beside(low, target, rounded=math.floor).removesuffix(' %')}{to}{beside(high, target, rounded=math.ceil)}"
-
-
-# --- what a run was asked for -------------------------------------------------------------------------------------
-
-
-def limits(slo: Slo) -> str:
-    """What a request is judged by, named as the defaults when they are."""
-    named = (("TTFT", slo.ttft_s), ("TPOT", slo.tpot_s), ("E2E", slo.e2e_s))
-    parts = " and ".join(f"{name} at most {limit(value)}" for name, value in named if value is not None)
-    return f"{parts} for {plain(slo.target)} of requests{' (default limits)' if slo.default else ''}"
-
-
-def mode_words(method: Method) -> str:
-    """What a run was to do: search by a mode, judge rates that were named, or hold one."""
-    if method.hold_rps is not None:
-        return "a held rate"
-    if method.rates_rps:
-        return "a list of rates" if len(method.rates_rps) > 1 else "one rate"
-    return f"{method.mode} mode{', careful' if method.careful else ''}"
-
-
-def estimate(found: KneeEstimate | None) -> str:
-    """The fitted interval, which no verdict rests on and no rate of which was sent; empty where there is none or it is wide."""
-    if found is None or found.low_rps <= 0 or found.high_rps >= _WIDE * found.low_rps:
-        return ""
-    return (
-        f"A curve fitted over all repeats puts the knee between {number(found.low_rps)} and {rate_text(found.high_rps)}, meant to "
-        f"be right {as_set(10 * found.nominal, 2)} times in 10; not a measured rate."
-    )
 
 
 def _to(value: float, decimals: int, rounded: Rounded | None) -> str:

@@ -17,7 +17,7 @@ def mode_name(method: Method) -> str:
 def method_text(method: Method) -> str:
     """How rates are judged, which ones, and what happens between two repeats."""
     if method.hold_rps is not None:
-        return f"holds {rate_text(method.hold_rps)} until it is stopped, each stretch judged by itself; seed {method.seed}"
+        return f"holds {rate_text(method.hold_rps)} until you stop it, and judges each stretch by itself; seed {method.seed}"
     rules = rules_of(method)
     stage = rules.final
     each = f"{count(stage.repeats, 'repeat')} of at least {duration(stage.measure_s)}"

@@ -22,6 +22,7 @@ from core.records import Check, RequestRecord
 from core.results import Idle
 from core.singles import judged
 from core.slo import e2e_s, good, tpot_s, ttft_s
+from core.units import latency, limit
 
 _SHORTEST_S = 1e-3
 """An idle latency counts as at least a millisecond, so that the first rate (2/s0) stays one that a client can send."""
@@ -78,14 +79,10 @@ def _excess(record: RequestRecord, slo: Slo) -> str:
         ("E2E", e2e_s(record), slo.e2e_s),
     )
     return ", ".join(
-        f"{name} {_text(value)}, limit {_text(limit)}"
-        for name, value, limit in values
-        if value is not None and limit is not None and value > limit
+        f"{name} {latency(value)}, limit {limit(bound_s)}"
+        for name, value, bound_s in values
+        if value is not None and bound_s is not None and value > bound_s
     )
-
-
-def _text(seconds: float) -> str:
-    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 QUANTILES = 400

@@ -21,6 +21,7 @@ from core.config import Workload
 from core.errors import UserError
 from core.load.protocol import HEARTBEAT_S, Command, Heartbeat, Share, encode, messages
 from core.records import Abort, ChildMessage, Hello, LoadDone, LoadReady, LoadTick, RepeatOrder, StopArrivals
+from core.units import duration
 
 CHILD_RPS = 2000.0
 CHILD_CHUNKS_PER_S = 50_000.0
@@ -69,7 +70,7 @@ class Worker:
         except BaseException as problem:
             await worker.close()
             if isinstance(problem, TimeoutError):
-                raise UserError(f"The load generator did not come up in {START_TIMEOUT_S:g} s.", exit_code=3) from problem
+                raise UserError(f"The load generator did not start within {duration(START_TIMEOUT_S)}.", exit_code=3) from problem
             if isinstance(problem, EOFError):
                 raise await worker.death(Access()) from problem
             raise

@@ -129,7 +129,7 @@ async def _null_server() -> AsyncIterator[NullServer]:
     assert process.stdout is not None
     try:
         if not (port := await process.stdout.readline()).strip():
-            raise UserError("The server of the selftest did not start; is 127.0.0.1 there?", exit_code=3)
+            raise UserError("The selftest's own server did not start; can this machine listen on 127.0.0.1?", exit_code=3)
         yield NullServer(process, int(port))
     finally:
         process.stdin.close()
@@ -173,7 +173,7 @@ class _Bench:
                 case LoadDone() as done if done.order == order.order:
                     share = (await self._server.cpu_s() - cpu_s) / max(time.monotonic() - max(began, order.start_at), 1e-9)
                     return _rung(order, rate_rps, tokens, ends, done, share)
-        raise UserError("The load generator ended before the selftest did; run it again.", exit_code=3)
+        raise UserError("The load generator exited before the selftest was over; run it again.", exit_code=3)
 
 
 def _hello(url: str, tokens: int) -> Hello:

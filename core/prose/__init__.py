@@ -2,10 +2,11 @@
 
 from core.facts import Code, Fact, Said
 from core.prose import answers, checks, diagnosis, fleet, meanwhile, notes, repeats, steps, voids, warnings
+from core.prose.asked import estimate, limits, mode_words
 from core.prose.figures import Figures, Sentence
 from core.prose.fleet import LABELS
 
-__all__ = ["SENTENCES", "mark_label", "sentence", "text"]
+__all__ = ["SENTENCES", "estimate", "limits", "mark_label", "mode_words", "sentence", "text"]
 
 SENTENCES: dict[Code, Sentence] = {
     **repeats.SENTENCES,

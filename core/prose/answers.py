@@ -40,7 +40,7 @@ def _below(f: Figures) -> str:
 def _not_known_below(f: Figures) -> str:
     short = _short(f)
     beside = "" if short is None else f"; {short}"
-    return f"fails at {rate_text(f['fail_rps'])}, whether a lower rate holds is not known{beside}"
+    return f"fails at {rate_text(f['fail_rps'])}; whether a lower rate holds is not known{beside}"
 
 
 def _no_rate_judged(f: Figures) -> str:
@@ -50,19 +50,19 @@ def _no_rate_judged(f: Figures) -> str:
 
 def _on_top(f: Figures) -> str:
     rate_rps = f.known("others_rps")
-    others = "what others ask for, which the server does not tell" if rate_rps is None else f"{rate_rps:.3g} requests/s of others"
+    others = "other traffic, which the server does not report" if rate_rps is None else f"{rate_text(rate_rps)} from others"
     return f"{f.of[0]}, on top of {others}"
 
 
 def _segments_void(f: Figures) -> str:
     n = f.n("void")
-    return f"no segment counted, {n} {'was' if n == 1 else 'were'} void: {f.of[0]}"
+    return f"no segment counted, {count(n)} {'was' if n == 1 else 'were'} void: {f.of[0]}"
 
 
 def _between_failed(f: Figures) -> str:
     code = f.known("exit_code")
-    how = f"did not end within {duration(f['within_s'])}" if code is None else f"ended with exit code {code:g}"
-    return f"The command given with --between {how}; see to it and run again"
+    how = f"did not end within {duration(f['within_s'])}" if code is None else f"ended with exit code {round(code)}"
+    return f"The command given with --between {how}; fix that, then run again"
 
 
 _NOT_READY = {"health": "it does not answer", "metrics": "its metrics give no reading"}
@@ -74,7 +74,7 @@ def _between_not_ready(f: Figures) -> str:
 
 
 def _away_for_good(f: Figures) -> str:
-    when = f"did not come back within {f['within_s'] / 60:g} min"
+    when = f"did not come back within {duration(f['within_s'])}"
     return f"No answer: the server was away at {rate_text(f['rate_rps'])} ({words(f)}) and {when}. {_CHECK}"
 
 
@@ -84,8 +84,8 @@ SENTENCES: dict[Code, Sentence] = {
     "below": _below,
     "not_known_below": _not_known_below,
     "no_rate_judged": _no_rate_judged,
-    "errors_at": lambda f: f"at {rate_text(f['rate_rps'])} {f.of[0]}",
-    "nothing_served": lambda f: f"No answer: already at {rate_text(f['rate_rps'])} {f.of[0]}. Check the server, then run again",
+    "errors_at": lambda f: f"at {rate_text(f['rate_rps'])}, {f.of[0]}",
+    "nothing_served": lambda f: f"No answer: already at {rate_text(f['rate_rps'])}, {f.of[0]}. Check the server, then run again",
     "on_top": _on_top,
     "held_a_day": lambda f: "the rate was held for a day",
     "segments_void": _segments_void,
@@ -95,13 +95,14 @@ SENTENCES: dict[Code, Sentence] = {
     "checks_incomplete": lambda f: f"The checks are not complete: {f.of[0]}",
     "stopped_before_answer": lambda f: "Stopped before the answer; what was finished is kept",
     "limit_reached": lambda f: f"No answer, {f.of[0]}; {_KEPT}",
-    "max_in_flight": lambda f: f"stopped: {count(f.n('in_flight'), 'request')} in flight, --max-in-flight allows {f.n('limit')}",
-    "max_duration": lambda f: f"stopped: --max-duration {duration(f['limit_s'])} is over",
-    "backed_off_held": lambda f: f"backed off for the sake of others: {f.of[0]}",
+    "max_in_flight": lambda f: (
+        f"stopped: {count(f.n('in_flight'), 'request')} in flight, --max-in-flight allows {count(f.n('limit'))}"
+    ),
+    "max_duration": lambda f: f"stopped: --max-duration of {duration(f['limit_s'])} is over",
+    "backed_off_held": lambda f: f"backed off to spare other users: {f.of[0]}",
     "server_unusable": lambda f: f"No answer: {f.of[0]}. {_CHECK}",
     "void_twice": lambda f: (
-        f"No answer: a repeat at {rate_text(f['rate_rps'])} did not count twice in a row: {f.of[0]}. "
-        f"Fix that, then run again; {_KEPT}"
+        f"No answer: two repeats in a row at {rate_text(f['rate_rps'])} did not count: {f.of[0]}. Fix that, then run again; {_KEPT}"
     ),
     "away_again": lambda f: f"No answer: the server was away a second time, at {rate_text(f['rate_rps'])} ({words(f)}). {_CHECK}",
     "away_for_good": _away_for_good,
@@ -110,13 +111,15 @@ SENTENCES: dict[Code, Sentence] = {
         f"{f.word('model')} ({words(f)}). {_CHECK}"
     ),
     "client_mute": lambda f: (
-        f"The load generator has said nothing for {f['silent_s']:g} s (stopped, or starved of CPU?) and was ended; run again"
+        f"The load generator was silent for {duration(f['silent_s'])} (stopped, or starved of CPU?) and was killed; run again"
     ),
-    "client_stuck": lambda f: f"The load generator did not stop within {f['within_s']:g} s and was ended; run again",
-    "client_gone": lambda f: "The load generator ended before the run did, so nothing is being sent any more; run again",
+    "client_stuck": lambda f: f"The load generator did not stop within {duration(f['within_s'])} and was killed; run again",
+    "client_gone": lambda f: "The load generator exited before the run was over, so nothing is sent any more; run again",
     "between_failed": _between_failed,
     "between_not_ready": _between_not_ready,
-    "own_error": lambda f: f"The run broke off through an error of kneescope itself: {f.word('what')}",
-    "unfinished": lambda f: "The run ended before its answer, and without a word: the program or the machine was ended",
-    "still_going": lambda f: "The run is still going: this is how it stands so far",
+    "own_error": lambda f: f"The run broke off because of an error in kneescope itself: {f.word('what')}",
+    "unfinished": lambda f: (
+        "The run ended without an answer and without a reason: the program was killed, or the machine went down"
+    ),
+    "still_going": lambda f: "The run is still going; this is its state so far",
 }

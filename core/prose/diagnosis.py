@@ -3,7 +3,7 @@
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
 from core.results import Cause
-from core.units import classes, count, duration, latency, plain, rate_number, rate_text
+from core.units import as_set, classes, count, duration, latency, length, number, percent, plain, rate_number, rate_text
 
 NAMES: dict[Cause, str] = {
     "slots": "the number of sequences",
@@ -14,7 +14,7 @@ NAMES: dict[Cause, str] = {
     "uneven": "an uneven split among the engines",
     "frontend": "something outside the engine (network, tokenising, the API process)",
     "client": "the client",
-    "prefix": "prompts that the prefix cache knew",
+    "prefix": "prompts already in the prefix cache",
     "lengths": "lengths other than asked for",
     "failures": "requests that failed",
     "none": "nothing",
@@ -49,25 +49,25 @@ def _said(f: Figures) -> str:
 
 def _prefix_hits(f: Figures) -> str:
     share = f.known("hit_frac")
-    return "prefix hits not known" if share is None else f"{100 * share:.2g} % prefix hits"
+    return "prefix hits not known" if share is None else f"{percent(share, 2)} prefix hits"
 
 
 def _lengths(f: Figures) -> str:
     output = f.known("output_tokens")
     if output is None:
-        return "no answer ended well"
+        return "no answer succeeded"
     asked_in, asked_out = f["input_asked_tokens"], f["output_asked_tokens"]
     counted = f.known("input_tokens")
     prompt = asked_in if counted is None else counted
     as_asked = abs(prompt - asked_in) < 0.5 and abs(output - asked_out) < 0.5
-    asked = "as asked" if as_asked else f"where {asked_in:.4g}/{asked_out:.4g} were asked for"
+    asked = "as asked" if as_asked else f"where {as_set(asked_in, 4)}/{as_set(asked_out, 4)} were asked for"
     other = {name: n for name, n in f.counts("finish_reasons").items() if name != "length"}
-    return f"{prompt:.4g}/{output:.4g} tokens {asked}" + (f" (ended by {classes(other)})" if other else "")
+    return f"{as_set(prompt, 4)}/{as_set(output, 4)} tokens {asked}" + (f" (ended by {classes(other)})" if other else "")
 
 
 def _waiting(f: Figures) -> str:
     before, now = f.known("before_mean"), f["mean"]
-    waiting = f"{now:.2g}" if before is None else f"{before:.2g} -> {now:.2g}"
+    waiting = number(now) if before is None else f"{number(before)} -> {number(now)}"
     passing_rps = f.known("passing_rps")
     at = rate_number(f["rate_rps"])
     between = f" at {at} requests/s" if passing_rps is None else f" from {rate_number(passing_rps)} to {at} requests/s"
@@ -86,36 +86,46 @@ def _queue_time(f: Figures) -> str:
 def _ttft_split(f: Figures) -> str:
     parts = (("queue", f["queue_s"]), ("prefill", f["prefill_s"]), ("outside the engine", f["outside_s"]))
     whole_s = sum(part_s for _, part_s in parts)
-    return f"TTFT splits into {', '.join(f'{100 * part_s / whole_s:.0f} % {name}' for name, part_s in parts)}"
+    return f"TTFT splits into {', '.join(f'{_part(part_s / whole_s)} {name}' for name, part_s in parts)}"
+
+
+def _part(share: float) -> str:
+    """One of several that make up the whole: how little the least of them is, does not matter."""
+    return "under 1 %" if 0 < share < 0.01 else percent(share, 2)
 
 
 def _late_not_ended(f: Figures) -> str:
-    which = f"{f.n('requests')} requests past their TTFT limit had not ended"
+    which = f"{count(f.n('requests'), 'request')} past their TTFT limit had not ended"
     return f"{which}, so the server does not split their time"
 
 
 def _running_limit(f: Figures) -> str:
     n, engines = f.n("sequences"), f.n("engines")
     if engines == 1:
-        return f"running stays at {n} while requests wait (max_num_seqs, as far as seen)"
-    return f"running stays at {n} over {engines} engines while requests wait (max_num_seqs {n / engines:.3g} each, as far as seen)"
+        return f"running stays at {count(n)} while requests wait (max_num_seqs, as far as seen)"
+    each = f"max_num_seqs {as_set(n / engines, 4)} each, as far as seen"
+    return f"running stays at {count(n)} over {engines} engines while requests wait ({each})"
 
 
 def _running(f: Figures) -> str:
     highest, engines = f.known("max"), f.n("engines")
     over = f" over {engines} engines" if engines > 1 else ""
-    return f"running {f['mean']:.3g} on average{over}" + ("" if highest is None else f", {highest:.3g} at most")
+    return f"running {number(f['mean'])} on average{over}" + ("" if highest is None else f", {count(round(highest))} at most")
 
 
 def _engines(f: Figures) -> str:
     running, waiting = f.numbers("running_mean"), f.numbers("waiting_mean")
     if len(running) > _LISTED:
-        return f"by engine {min(running):.2g} to {max(running):.2g} running, {min(waiting):.2g} to {max(waiting):.2g} waiting"
+        return f"by engine {_span(running)} running, {_span(waiting)} waiting"
     return f"by engine {_row(running)} running, {_row(waiting)} waiting"
 
 
+def _span(values: list[float]) -> str:
+    return f"{number(min(values))} to {number(max(values))}"
+
+
 def _row(values: list[float]) -> str:
-    return " / ".join(f"{value:.2g}" for value in values)
+    return " / ".join(map(number, values))
 
 
 def _kv(f: Figures) -> str:
@@ -123,7 +133,7 @@ def _kv(f: Figures) -> str:
     if mean is None or highest is None:
         return "KV usage not known"
     whose = "KV cache of the fullest engine" if f.n("engines") > 1 else "KV cache"
-    return f"{whose} at {100 * mean:.0f} %, {100 * highest:.0f} % at most"
+    return f"{whose} at {percent(mean, 2)}, {percent(highest, 2)} at most"
 
 
 def _preemptions(f: Figures) -> str:
@@ -150,23 +160,25 @@ def _machine(f: Figures) -> str:
 
 
 def _places_full_too(f: Figures) -> str:
-    stood, gave_way = f"the running sequences stood at {f.n('sequences')} as well", f.known("preemptions")
+    stood, gave_way = f"the running sequences stood at {count(f.n('sequences'))} as well", f.known("preemptions")
     if gave_way is None:
         return stood
-    return f"{stood}, and {f'only {gave_way:.0f}' if gave_way else 'none'} had to give way"
+    return f"{stood}, and {f'only {count(round(gave_way))}' if gave_way else 'none'} had to give way"
 
 
 def _few_queued(f: Figures) -> str:
-    return f"requests waited in only {f.n('readings')} readings" + ("" if f["shows_limit"] else ", too few to say for what")
+    return f"requests waited in only {count(f.n('readings'), 'reading')}" + (
+        "" if f["shows_limit"] else ", too few to say for what"
+    )
 
 
 def _nothing_full(f: Figures) -> str:
-    full = "neither its places nor its KV cache were full" if f["kv_known"] else "its places were not full"
-    return f"prompts take at most {100 * f['at_most_frac']:.0f} % of the engine's time, and {full}"
+    full = "neither its slots nor its KV cache were full" if f["kv_known"] else "its slots were not full"
+    return f"prompts take at most {percent(f['at_most_frac'], 2)} of the engine's time, and {full}"
 
 
 def _prefill_hardly_seen(f: Figures) -> str:
-    return f"by the server's own times prompts are only {100 * f['prefill_frac']:.0f} % of TTFT"
+    return f"by the server's own times prompts are only {percent(f['prefill_frac'], 2)} of TTFT"
 
 
 # --- what follows ------------------------------------------------------------------------------------------------
@@ -197,21 +209,23 @@ def _two_causes(f: Figures) -> str:
 
 
 def _deferred_binds(f: Figures) -> str:
-    most = f"{100 * f['deferred_frac']:.0f} % of those that wait are deferred"
+    most = f"{percent(f['deferred_frac'], 2)} of those that wait are deferred"
     what = "requests wait for a KV transfer or a LoRA, not for the scheduler"
     return f"At {rate_text(f['rate_rps'])} {what}{_likely(f)}: {most}"
 
 
 def _uneven_binds(f: Figures) -> str:
     n, idle = f.n("engines"), f.n("idle")
-    busy = f"engine {f.word('busiest')} runs {f['running_mean']:.2g} requests on average with {f['waiting_mean']:.2g} waiting"
+    busy = (
+        f"engine {f.word('busiest')} runs {number(f['running_mean'])} requests on average with {number(f['waiting_mean'])} waiting"
+    )
     others = f"the other {idle} run" if idle == n - 1 and idle > 1 else "the other runs" if idle == n - 1 else f"{idle} of them run"
     split = f"At {rate_text(f['rate_rps'])} the load is split unevenly among {n} engines{_likely(f)}"
-    return f"{split}: {busy}, while {others} {f['idle_running_mean']:.2g}"
+    return f"{split}: {busy}, while {others} {number(f['idle_running_mean'])}"
 
 
 def _errors_bind(f: Figures) -> str:
-    return f"At {rate_text(f['rate_rps'])} most of what missed ended in errors{_said(f)}, which is no limit of latency"
+    return f"At {rate_text(f['rate_rps'])} most of what missed ended in errors{_said(f)}, which is not a latency limit"
 
 
 def _not_certain(f: Figures) -> str:
@@ -232,7 +246,7 @@ def _not_measured(f: Figures) -> str:
 
 def _more_sequences(f: Figures) -> str:
     each = f" for each of the {f.n('engines')} engines" if f.n("engines") > 1 else ""
-    text = f"Try --max-num-seqs above {f['sequences']:.3g}{each}"
+    text = f"Try --max-num-seqs above {as_set(f['sequences'], 4)}{each}"
     tpot_s, limit_s = f.known("tpot_p95_s"), f.known("tpot_limit_s")
     if tpot_s is None or limit_s is None:
         return f"{text}; each token gets slower with more sequences."
@@ -248,15 +262,15 @@ def _more_kv_memory(f: Figures) -> str:
 def _prompt_budget(f: Figures) -> str:
     if f["smaller"]:
         return "Smaller chunks of prompt between the tokens help TPOT, and TTFT pays for it; shorter or shared prompts help both."
-    return "A larger budget a step lets prompts in sooner, and TPOT pays for it; shorter or shared prompts help both."
+    return "A larger budget per step lets prompts in sooner, and TPOT pays for it; shorter or shared prompts help both."
 
 
 def _fewer_sequences(f: Figures) -> str:
     running = f.known("running_mean")
     each = " in each engine" if f.n("engines") > 1 else ""
-    now = f" below the {running:.0f} that run on average here{each}" if running is not None and running >= 2 else ""
+    now = f" below the {number(running)} that run on average here{each}" if running is not None and running >= 2 else ""
     return (
-        f"Set it{now} to keep each token fast, and requests queue instead; --tensor-parallel-size and quantised weights make "
+        f"Set it{now} to keep each token fast; requests then queue instead. --tensor-parallel-size and quantised weights make "
         "steps faster."
     )
 
@@ -273,33 +287,33 @@ def _common_cause(f: Figures) -> str:
     if apart_s is not None:
         look.append("in the logs of server and gateway for that moment (a process that ended, out of memory, a restart)")
     if tokens is not None:
-        look.append(f"for what ends an answer after {count(round(tokens), 'token')} (a limit of size or tokens on the way)")
+        look.append(f"for what ends an answer after {length(tokens)} (a limit of size or tokens on the way)")
     if over is not None:
-        look.append(f"for a limit on prompts above {over:.0f} tokens (size of a request at a gateway, the server's context)")
+        look.append(f"for a limit on prompts above {length(over)} (size of a request at a gateway, the server's context)")
     if backend is not None:
         look.append(f"at backend {backend}, its log and its settings")
-    return f"Look {', and '.join(look)}; no setting of the scheduler helps against that."
+    return f"Look {', and '.join(look)}; no scheduler setting helps against that."
 
 
 SENTENCES: dict[Code, Sentence] = {
     "looked_at": lambda f: _HEADS[f.word("place") or ""] + ", ".join(f.of),
     "lateness_seen": _lateness,
     "loop_stall_seen": lambda f: f"its loop stalled {duration(f['max_s'])} at most",
-    "failed_here": lambda f: f"{f.n('requests')} requests failed on its own side",
-    "not_sent": lambda f: f"{f.n('requests')} planned requests not sent",
-    "client_cpu_seen": lambda f: f"{100 * f['core_frac']:.0f} % of a core",
+    "failed_here": lambda f: f"{count(f.n('requests'), 'request')} failed on its own side",
+    "not_sent": lambda f: f"{count(f.n('requests'), 'planned request')} not sent",
+    "client_cpu_seen": lambda f: f"{percent(f['core_frac'], 2)} of a core",
     "errors_seen": _errors,
     "prefix_hits_seen": _prefix_hits,
     "lengths_seen": _lengths,
     "waiting_seen": _waiting,
-    "deferred_seen": lambda f: f"{f['mean']:.2g} of them for a KV transfer or a LoRA (deferred)",
+    "deferred_seen": lambda f: f"{number(f['mean'])} of them for a KV transfer or a LoRA (deferred)",
     "queue_time_seen": _queue_time,
     "queue_not_shown": lambda f: "the queue: the server shows no running and waiting requests",
     "ttft_split": _ttft_split,
     "ttft_not_split": lambda f: f"TTFT {duration(f['mean_s'])} on average, which the server does not split",
     "late_not_ended": _late_not_ended,
     "tpot_seen": lambda f: f"TPOT {_times(f, 'mean_s', 'before_s')} on average",
-    "prompts_take": lambda f: f"prompts take up to {100 * min(f['at_most_frac'], 1.0):.0f} % of the engine's time",
+    "prompts_take": lambda f: f"prompts take up to {percent(min(f['at_most_frac'], 1.0), 2)} of the engine's time",
     "no_latency": lambda f: "no latency was measured",
     "running_limit": _running_limit,
     "running_seen": _running,
@@ -310,28 +324,28 @@ SENTENCES: dict[Code, Sentence] = {
     "machine_seen": _machine,
     "limit_missed_not_known": lambda f: "which limit was missed is not known",
     "in_ramp_alone": lambda f: "seen in the ramp alone",
-    "gpu_hardly_busy": lambda f: f"the GPU was busy only {100 * f['busy_frac']:.0f} % of the time: look at the host's processor",
+    "gpu_hardly_busy": lambda f: f"the GPU was busy only {percent(f['busy_frac'], 2)} of the time: look at the host's processor",
     "stage_times_not_known": lambda f: "the server's queue and prefill times are not known",
-    "late_token_unexplained": lambda f: "the server shows no queue and prefill times, so a late first token has no address",
-    "slow_answer_unexplained": lambda f: "the server shows no queue, prefill and decode times, so a slow answer has no address",
+    "late_token_unexplained": lambda f: "the server shows no queue and prefill times, so a late first token cannot be traced",
+    "slow_answer_unexplained": lambda f: "the server shows no queue, prefill and decode times, so a slow answer cannot be traced",
     "running_not_known": lambda f: "running and waiting requests are not known",
     "kv_not_known": lambda f: "the KV usage is not known",
     "places_full_too": _places_full_too,
     "gave_way": lambda f: f"memory was short at times: {_preemptions(f)}",
-    "kv_never_full": lambda f: f"no reading shows more than {100 * f['max_frac']:.0f} % of the KV cache in use",
-    "prefill_dominates": lambda f: "prompts wait less than they are computed",
+    "kv_never_full": lambda f: f"no reading shows more than {percent(f['max_frac'], 2)} of the KV cache in use",
+    "prefill_dominates": lambda f: "prompts spend less time waiting than being computed",
     "tpot_without_room": lambda f: "with more of them TPOT would miss its limit, which it nearly does already",
     "few_queued_readings": _few_queued,
-    "few_readings": lambda f: f"seen in only {f.n('readings')} readings",
+    "few_readings": lambda f: f"seen in only {count(f.n('readings'), 'reading')}",
     "prompt_cost_not_known": lambda f: "what a prompt costs on the idle server is not known",
     "prefill_hardly_seen": _prefill_hardly_seen,
     "nothing_full": _nothing_full,
     "idle_not_known": lambda f: "the idle server's TPOT or prompt time is not known, so the two cannot be told apart",
     "prompts_part_of_tpot": lambda f: (
-        f"of the growth of TPOT {100 * f['prompts_frac']:.0f} % is prompts computed in between, the rest slower steps"
+        f"{percent(f['prompts_frac'], 2)} of the growth of TPOT comes from prompts computed in between, the rest from slower steps"
     ),
-    "deferred_part": lambda f: f"{100 * f['deferred_frac']:.0f} % of those that wait are deferred (KV transfer or LoRA)",
-    "waits_in_server": lambda f: f"but {f['mean']:.2g} requests wait in the server on average",
+    "deferred_part": lambda f: f"{percent(f['deferred_frac'], 2)} of those that wait are deferred (KV transfer or LoRA)",
+    "waits_in_server": lambda f: f"but {number(f['mean'])} requests wait in the server on average",
     "binds": _binds,
     "two_causes": _two_causes,
     "deferred_binds": _deferred_binds,
@@ -347,21 +361,21 @@ SENTENCES: dict[Code, Sentence] = {
     "more_kv_blocks": lambda f: f"The server was started with only {f.word('blocks')} KV blocks: raise that or leave it out.",
     "prompt_budget": _prompt_budget,
     "fewer_sequences": _fewer_sequences,
-    "nearer_client": lambda f: "More API processes, or a client nearer to the server; then run again.",
-    "stronger_client": lambda f: "Give the client more CPU, or a machine of its own, and run again.",
-    "find_prefix": lambda f: "Find out what makes prompts known to the server (its own system prompt?) and run again.",
-    "lengths_given": lambda f: "Ask for lengths that the server gives, and run again.",
-    "errors_first": lambda f: "See to the errors first: no setting of the scheduler helps against those.",
+    "nearer_client": lambda f: "Add API processes, or move the client nearer to the server, then run again.",
+    "stronger_client": lambda f: "Give the client more CPU, or a machine of its own, then run again.",
+    "find_prefix": lambda f: "Find out what makes prompts known to the server (its own system prompt?), then run again.",
+    "lengths_given": lambda f: "Ask for lengths that the server gives, then run again.",
+    "errors_first": lambda f: "Fix the errors first: no scheduler setting helps against them.",
     "common_cause": _common_cause,
     "kv_transfer": lambda f: (
         "Look at what hands the KV cache over (connector, network, the prefill side), or with LoRAs at --max-loras; "
-        "more places or a larger budget a step help against neither."
+        "more slots or a larger budget per step help with neither."
     ),
     "even_split": lambda f: (
         "Look at what spreads requests over the engines (balancer, sessions, prefix affinity): evenly spread, the same engines "
         "take more. Then run again."
     ),
-    "memory_free": lambda f: f"memory: KV peak {100 * f['max_frac']:.0f} %",
-    "places_free": lambda f: "the number of sequences: requests hardly wait for a place",
-    "prefill_light": lambda f: f"the prompts' prefill: up to {100 * min(f['at_most_frac'], 1.0):.0f} % of the engine's time",
+    "memory_free": lambda f: f"memory: KV peak {percent(f['max_frac'], 2)}",
+    "places_free": lambda f: "the number of sequences: requests hardly wait for a slot",
+    "prefill_light": lambda f: f"the prompts' prefill: up to {percent(min(f['at_most_frac'], 1.0), 2)} of the engine's time",
 }

@@ -11,13 +11,13 @@ from core.units import (
     data_size,
     duration,
     latency,
+    length,
     limit,
     money,
     number,
     percent,
     plain,
     rate_text,
-    tokens,
 )
 
 _GIGA = 1e9
@@ -146,15 +146,15 @@ def _bandwidth(bytes_per_s: float) -> str:
 
 
 def _kv_streams(f: Figures) -> str:
-    mean = f"{number(f['fits_mean'])} streams of {tokens(f['mean_tokens'])} (mean)"
+    mean = f"{number(f['fits_mean'])} streams of {length(f['mean_tokens'])} (mean)"
     p90 = f"{number(f['fits_p90'])} of {count(round(f['p90_tokens']))} (p90)"
     return f"{count(f.n('capacity_tokens'))} KV tokens hold {mean}, {p90}"
 
 
 def _kv_needed(f: Figures) -> str:
     used = f.known("used_frac")
-    share = "" if used is None else f", {percent(used, 2)} of the first"
-    return f"the rate that holds has {number(f['streams'])} in it at a time{share}"
+    share = "" if used is None else f", {percent(used, 2)} of the former"
+    return f"the rate that holds needs {number(f['streams'])} at a time{share}"
 
 
 def _kv_seen(f: Figures) -> str:
@@ -168,9 +168,9 @@ def _kv_seen(f: Figures) -> str:
 def _on_paper(f: Figures) -> str:
     taken = f"weights and {data_size(f['activations_bytes'])} a device"
     return (
-        f"The server does not tell how much its KV cache holds; on paper it is {tokens(f['paper_tokens'])} "
-        f"({plain(f['utilization_frac'])} of the memory less {taken}), and fewer for a mixture of experts, of which all lie in "
-        "memory though a token reads only some"
+        f"The server does not say how much its KV cache holds; on paper it is {length(f['paper_tokens'])} "
+        f"({plain(f['utilization_frac'])} of the memory less {taken}), and fewer for a mixture of experts, which keeps all experts "
+        "in memory though a token reads only some"
     )
 
 
@@ -211,7 +211,7 @@ SENTENCES: dict[Code, Sentence] = {
         f"{f.of[0]}: a TPOT limit of {limit(f['limit_s'])} is not possible, and no number of replicas changes that"
     ),
     "stream_floor_doubted": lambda f: f"{f.of[0]}: at that share a TPOT limit of {limit(f['limit_s'])} would not be possible",
-    "prefill_bound": lambda f: "long prompts with short answers are bound by prefill, of which this floor says nothing",
+    "prefill_bound": lambda f: "long prompts with short answers are bound by prefill, about which this floor says nothing",
     "stream_beats_bandwidth": _beats_bandwidth,
     "stream_beats_floor": _beats_floor,
     "stream_measured": lambda f: (

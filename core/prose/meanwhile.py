@@ -3,7 +3,7 @@
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
 from core.prose.voids import AWAY, words
-from core.units import count, duration, latency, long_duration, number, plain, rate_number, rate_text
+from core.units import count, duration, latency, long_duration, plain, rate_number, rate_text
 
 _RESET = "POST /reset_prefix_cache"
 
@@ -22,7 +22,7 @@ def _rate_stays(f: Figures) -> str:
 
 
 def _changed(f: Figures) -> str:
-    return "the highest that --max-rps allows" if f["at_limit"] else "as soon as what is open has ended"
+    return "the highest that --max-rps allows" if f["at_limit"] else "as soon as the open requests have ended"
 
 
 def _time_expected(f: Figures) -> str:
@@ -37,8 +37,8 @@ def _time_expected(f: Figures) -> str:
 
 
 def _window_too_few(f: Figures) -> str:
-    wanted = f"a target of {plain(f['target'])} asks for {number(f['needed'])}"
-    return f"the time that was set holds about {number(f['requests'])} requests a repeat, where {wanted}"
+    needed = f"a target of {plain(f['target'])} needs {count(round(f['needed']))}"
+    return f"the time that was set allows about {count(round(f['requests']), 'request')} per repeat, and {needed}"
 
 
 def _longer_window(f: Figures, cause: str) -> str:
@@ -46,7 +46,7 @@ def _longer_window(f: Figures, cause: str) -> str:
 
 
 def _window_for_requests(f: Figures) -> str:
-    needed = f"{number(f['requests'])} requests are needed at a target of {plain(f['target'])}"
+    needed = f"{count(round(f['requests']), 'request')} are needed at a target of {plain(f['target'])}"
     return _longer_window(f, f"{needed}, at {rate_number(f['rate_rps'])} a second")
 
 
@@ -68,8 +68,8 @@ SENTENCES: dict[Code, Sentence] = {
     "step_judged": _step_judged,
     "at_rate": lambda f: f"{rate_text(f['rate_rps'])}: {f.of[0]}",
     "check_said": lambda f: f"{f.word('check')}: {f.of[0]}",
-    "done_again": lambda f: f"A repeat at {rate_text(f['rate_rps'])} does not count and is done again: {f.of[0]}",
-    "warmup_again": lambda f: f"A repeat at {rate_text(f['rate_rps'])} is done again with a longer warm-up: {f.of[0]}",
+    "done_again": lambda f: f"A repeat at {rate_text(f['rate_rps'])} does not count and is run again: {f.of[0]}",
+    "warmup_again": lambda f: f"A repeat at {rate_text(f['rate_rps'])} is run again with a longer warm-up: {f.of[0]}",
     "rate_next": _rate_next,
     "rate_stays": _rate_stays,
     "time_announced": lambda f: f"Expected time: {f.of[0]}",
@@ -88,34 +88,36 @@ SENTENCES: dict[Code, Sentence] = {
     ),
     "end_awaited": lambda f: f"Waiting for the end of a single request (at most {duration(f['within_s'])}, --drain)",
     "readings_slow": lambda f: (
-        f"A reading of the server's metrics takes {duration(f['took_s'])}: they are read only every {duration(f['every_s'])}, "
-        "so as not to be a load of their own"
+        f"Reading the server's metrics takes {duration(f['took_s'])}: they are read only every {duration(f['every_s'])}, "
+        "so that this adds no load"
     ),
     "readings_stopped": lambda f: (
         f"The server's metrics gave no new reading within {duration(f['within_s'])}, so whether it is idle again is not known"
     ),
     "not_settled": lambda f: (
         f"The server still has {count(round(f['requests']), 'request')} {duration(f['after_s'])} after ours ended: "
-        "the next repeat starts on that"
+        "the next repeat starts on top of them"
     ),
     "asked_again": lambda f: f"A single request without load failed too ({words(f)}); asking again",
     "away_awaited": lambda f: f"The server is away: {words(f)}. Waiting for it, at most {duration(f['within_s'])}",
     "still_away": lambda f: f"The server is still away: {words(f)}. Waiting for it, at most {duration(f['left_s'])} more",
     "back_already": lambda f: f"The server is back: it was away ({words(f)}; {AWAY[f.word('seen') or '']})",
     "back_after": lambda f: f"The server is back after {duration(f['away_s'])}",
-    "no_diagnosis": lambda f: f"There is no diagnosis, through an error of kneescope itself ({f.word('what')}); the answer stands",
+    "no_diagnosis": lambda f: (
+        f"There is no diagnosis because of an error in kneescope itself ({f.word('what')}); the answer stands"
+    ),
     "cache_unreached": lambda f: f"The prefix cache could not be reset: the server {f.word('said')}",
     "cache_not_offered": _cache_not_offered,
     "cache_not_allowed": lambda f: f"The server does not allow a reset of its prefix cache ({_RESET} {f.word('said')})",
     "cache_not_reset": lambda f: f"The prefix cache could not be reset: {_RESET} {f.word('said')}",
     "cache_held": lambda f: "The server says that its prefix cache was not reset: some request still holds a part of it",
     "cache_unchecked": lambda f: (
-        "The server was asked to reset its prefix cache and does not tell whether it did (vLLM tells since 0.26)"
+        "The server was asked to reset its prefix cache and does not say whether it did (vLLM does since 0.26)"
     ),
     "idle_unknown": _idle_unknown,
     "work_unknown": lambda f: (
         f"The server's counters still rise {duration(f['after_s'])} after our requests ended, "
-        "and it does not tell how many requests it has: the next repeat starts on that"
+        "and it does not report how many requests it has: the next repeat starts on top of them"
     ),
     "rows_missing": lambda f: (
         f"{duration(f['after_s'])} after ours ended the server's metrics still lack an engine that they showed before, "

@@ -7,7 +7,7 @@ from core.units import as_set, duration, number, percent, rate_number, rate_text
 
 _ONE_REPEAT = (
     "lower end rests on one repeat, which is no evidence by itself: in simulated quick searches it was above the true knee "
-    "in 13 % and the bracket held the knee in 81 %; measure longer before you sign"
+    "in 13 % and the bracket held the knee in 81 %; measure longer before you sign off on it"
 )
 _TWO_REPEATS = (
     "lower end rests on two repeats: in simulated quick searches it was above the true knee in 5 % and the bracket held the "
@@ -15,10 +15,10 @@ _TWO_REPEATS = (
 )
 """Both from `python -m tests.benchmarks.knee_search -n 60 --mode quick --mode quick-careful`: five replicas, 300 searches."""
 _FLIPS_EARLY = (
-    "repeats must pass, which is a rule declared beforehand: in simulation the min over 10 repeats flips 4 to 11 % "
+    "repeats must pass, a rule declared beforehand: in simulation the min over 10 repeats flips 4 to 11 % "
     "below the long-run knee, so the first failing rate is usually below it"
 )
-_USED_UP = "the time was used up"
+_USED_UP = "time ran out"
 
 
 def _not_confirmed(f: Figures) -> str:
@@ -28,11 +28,11 @@ def _not_confirmed(f: Figures) -> str:
 
 def _misses_not_of_load(f: Figures) -> str:
     high, low = (f"{percent(f[f'{end}_frac'], 2)} at {rate_text(f[f'{end}_rps'])}" for end in ("high", "low"))
-    return f"misses do not fall with the rate: {high}, {low}; the load does not make them, so no lower rate was tried"
+    return f"misses do not fall with the rate: {high}, {low}; load does not cause them, so no lower rate was tried"
 
 
 def _was_away(f: Figures) -> str:
-    anew = "the search was started anew, and nothing that was measured before is part of the answer"
+    anew = "the search started over, and nothing measured before is part of the answer"
     return f"the server was away for {duration(f['away_s'])} ({words(f)}): {anew}"
 
 
@@ -59,13 +59,13 @@ SENTENCES: dict[Code, Sentence] = {
         "no rate between the ends is likely enough to pass all repeats or to fail clearly, so none was tried"
     ),
     "time_up_ends_apart": lambda f: (
-        f"{_USED_UP}: the ends are a factor {number(f['factor'])} apart, not {as_set(f['wanted_factor'])}"
+        f"{_USED_UP}: the ends are a factor of {number(f['factor'])} apart, not {as_set(f['wanted_factor'])}"
     ),
     "time_up_no_clear_fail": lambda f: f"{_USED_UP} before a rate failed for sure",
     "time_up_no_pass": lambda f: f"{_USED_UP} before a rate passed",
     "time_up_not_confirmed": _not_confirmed,
-    "time_up_too_few": lambda f: "the time of this run holds too few requests to judge a lower rate; a longer --budget does",
-    "time_up_limit": lambda f: f"{_USED_UP} that --max-duration allows: the next step would not have ended in it",
+    "time_up_too_few": lambda f: "this run is too short for the requests that a lower rate needs; give a longer --budget",
+    "time_up_limit": lambda f: "--max-duration left too little time for the next step",
     "misses_not_of_load": _misses_not_of_load,
     "steps_ended": _steps_ended,
     "restarted_between_repeats": lambda f: f"the server restarted between two repeats at {rate_text(f['rate_rps'])}",

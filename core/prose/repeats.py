@@ -2,7 +2,7 @@
 
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
-from core.units import as_set, at_least, at_most, beside, classes, count, duration, plain, rate_text
+from core.units import as_set, at_least, at_most, beside, classes, count, duration, percent, plain, rate_text
 
 _AFTER = {"window": "the window", "ramp": "the ramp", "segment": "the segment"}
 
@@ -19,7 +19,7 @@ def _attainment(f: Figures) -> str:
 
 def _too_many_errors(f: Figures) -> str:
     n, planned = f.n("errors"), f.n("planned")
-    shares = f"{as_set(100 * n / planned, 3)} %, at most {plain(f['max_error_frac'])}"
+    shares = f"{percent(n / planned)}, at most {plain(f['max_error_frac'])}"
     words = f" ({said})" if (said := f.word("said")) else ""
     return f"{count(n)} of {count(planned, 'request')} ended in errors ({shares}): {classes(f.counts('endings'))}{words}"
 
@@ -27,7 +27,7 @@ def _too_many_errors(f: Figures) -> str:
 def _every_request_failed(f: Figures) -> str:
     what = f"every request failed: {f.word('said') or classes(f.counts('endings'))}"
     ended, of_window = f.n("ended"), f"{count(f.n('errors'))} of the window's {count(f.n('planned'))} so far"
-    return f"{what} ({count(ended)} of {count(ended)} that ended, {of_window}; at most {plain(f['max_error_frac'])} may)"
+    return f"{what} ({count(ended)} of {count(ended)} that ended, {of_window}; at most {plain(f['max_error_frac'])} may fail)"
 
 
 def _ended_in_errors(f: Figures) -> str:
@@ -37,7 +37,7 @@ def _ended_in_errors(f: Figures) -> str:
 
 def _overloaded(f: Figures) -> str:
     which = f"{count(f.n('misses'))} of the {count(f.n('planned'), 'request')} of its second half"
-    return f"overloaded already in the warm-up: {which} can no longer meet the limits"
+    return f"already overloaded in the warm-up: {which} can no longer meet the limits"
 
 
 def in_turn(f: Figures) -> str:
@@ -68,14 +68,15 @@ SENTENCES: dict[Code, Sentence] = {
     "undecided": lambda f: "stopped before it was decided",
     "ramp_hint": lambda f: f"a ramp only says where to look; {f.of[0]}",
     "rate_fails": lambda f: f"{rate_text(f['rate_rps'])}: {f.of[0]}",
-    "ramp_failed": lambda f: f"at {rate_text(f['rate_rps'])} {f.of[0]}",
+    "ramp_failed": lambda f: f"at {rate_text(f['rate_rps'])}, {f.of[0]}",
     "no_rate_failed": lambda f: "no rate of the ramp failed",
     "not_keeping_up": lambda f: (
-        f"the server does not keep up, it began {rate_text(f['begun_rps'])} at most, and {count(f.n('waiting'), 'request')} wait"
+        f"the server does not keep up: it began {rate_text(f['begun_rps'])} at most, "
+        f"with {count(f.n('waiting'), 'request')} waiting"
     ),
-    "backed_off": lambda f: f"backed off from {rate_text(f['rate_rps'])} for the sake of others: {f.of[0]}",
-    "others_wait": lambda f: f"{count(f.n('waiting'), 'request')} waiting at the server, --max-waiting allows {as_set(f['limit'])}",
-    "others_preempted": lambda f: "the server preempts requests again and again",
+    "backed_off": lambda f: f"backed off from {rate_text(f['rate_rps'])} to spare other users: {f.of[0]}",
+    "others_wait": lambda f: f"{count(f.n('waiting'), 'request')} waiting at the server; --max-waiting allows {as_set(f['limit'])}",
+    "others_preempted": lambda f: "the server keeps preempting requests",
     "errors_in_a_row": lambda f: f"{count(f.n('errors'), 'request')} ended in errors within {duration(f['within_s'])}",
     "several": lambda f: "; ".join(f.of),
     "in_turn": in_turn,

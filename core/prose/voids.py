@@ -18,7 +18,7 @@ AWAY = {
 
 def _client_late(f: Figures) -> str:
     late = f"one send in a hundred was late by {latency(f['late_p99_s'])} or more"
-    return f"{_CLIENT}: {late}, {duration(f['limit_s'])} is the limit; {_MORE_CPU}"
+    return f"{_CLIENT}: {late}, the limit is {duration(f['limit_s'])}; {_MORE_CPU}"
 
 
 def _client_stalled(f: Figures) -> str:
@@ -29,8 +29,8 @@ def _client_stalled(f: Figures) -> str:
 def _too_few_requests(f: Figures) -> str:
     target = f["target"]
     return (
-        f"no miss is allowed: the window has only {count(f.n('planned'), 'request')}, and a target of {plain(target)} lets one in "
-        f"{math.ceil(1 / (1 - target) - _DUST)} miss; measure longer"
+        f"no miss is allowed: the window has only {count(f.n('planned'), 'request')}, and a target of {plain(target)} allows one "
+        f"miss in {count(math.ceil(1 / (1 - target) - _DUST))}; measure longer"
     )
 
 
@@ -44,12 +44,12 @@ def words(f: Figures) -> str:
 
 
 def _lengths(f: Figures, what: str) -> str:
-    return f"{what} were {as_set(f['tokens_mean'], 4)} tokens long on average, {as_set(f['asked_mean'], 4)} were asked for"
+    return f"{what} averaged {as_set(f['tokens_mean'], 4)} tokens where {as_set(f['asked_mean'], 4)} were asked for"
 
 
 def _answer_outran(f: Figures) -> str:
-    one = f"one had {count(f.n('tokens'), 'token')} when it was cut off, {count(f.n('asked'))} were asked for"
-    return f"answers got longer than asked: {one}; longer ones make the server look slow"
+    one = f"one had {count(f.n('tokens'), 'token')} when it was cut off, where {count(f.n('asked'))} were asked for"
+    return f"answers ran longer than asked: {one}; longer ones make the server look slow"
 
 
 def _tokens_in_clumps(f: Figures) -> str:
@@ -59,12 +59,12 @@ def _tokens_in_clumps(f: Figures) -> str:
 
 def _nothing_planned(f: Figures) -> str:
     window = f"{duration(f['measure_s'])} at {rate_text(f['rate_rps'])}"
-    return f"no request was planned in the window ({window}): measure longer or faster"
+    return f"no request was planned in the window ({window}): measure longer or at a higher rate"
 
 
 def _server_frozen(f: Figures) -> str:
     silent = f"the server accepts requests but has produced nothing for {duration(f['silent_s'])}"
-    return f"{silent}; it is frozen or its engine is dead, which is no capacity limit"
+    return f"{silent}; it is frozen or its engine is dead, which is not a capacity limit"
 
 
 SENTENCES: dict[Code, Sentence] = {
@@ -76,10 +76,10 @@ SENTENCES: dict[Code, Sentence] = {
     "client_unsent": lambda f: f"{_CLIENT}: {count(f.n('requests'), 'planned request')} could not be sent",
     "client_failed": lambda f: f"{_CLIENT}: {count(f.n('requests'), 'request')} failed on this machine{_in_brackets(f)}",
     "too_few_requests": _too_few_requests,
-    "refusals": lambda f: f"{count(f.n('requests'), 'request')} ended in a refusal that no load causes{_in_brackets(f)}",
+    "refusals": lambda f: f"{count(f.n('requests'), 'request')} were refused for a reason other than load{_in_brackets(f)}",
     "warm_prompts": lambda f: (
         f"prompts were not cold: {percent(f['hit_frac'])} of their tokens came from the prefix cache, "
-        f"{plain(f['limit_frac'])} is the limit"
+        f"the limit is {plain(f['limit_frac'])}"
     ),
     "short_answers": lambda f: (
         f"{_lengths(f, 'answers')}; shorter ones flatter the server (finish reasons: {classes(f.counts('finish_reasons'))})"
@@ -89,10 +89,10 @@ SENTENCES: dict[Code, Sentence] = {
     "prompt_length_off": lambda f: _lengths(f, "prompts"),
     "server_restarted": lambda f: "the server restarted during the repeat",
     "others_took_part": lambda f: (
-        f"others used the server: at least {count(round(f['others']), 'request')} beside our {count(f.n('ours'))}"
+        f"others used the server: at least {count(round(f['others']), 'request')} besides our {count(f.n('ours'))}"
     ),
     "tokens_in_clumps": _tokens_in_clumps,
-    "tpot_undecidable": lambda f: "TPOT is the only limit, and no answer has a TPOT to judge it by",
+    "tpot_undecidable": lambda f: "TPOT is the only limit, and no answer has a TPOT to judge",
     "nothing_planned": _nothing_planned,
     "server_frozen": _server_frozen,
     "server_lost": lambda f: "the server was lost: connections break, and it does not answer a plain GET either",

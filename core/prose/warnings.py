@@ -1,20 +1,20 @@
-"""What is worth a word beside a verdict, and changes nothing about it."""
+"""What is worth knowing beside a verdict, and changes nothing about it."""
 
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
-from core.units import as_set, count, duration, latency, number, percent, plain, rate_number, rate_text
+from core.units import count, duration, latency, length, number, percent, plain, rate_number, rate_text
 
 
 def _few_requests(f: Figures) -> str:
     n = f.n("planned")
-    steps = f"attainment moves in steps of {as_set(100 / n, 2)} %"
-    enough = f"at a target of {plain(f['target'])} plan at least {count(f.n('needed'))}"
-    return f"this step saw only {count(n, 'request')}; {steps}, {enough}"
+    steps = f"attainment moves in steps of {percent(1 / n, 2)}"
+    enough = f"plan at least {count(f.n('needed'))} for a target of {plain(f['target'])}"
+    return f"this step saw only {count(n, 'request')}: {steps}; {enough}"
 
 
 def _window_short(f: Figures) -> str:
     than = f"{f.n('durations')} mean request durations ({latency(f['e2e_mean_s'])} each)"
-    return f"the step ({duration(f['measure_s'])}) is shorter than {than}: repeats will scatter, a pass is optimistic"
+    return f"the step ({duration(f['measure_s'])}) is shorter than {than}: repeats will scatter, and a pass is optimistic"
 
 
 def _left_open(f: Figures) -> str:
@@ -24,15 +24,15 @@ def _left_open(f: Figures) -> str:
 
 def _few_values(f: Figures) -> str:
     n, name = f.n("answers"), f.word("latency")
-    which = "p95 and p99 are" if n < 20 else "p99 is"
-    return f"{f'{name}: ' if name else ''}{which} over only {count(n, 'answer')}, so hardly more than the slowest"
+    which = "p95 and p99 rest" if n < 20 else "p99 rests"
+    return f"{f'{name}: ' if name else ''}{which} on only {count(n, 'answer')}: little more than the slowest"
 
 
 def _token_rate_off(f: Figures) -> str:
     by_tokens = f"by its output tokens the server finished {rate_text(f['by_tokens_rps'])}"
     return (
-        f"token rate and request rate do not agree: {by_tokens}, counted were {rate_number(f['counted_rps'])}; "
-        "what finished in the window had other lengths than what was sent in it"
+        f"token rate and request rate disagree: {by_tokens}, by count {rate_number(f['counted_rps'])}; "
+        "the requests that finished in the window had other lengths than those sent in it"
     )
 
 
@@ -49,19 +49,19 @@ _COUNTED_BY = {
 
 def _no_usage(f: Figures) -> str:
     by = f.counts("counted_by") if "counted_by" in f else {"events": f.n("without")}
-    ways = [f"{_COUNTED_BY[name]}{f' ({n})' if len(by) > 1 else ''}" for name, n in by.items()]
+    ways = [f"{_COUNTED_BY[name]}{f' ({count(n)})' if len(by) > 1 else ''}" for name, n in by.items()]
     return f"the server sent no usage with {_without(f)}: their tokens are counted {', '.join(ways)}"
 
 
 def _errors_said(f: Figures) -> str:
     more = f.n("other_sentences")
-    others = f"; {count(more, 'other sentence')} beside it" if more else ""
+    others = f"; {count(more, 'other message')} besides" if more else ""
     return "; ".join((f"{count(f.n('times'))} of {count(f.n('errors'), 'error')}: {f.word('said')}{others}", *f.of))
 
 
 def _failures_alike(f: Figures) -> str:
     n, errors = f.n("n"), f.n("errors")
-    who = f"{n} of {errors} errors" if n < errors else "both" if n == 2 else f"all {n}"
+    who = f"{count(n)} of {count(errors)} errors" if n < errors else "both" if n == 2 else f"all {count(n)}"
     has: list[str] = []
     age_s, apart_s, tokens = f.known("age_s"), f.known("moment_s"), f.known("tokens")
     over, backend, of_ok = f.known("prompt_over_tokens"), f.word("backend"), f.known("backend_ok_frac")
@@ -72,9 +72,9 @@ def _failures_alike(f: Figures) -> str:
     if apart_s is not None:
         has.append(f"came at one moment, within {latency(apart_s)}")
     if tokens is not None:
-        has.append(f"came after {count(round(tokens), 'token')}")
+        has.append(f"came after {length(tokens)}")
     if over is not None:
-        has.append(f"had prompts above {number(over)} tokens, and none so long was answered")
+        has.append(f"had prompts above {length(over)}, and none that long was answered")
     if backend is not None and of_ok is not None:
         has.append(f"came from backend {backend}, which gave {percent(of_ok)} of the answers")
     return f"{who} {'; they '.join(has)}"
@@ -82,21 +82,23 @@ def _failures_alike(f: Figures) -> str:
 
 def _repeats_scatter(f: Figures) -> str:
     spread = f"{number(100 * f['deviation_frac'])} points (standard deviation) over {count(f.n('repeats'), 'repeat')}"
-    return f"attainment varies by {spread}: more than 3 points are normal near the knee"
+    return f"attainment varies by {spread}: more than 3 points is normal near the knee"
 
 
 SENTENCES: dict[Code, Sentence] = {
-    "no_miss_allowed": lambda f: f"no miss is allowed: of {count(f.n('planned'), 'request')}, one slow one fails this step",
+    "no_miss_allowed": lambda f: f"no miss is allowed: one slow request of {count(f.n('planned'))} fails this step",
     "few_requests": _few_requests,
     "window_short": _window_short,
     "by_one_request": lambda f: "passed by one request",
     "left_open": _left_open,
-    "sends_late": lambda f: f"sends were late by {latency(f['late_p99_s'])} (p99): latencies hold that much of the client's own",
+    "sends_late": lambda f: (
+        f"sends were late by {latency(f['late_p99_s'])} (p99): latencies include that much of the client's own delay"
+    ),
     "loop_stalled": lambda f: (
-        f"the client stalled for {latency(f['lag_max_s'])}: what arrived meanwhile looks that much slower than it was"
+        f"the client stalled for {latency(f['lag_max_s'])}: what arrived then looks that much slower than it was"
     ),
     "few_values": _few_values,
-    "no_success": lambda f: f"none of {count(f.n('planned'), 'request')} ended well, so there are no latencies",
+    "no_success": lambda f: f"none of {count(f.n('planned'), 'request')} succeeded, so there are no latencies",
     "queue_undecided": lambda f: "queue: undecided",
     "lengthened": lambda f: (
         f"lengthened by {duration(f['by_s'])} because the queue was undecided; only the queue is judged over the longer time"
@@ -115,16 +117,16 @@ SENTENCES: dict[Code, Sentence] = {
     "failures_alike": _failures_alike,
     "resent": lambda f: (
         f"{count(f.n('requests'), 'request')} went out a second time, on a fresh connection: "
-        "the server was just closing the kept one"
+        "the server was closing the kept-alive one"
     ),
     "several_processes": lambda f: (
-        "the server's counters jump back and forth: several processes answer there, so their differences are withheld"
+        "the server's counters jump back and forth: several processes answer there, so no differences are shown"
     ),
     "end_unread": lambda f: (
-        "no reading of the server after the load's end: requests of others or a restart near it would have gone unseen"
+        "the server was not read after the load ended: requests of others or a restart near the end would have gone unseen"
     ),
     "metrics_unread": lambda f: (
-        "the server's metrics could not be read meanwhile: a restart, prefix hits or other traffic would have gone unseen"
+        "the server's metrics could not be read during the repeat: a restart, prefix hits or other traffic would have gone unseen"
     ),
     "repeats_scatter": _repeats_scatter,
 }

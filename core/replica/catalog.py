@@ -139,7 +139,7 @@ def load(name_or_path: str) -> Replica:
     path = Path(name_or_path)
     if not os.path.isfile(path):  # unlike Path.is_file, False also for what may not be looked into
         names = ", ".join(CATALOG)
-        raise UserError(f"There is no simulated replica {name_or_path!r}; take one of {names}, or a JSON file that describes one.")
+        raise UserError(f"There is no simulated replica {name_or_path!r}; use one of {names}, or a JSON file that describes one.")
     try:
         return msgspec.json.decode(path.read_bytes(), type=Replica)
     except (msgspec.MsgspecError, OSError) as error:

@@ -138,7 +138,7 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=2048)
     except (OSError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UserError(f"Port {port} on {host} cannot be used: {reason}. Take another with --port, or 0 for a free one.") from None
+        raise UserError(f"Port {port} on {host} cannot be used: {reason}. Give another with --port, or 0 for a free one.") from None
 
 
 class _Server(uvicorn.Server):

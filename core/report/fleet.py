@@ -10,7 +10,7 @@ import msgspec
 from core import fleet, prose
 from core.config import FleetAsk
 from core.facts import Fact, Said, as_data, fact
-from core.units import as_set, count, number, percent, rate_text
+from core.units import as_set, count, hundredths, number, percent, rate_text
 
 GatePart = Literal["speed", "helps", "measured", "memory", "binds"]
 
@@ -143,10 +143,10 @@ def unit_text(unit: fleet.Unit) -> str:
 
 
 def mark_number(mark: fleet.Mark) -> str:
-    """Two decimals, cut off: a rounded mark might not hold any more."""
+    """Cut off: a rounded mark might not hold any more."""
     if mark.rho is None:
         return "-"
-    return f"{math.floor(100 * mark.rho + 1e-9) / 100:.2f}"
+    return hundredths(mark.rho, math.floor)
 
 
 def fleet_verdict(plan: fleet.Fleet) -> str:

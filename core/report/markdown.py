@@ -9,7 +9,7 @@ from core.report.json import answer_of, evidence_of
 from core.report.text import floor_words, latencies, notes, passing_step
 from core.report.why import diagnosis_lines
 from core.results import Answer, FailCount, Outcome, StepResult
-from core.units import as_set, count, duration, estimate, limits, mode_words, money, percent, rate_number, rate_text
+from core.units import as_set, count, duration, money, percent, rate_number, rate_text
 from core.view import RunView
 
 _HOW: dict[Outcome, str] = {
@@ -36,7 +36,7 @@ def to_markdown(view: RunView, path: str) -> str:
         _table(["", "rate", "evidence"], _answer_rows(view, answer)),
         [_words(line)] if (line := latencies(passing_step(view.steps, answer.knee))) else [],
         _required(view, answer),
-        [_words(line)] if (line := estimate(answer.knee.estimate)) else [],
+        [_words(line)] if (line := prose.estimate(answer.knee.estimate)) else [],
         _section("Why", _why(view, answer)),
         _section("Asked", _asked(view)),
         _section("Fleet", _fleet(view, answer)),
@@ -117,9 +117,9 @@ def _asked(view: RunView) -> list[str]:
         return []
     work, method = config.workload, config.method
     lines = [
-        f"limits: {limits(config.slo)}",
+        f"limits: {prose.limits(config.slo)}",
         f"requests: {work.input_tokens} tokens in, {work.output_tokens} out, {config.target.api}, cold prompts",
-        f"method: {mode_words(method)}, seed {method.seed}, open-loop Poisson arrivals",
+        f"method: {prose.mode_words(method)}, seed {method.seed}, open-loop Poisson arrivals",
     ]
     version = f", version {server.version}" if server and server.version else ""
     model = (server.model if server else None) or config.target.model or "model not known"

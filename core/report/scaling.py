@@ -1,10 +1,10 @@
 """From a run's view to the snippets of `kneescope report --format keda|hpa|rules`."""
 
-from core import fleet
+from core import fleet, prose
 from core.errors import UserError
 from core.report.json import answer_of, evidence_of
 from core.report.scalers import Form, Scaling, snippet, waiting_target
-from core.units import limits, mode_words, rate_text
+from core.units import rate_text
 from core.view import RunView
 
 
@@ -44,8 +44,8 @@ def _source(view: RunView, run_log: str | None) -> tuple[str, ...]:
     where = f"{server.model or 'model not known'} at {server.url}" if server else config.target.address
     lines = [
         f"From the kneescope run {run_log or '(no file)'} of {view.started_utc}: {where}.",
-        f"One replica held {rate_text(knee.pass_rps or 0.0)}{fails}; {limits(config.slo)};",
-        f"{config.workload.input_tokens} tokens in, {config.workload.output_tokens} out, {mode_words(config.method)}.",
+        f"One replica held {rate_text(knee.pass_rps or 0.0)}{fails}; {prose.limits(config.slo)};",
+        f"{config.workload.input_tokens} tokens in, {config.workload.output_tokens} out, {prose.mode_words(config.method)}.",
     ]
     if server is not None and server.simulated:
         lines.append("This was a simulated replica: its numbers say nothing about a real server.")

@@ -14,7 +14,7 @@ from core.report.fleet import fleet_lines, gate_lines
 from core.report.json import answer_of, evidence_of
 from core.report.why import diagnosis_lines
 from core.results import Answer, FailCount, Knee, Percentiles, StepResult
-from core.units import at_least, at_most, beside, between, duration, estimate, latency, limits, mode_words, rate_number, rate_text
+from core.units import at_least, at_most, beside, between, duration, latency, rate_number, rate_text
 from core.view import RunView
 
 WIDTH = 100
@@ -143,7 +143,7 @@ def to_text(view: RunView, run_log: str | None) -> str:
         _required_line(view, answer),
         _zones(view, answer),
         _wrapped(latencies(passing_step(view.steps, answer.knee)), "  ", "    "),
-        _wrapped(estimate(answer.knee.estimate)),
+        _wrapped(prose.estimate(answer.knee.estimate)),
         _why(answer),
         list_table(view),
         _asked(view),
@@ -212,7 +212,7 @@ def _behind(view: RunView, rate_rps: float, fails: FailCount | None) -> str:
 def _no_clear_fail(method: Method) -> str | None:
     """Where no clear fail is looked for."""
     if method.rates_rps or method.hold_rps is not None:
-        return f"with {mode_words(method)}"
+        return f"with {prose.mode_words(method)}"
     return "in quick mode" if method.mode == "quick" else None
 
 
@@ -238,11 +238,11 @@ def _asked(view: RunView) -> list[str]:
     config, server = view.config, view.server
     if config is None:
         return []
-    lines = _wrapped(f"Limits: {limits(config.slo)}")
+    lines = _wrapped(f"Limits: {prose.limits(config.slo)}")
     work = config.workload
     lines += _wrapped(
         f"Workload: {work.input_tokens} tokens in, {work.output_tokens} out, {config.target.api}, cold prompts; "
-        f"{mode_words(config.method)}, seed {config.method.seed}"
+        f"{prose.mode_words(config.method)}, seed {config.method.seed}"
     )
     if server is not None:
         version = f", version {server.version}" if server.version else ""

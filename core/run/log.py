@@ -94,7 +94,7 @@ def default_path(model: str | None) -> Path:
             return path
     except OSError as error:
         raise UserError(f"No run file can be made in {folder}: {error.strerror}. Give a file elsewhere with --out.") from error
-    raise UserError(f"{folder} holds too many runs of this second; give a file with --out.")
+    raise UserError(f"{folder} already holds too many runs of this second; give a file with --out.")
 
 
 def resolve_run(run: str) -> Path:

@@ -12,6 +12,7 @@ import msgspec
 from core.access import Access, everything_under
 from core.facts import Fact, fact
 from core.net import error_text, origin_of, status_words
+from core.units import duration
 
 CONNECT_TIMEOUT_S = 2.0
 READ_TIMEOUT_S = 8.0
@@ -79,7 +80,7 @@ class Caller:
                         raise HttpError(f"redirects to another place ({public(target)}), which is not followed", "elsewhere")
                     reply = await self._once(method, target, accept, content)
         except TimeoutError as error:
-            raise HttpError(f"does not answer within {self._deadline_s:g} s", "timeout") from error
+            raise HttpError(f"does not answer within {duration(self._deadline_s)}", "timeout") from error
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             raise explained(error) from error
         if method == "GET" and reply.location is not None:
@@ -169,9 +170,9 @@ def public(url: str) -> str:
 def explained(error: Exception) -> HttpError:
     """Why a call failed, for a sentence that began with the address. Looks through the layers to the system's own error."""
     if isinstance(error, httpx.ConnectTimeout):
-        return HttpError(f"cannot be reached: no connection within {CONNECT_TIMEOUT_S:g} s", "timeout")
+        return HttpError(f"cannot be reached: no connection within {duration(CONNECT_TIMEOUT_S)}", "timeout")
     if isinstance(error, httpx.TimeoutException):
-        return HttpError(f"does not answer within {READ_TIMEOUT_S:g} s", "timeout")
+        return HttpError(f"does not answer within {duration(READ_TIMEOUT_S)}", "timeout")
     if isinstance(error, httpx.ProxyError):
         return HttpError(f"cannot be reached through the proxy: {error}", "proxy")
     for cause in everything_under(error):

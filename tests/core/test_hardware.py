@@ -72,5 +72,5 @@ def test_entries_that_make_no_sense_are_refused(entries: dict[str, float], words
 
 
 def test_a_number_that_no_float_holds_is_refused_in_a_sentence() -> None:
-    with pytest.raises(UserError, match="--input-tokens: a number of so many digits"):
+    with pytest.raises(UserError, match="--input-tokens: no number here has that many digits"):
         require_positive(10**400, "--input-tokens")

@@ -158,8 +158,8 @@ async def refused(answer: bytes, url: str = "https://far.invalid") -> tuple[str,
     ("status", "advice"),
     [
         (b"407 Proxy Authentication Required", "; give its address with user and password in a variable, --proxy env:NAME"),
-        (b"403 Forbidden", "; it does not let this client to that address and port"),
-        (b"502 Bad Gateway", "; it does not reach the server"),
+        (b"403 Forbidden", "; it does not let this client reach that address and port"),
+        (b"502 Bad Gateway", "; it cannot reach the server"),
         (b"418 Teapot", ""),
     ],
 )

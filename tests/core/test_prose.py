@@ -8,6 +8,7 @@ import pytest
 
 from core import prose
 from core.facts import Code, Fact, Figure, Said, as_data, fact, in_turn, parts, reworded, says, several
+from core.results import KneeEstimate
 
 REACH = fact("out_of_reach", at_most_frac=0.403, target=0.95)
 ERRORS: dict[str, Figure] = {"errors": 2, "planned": 100, "ended": 60, "max_error_frac": 0.01, "endings": {"http": 2}}
@@ -59,27 +60,27 @@ ANSWERS: list[tuple[Fact, str]] = [
     ),
     (
         fact("not_known_below", fail_rps=2.0, short_rps=None),
-        "fails at 2.00 requests/s, whether a lower rate holds is not known",
+        "fails at 2.00 requests/s; whether a lower rate holds is not known",
     ),
     (
         fact("not_known_below", fail_rps=12.4, short_rps=11.3),
-        "fails at 12.4 requests/s, whether a lower rate holds is not known; 11.3 requests/s passed one short step, no more",
+        "fails at 12.4 requests/s; whether a lower rate holds is not known; 11.3 requests/s passed one short step, no more",
     ),
     (fact("no_rate_judged", short_rps=None), "no rate was judged"),
     (
         fact("no_rate_judged", short_rps=11.3),
         "no rate was judged by all repeats; 11.3 requests/s passed one short step, no more",
     ),
-    (fact("errors_at", BROKEN, rate_rps=4.0), "at 4.00 requests/s 32 of 52 requests ended in errors (truncated 30, http 2)"),
+    (fact("errors_at", BROKEN, rate_rps=4.0), "at 4.00 requests/s, 32 of 52 requests ended in errors (truncated 30, http 2)"),
     (
         fact("nothing_served", BROKEN, rate_rps=0.03125),
-        "No answer: already at 0.0312 requests/s 32 of 52 requests ended in errors (truncated 30, http 2). "
-        "Check the server, then run again",
+        "No answer: already at 0.0312 requests/s, 32 of 52 requests ended in errors (truncated 30, http 2). Check "
+        "the server, then run again",
     ),
-    (fact("on_top", "holds at 4 requests/s", others_rps=3.02), "holds at 4 requests/s, on top of 3.02 requests/s of others"),
+    (fact("on_top", "holds at 4 requests/s", others_rps=3.02), "holds at 4 requests/s, on top of 3.02 requests/s from others"),
     (
         fact("on_top", "holds at 4 requests/s", others_rps=None),
-        "holds at 4 requests/s, on top of what others ask for, which the server does not tell",
+        "holds at 4 requests/s, on top of other traffic, which the server does not report",
     ),
     (fact("held_a_day"), "the rate was held for a day"),
     (
@@ -96,23 +97,23 @@ ANSWERS: list[tuple[Fact, str]] = [
     (fact("refused", "The model is not there.", "Two are"), "The model is not there. Two are"),
     (
         fact("checks_incomplete", MAX_DURATION),
-        "The checks are not complete: stopped: --max-duration 1 min is over",
+        "The checks are not complete: stopped: --max-duration of 1 min is over",
     ),
     (fact("stopped_before_answer"), "Stopped before the answer; what was finished is kept"),
-    (fact("limit_reached", MAX_DURATION), "No answer, stopped: --max-duration 1 min is over; finished steps are kept"),
+    (fact("limit_reached", MAX_DURATION), "No answer, stopped: --max-duration of 1 min is over; finished steps are kept"),
     (
         fact("max_in_flight", in_flight=13, limit=12),
         "stopped: 13 requests in flight, --max-in-flight allows 12",
     ),
-    (MAX_DURATION, "stopped: --max-duration 1 min is over"),
+    (MAX_DURATION, "stopped: --max-duration of 1 min is over"),
     (
         fact("backed_off_held", fact("others_preempted")),
-        "backed off for the sake of others: the server preempts requests again and again",
+        "backed off to spare other users: the server keeps preempting requests",
     ),
     (fact("server_unusable", fact("server_lost")), f"No answer: {prose.text(fact('server_lost'))}. {CHECK}"),
     (
         fact("void_twice", fact("server_restarted"), rate_rps=4.0),
-        "No answer: a repeat at 4.00 requests/s did not count twice in a row: the server restarted during the repeat. "
+        "No answer: two repeats in a row at 4.00 requests/s did not count: the server restarted during the repeat. "
         "Fix that, then run again; finished steps are kept",
     ),
     (
@@ -130,17 +131,17 @@ ANSWERS: list[tuple[Fact, str]] = [
     ),
     (
         fact("client_mute", silent_s=20.0),
-        "The load generator has said nothing for 20 s (stopped, or starved of CPU?) and was ended; run again",
+        "The load generator was silent for 20 s (stopped, or starved of CPU?) and was killed; run again",
     ),
-    (fact("client_stuck", within_s=5.0), "The load generator did not stop within 5 s and was ended; run again"),
-    (fact("client_gone"), "The load generator ended before the run did, so nothing is being sent any more; run again"),
+    (fact("client_stuck", within_s=5.0), "The load generator did not stop within 5 s and was killed; run again"),
+    (fact("client_gone"), "The load generator exited before the run was over, so nothing is sent any more; run again"),
     (
         fact("between_failed", exit_code=7, within_s=600.0),
-        "The command given with --between ended with exit code 7; see to it and run again",
+        "The command given with --between ended with exit code 7; fix that, then run again",
     ),
     (
         fact("between_failed", exit_code=None, within_s=600.0),
-        "The command given with --between did not end within 10 min; see to it and run again",
+        "The command given with --between did not end within 10 min; fix that, then run again",
     ),
     (
         fact("between_not_ready", within_s=600.0, missing="health"),
@@ -152,13 +153,13 @@ ANSWERS: list[tuple[Fact, str]] = [
     ),
     (
         fact("own_error", what="KeyError: 'x'"),
-        "The run broke off through an error of kneescope itself: KeyError: 'x'",
+        "The run broke off because of an error in kneescope itself: KeyError: 'x'",
     ),
     (
         fact("unfinished"),
-        "The run ended before its answer, and without a word: the program or the machine was ended",
+        "The run ended without an answer and without a reason: the program was killed, or the machine went down",
     ),
-    (fact("still_going"), "The run is still going: this is how it stands so far"),
+    (fact("still_going"), "The run is still going; this is its state so far"),
 ]
 
 MEANWHILE: list[tuple[Fact, str]] = [
@@ -174,17 +175,20 @@ MEANWHILE: list[tuple[Fact, str]] = [
     (fact("check_said", "the prompts are warm", check="isolation"), "isolation: the prompts are warm"),
     (
         fact("done_again", fact("server_restarted"), rate_rps=12.4),
-        "A repeat at 12.4 requests/s does not count and is done again: the server restarted during the repeat",
+        "A repeat at 12.4 requests/s does not count and is run again: the server restarted during the repeat",
     ),
     (
         fact("warmup_again", fact("warmup_short", warmup_s=1.0, needed_s=3.4), rate_rps=4.0),
-        "A repeat at 4.00 requests/s is done again with a longer warm-up: "
-        "the warm-up of 1 s was too short: requests as long as these need 3.4 s",
+        "A repeat at 4.00 requests/s is run again with a longer warm-up: the warm-up of 1 s was too short: "
+        "requests as long as these need 3.4 s",
     ),
-    (fact("rate_next", rate_rps=5.0, at_limit=False), "5.00 requests/s next, as soon as what is open has ended"),
+    (fact("rate_next", rate_rps=5.0, at_limit=False), "5.00 requests/s next, as soon as the open requests have ended"),
     (fact("rate_next", rate_rps=6.0, at_limit=True), "6.00 requests/s next, the highest that --max-rps allows"),
     (fact("rate_stays", rate_rps=6.0, at_limit=True), "The rate stays at 6.00 requests/s, the highest that --max-rps allows"),
-    (fact("rate_stays", rate_rps=5.0, at_limit=False), "The rate stays at 5.00 requests/s, as soon as what is open has ended"),
+    (
+        fact("rate_stays", rate_rps=5.0, at_limit=False),
+        "The rate stays at 5.00 requests/s, as soon as the open requests have ended",
+    ),
     (fact("time_announced", fact("until_stopped")), "Expected time: until it is stopped"),
     (
         fact("time_announced", fact("time_expected", total_s=140.0, **QUICK)),
@@ -218,7 +222,7 @@ MEANWHILE: list[tuple[Fact, str]] = [
     (fact("time_unknown"), "not known"),
     (
         fact("window_too_few", requests=145.0, needed=500.0, target=0.99),
-        "the time that was set holds about 145 requests a repeat, where a target of 99 % asks for 500",
+        "the time that was set allows about 145 requests per repeat, and a target of 99 % needs 500",
     ),
     (
         FOR_REQUESTS,
@@ -239,7 +243,7 @@ MEANWHILE: list[tuple[Fact, str]] = [
     (fact("end_awaited", within_s=120.0), "Waiting for the end of a single request (at most 2 min, --drain)"),
     (
         fact("readings_slow", took_s=1.0, every_s=5.0),
-        "A reading of the server's metrics takes 1 s: they are read only every 5 s, so as not to be a load of their own",
+        "Reading the server's metrics takes 1 s: they are read only every 5 s, so that this adds no load",
     ),
     (
         fact("readings_stopped", within_s=3.0),
@@ -259,16 +263,16 @@ MEANWHILE: list[tuple[Fact, str]] = [
     ),
     (
         fact("work_unknown", after_s=120),
-        "The server's counters still rise 2 min after our requests ended, and it does not tell how many requests it has: "
-        "the next repeat starts on that",
+        "The server's counters still rise 2 min after our requests ended, and it does not report how many requests it has: "
+        "the next repeat starts on top of them",
     ),
     (
         fact("not_settled", requests=3.0, after_s=15.0),
-        "The server still has 3 requests 15 s after ours ended: the next repeat starts on that",
+        "The server still has 3 requests 15 s after ours ended: the next repeat starts on top of them",
     ),
     (
         fact("not_settled", requests=1.0, after_s=15.0),
-        "The server still has 1 request 15 s after ours ended: the next repeat starts on that",
+        "The server still has 1 request 15 s after ours ended: the next repeat starts on top of them",
     ),
     (fact("asked_again", **GONE), "A single request without load failed too (HTTP 502); asking again"),
     (fact("away_awaited", within_s=300.0, **GONE), "The server is away: HTTP 502. Waiting for it, at most 5 min"),
@@ -287,7 +291,7 @@ MEANWHILE: list[tuple[Fact, str]] = [
     (fact("back_after", away_s=52.0), "The server is back after 52 s"),
     (
         fact("no_diagnosis", what="KeyError: 'x'"),
-        "There is no diagnosis, through an error of kneescope itself (KeyError: 'x'); the answer stands",
+        "There is no diagnosis because of an error in kneescope itself (KeyError: 'x'); the answer stands",
     ),
     (
         fact("cache_unreached", said="cannot be reached"),
@@ -309,7 +313,7 @@ MEANWHILE: list[tuple[Fact, str]] = [
     (fact("cache_held"), "The server says that its prefix cache was not reset: some request still holds a part of it"),
     (
         fact("cache_unchecked"),
-        "The server was asked to reset its prefix cache and does not tell whether it did (vLLM tells since 0.26)",
+        "The server was asked to reset its prefix cache and does not say whether it did (vLLM does since 0.26)",
     ),
 ]
 
@@ -354,7 +358,7 @@ CHECKS: list[tuple[Fact, str]] = [
     ),
     (
         fact("through_proxy", proxy="http://proxy:3128"),
-        "Everything goes through the proxy http://proxy:3128, whose delay is measured with the server's",
+        "Everything goes through the proxy http://proxy:3128, and its delay is measured as the server's",
     ),
     (
         fact("proxy_not_used", proxy="http://proxy:3128"),
@@ -362,20 +366,20 @@ CHECKS: list[tuple[Fact, str]] = [
     ),
     (
         fact("proxies_not_obeyed", "HTTP_PROXY (http://a:1)", "ALL_PROXY (http://b:1)", variable="HTTP_PROXY"),
-        "Not used: HTTP_PROXY (http://a:1) and ALL_PROXY (http://b:1); --proxy env:HTTP_PROXY goes through it",
+        "Not used: HTTP_PROXY (http://a:1) and ALL_PROXY (http://b:1); --proxy env:HTTP_PROXY uses it",
     ),
     (
         fact("server_far", url="http://gw"),
-        "http://gw is neither on this machine nor in a private network: load only what you may load. --yes says that you may; "
-        "nothing but a look at it was sent",
+        "http://gw is neither on this machine nor in a private network: load only what you are allowed to. --yes "
+        "says that you are; no load was sent",
     ),
     (
         fact("server_place_unknown", url="http://gw"),
-        "http://gw is not known from here: load only what you may load. --yes says that you may; nothing but a look at it was sent",
+        "http://gw cannot be resolved from here: load only what you are allowed to. --yes says that you are; no load was sent",
     ),
     (
         fact("version_unknown"),
-        "The server does not tell its version (GET /version); what it can do is taken as it shows",
+        "The server does not tell its version (GET /version); what it can do is found out by trying",
     ),
     (fact("version_known", version="0.32.0"), "Version 0.32.0"),
     (
@@ -392,15 +396,15 @@ CHECKS: list[tuple[Fact, str]] = [
     ),
     (fact("models_unread", CALL, path="/v3/models"), "The list of models (GET /v3/models) answers 401 (unauthorised: no)"),
     (fact("models_unread", CALL), "The list of models (GET /v1/models) answers 401 (unauthorised: no)"),
-    (fact("no_model_list", path="/v3/models"), "GET /v3/models is no list of models; is it the address of the API?"),
-    (fact("no_model_list"), "GET /v1/models is no list of models; is it the address of the API?"),
+    (fact("no_model_list", path="/v3/models"), "GET /v3/models does not return a list of models; is this the address of the API?"),
+    (fact("no_model_list"), "GET /v1/models does not return a list of models; is this the address of the API?"),
     (
         fact("key_missing", fact("models_unread", CALL)),
         "The list of models (GET /v1/models) answers 401 (unauthorised: no); give --api-key-file or KNEESCOPE_API_KEY",
     ),
     (
         fact("key_not_accepted", fact("models_unread", CALL)),
-        "The list of models (GET /v1/models) answers 401 (unauthorised: no); the API key that was given is not accepted",
+        "The list of models (GET /v1/models) answers 401 (unauthorised: no); the server does not accept the API key",
     ),
     (fact("no_model_listed"), "The server lists no model (GET /v1/models)"),
     (
@@ -410,20 +414,20 @@ CHECKS: list[tuple[Fact, str]] = [
     (fact("model_not_listed", "a", models=1, asked="b"), "The server lists no model b; it lists: a"),
     (fact("model_unnamed"), "Name the model with --model to go on without the list"),
     (fact("model_taken_as_given", model="tiny"), "Model tiny is taken as given, and its context is not known"),
-    (fact("model_found", model="tiny", context_tokens=2048), "tiny, context of 2048 tokens"),
-    (fact("model_found", model="tiny", context_tokens=None), "tiny, context of an unknown number of tokens"),
+    (fact("model_found", model="tiny", context_tokens=2048), "tiny, context of 2,048 tokens"),
+    (fact("model_found", model="tiny", context_tokens=None), "tiny, context length not known"),
     (
         fact("context_unknown", **ASKED, context_tokens=None),
         "The server does not tell its context length; 512 prompt + 128 output tokens may be too long",
     ),
     (
         fact("context_fits", **ASKED, context_tokens=2048),
-        "The longest request, 512 prompt + 128 output tokens, fits into 2048",
+        "The longest request, 512 prompt + 128 output tokens, fits into 2,048",
     ),
     (
         fact("context_too_short", **ASKED, context_tokens=600, shortened=True),
-        "The longest request, 512 prompt + 128 output tokens, does not fit into 600: the server would cut its answer short "
-        "without a word. Ask for fewer tokens",
+        "The longest request, 512 prompt + 128 output tokens, does not fit into 600: the server would cut its "
+        "answer short silently. Ask for fewer tokens",
     ),
     (
         fact("context_too_short", **ASKED, context_tokens=600, shortened=False),
@@ -435,7 +439,7 @@ CHECKS: list[tuple[Fact, str]] = [
         fact("files_few", files=256, before=None),
         "Only 256 files may be open; each request in flight needs one. Raise the hard limit (ulimit -Hn)",
     ),
-    (fact("files_enough", files=20000, before=1024), "20000 files may be open, raised from 1024"),
+    (fact("files_enough", files=20000, before=1024), "20,000 files may be open, raised from 1,024"),
     (
         fact("metrics_found", url="http://gw/metrics", engines=1, took_s=0.0123),
         "Metrics at http://gw/metrics, 1 engine, read in 12.3 ms",
@@ -469,12 +473,12 @@ CHECKS: list[tuple[Fact, str]] = [
     ),
     (
         fact("kv_capacity", tokens=64000, engines=2, blocks=2000, block_tokens=16),
-        "The KV cache holds 64000 tokens over 2 engines, 2000 blocks of 16",
+        "The KV cache holds 64,000 tokens over 2 engines, 2,000 blocks of 16",
     ),
-    (fact("kv_capacity", tokens=64000, engines=1, blocks=None, block_tokens=16), "The KV cache holds 64000 tokens"),
+    (fact("kv_capacity", tokens=64000, engines=1, blocks=None, block_tokens=16), "The KV cache holds 64,000 tokens"),
     (
         fact("kv_capacity_unknown", has_metrics=True),
-        "The size of the KV cache is not known: its metrics do not say, or the model is not of plain full attention",
+        "The size of the KV cache is not known: its metrics do not say, or the model does not use plain full attention",
     ),
     (fact("kv_capacity_unknown", has_metrics=False), "The size of the KV cache is not known: there are no metrics"),
     (fact("layout_seen", tp=2, pp=1, dp=None, no_fingerprint=False), "TP 2, PP 1, DP 1 or hidden"),
@@ -484,41 +488,41 @@ CHECKS: list[tuple[Fact, str]] = [
     ),
     (
         fact("layout_differs", tp=2, pp=1, dp=1, told_dp=8),
-        "The fingerprint says DP 8, but 1 engine(s) show behind this address, which is what counts here: TP 2, PP 1, DP 1",
+        "The fingerprint says DP 8, but 1 engine shows behind this address, which is what counts here: TP 2, PP 1, DP 1",
     ),
     (
         fact("traffic_unknown"),
-        "Whether others use the server is not known: it does not tell how many requests it has",
+        "Whether others use the server is not known: it does not report how many requests it has",
     ),
-    (fact("no_traffic"), "No requests of others: 0 running, 0 waiting"),
+    (fact("no_traffic"), "No requests from others: 0 running, 0 waiting"),
     (
         fact("server_busy", others=5.0, running=3.0, waiting=2.0),
-        "The server serves others: 5 requests are there now (3 running, 2 waiting). Load would slow theirs, and theirs would "
-        "spoil the answer: wait until it is idle, or give --with-others",
+        "The server is serving others: it has 5 requests now (3 running, 2 waiting). Load would slow them down, "
+        "and they would spoil the answer: wait until it is idle, or give --with-others",
     ),
     (
         fact("server_shared", others=5.0, running=3.0, waiting=2.0),
-        "The server serves others: 5 requests are there now (3 running, 2 waiting). The answer is what fits on top of them",
+        "The server is serving others: it has 5 requests now (3 running, 2 waiting). The answer is what fits on top of them",
     ),
     (
         fact("server_busy", others=5.0, running=3.0, waiting=2.0, still=True),
-        "The server serves others: 5 requests are there now (3 running, 2 waiting); its counters stand still, but a single "
-        "request was answered and they are still shown. Load would slow theirs, and theirs would spoil the answer: wait until it "
+        "The server is serving others: it has 5 requests now (3 running, 2 waiting); its counters stand still, but a single "
+        "request was answered and they are still shown. Load would slow them down, and they would spoil the answer: wait until it "
         "is idle, or give --with-others",
     ),
     (
         fact("traffic_at_rest"),
-        "Its counters stand still, so the server serves nobody now; it does not tell how many requests it has",
+        "Its counters stand still, so the server is serving nobody now; it does not report how many requests it has",
     ),
     (
         fact("server_working"),
-        "The server serves others: its counters rise, and it does not tell how many requests it has. Load would slow theirs, and "
-        "theirs would spoil the answer: wait until it is idle, or give --with-others",
+        "The server is serving others: its counters rise, and it does not report how many requests it has. Load would slow them "
+        "down, and they would spoil the answer: wait until it is idle, or give --with-others",
     ),
     (
         fact("gauges_refreshed", others=121.0, running=106.0, waiting=15.0),
-        "No requests of others: the metrics still showed 121 requests (106 running, 15 waiting) of an earlier load, until a single "
-        "request was answered",
+        "No requests from others: the metrics still showed 121 requests (106 running, 15 waiting) of an earlier load, until a "
+        "single request was answered",
     ),
     (
         fact("gauges_unproven", others=121.0, running=106.0, waiting=15.0),
@@ -528,7 +532,7 @@ CHECKS: list[tuple[Fact, str]] = [
     (fact("no_request_sent"), "No request was sent"),
     (
         fact("request_answered", **ASKED, ttft_s=0.04, tpot_s=None, e2e_s=1.31),
-        "A streamed request of 512 + 128 tokens was answered: TTFT 40 ms, E2E 1.31 s",
+        "A streamed request of 512 + 128 tokens was answered: TTFT 40.0 ms, E2E 1.31 s",
     ),
     (
         fact("request_failed", BROKEN, **ASKED),
@@ -541,27 +545,27 @@ CHECKS: list[tuple[Fact, str]] = [
     (
         fact("request_failed", BROKEN, **ASKED, text_refused=True),
         "A streamed request of 512 + 128 tokens failed: http with status 404, The model `x` does not exist; "
-        "does it serve chats alone? --api chat",
+        "does it serve only chats? Try --api chat",
     ),
-    (fact("takes_text"), "It does not take prompts of token ids, so they are text"),
-    (fact("takes_usage_at_end"), "It does not take continuous_usage_stats, so usage is asked for at the end of each answer"),
-    (fact("takes_no_usage"), "It does not take stream_options, so usage is not asked for"),
-    (fact("fields_left_out", "ignore_eos"), "It does not take ignore_eos, so it is left out"),
-    (fact("fields_left_out", "top_p", "ignore_eos"), "It takes neither top_p nor ignore_eos, so they are left out"),
+    (fact("takes_text"), "It does not accept prompts of token ids, so text is sent instead"),
+    (fact("takes_usage_at_end"), "It does not accept continuous_usage_stats, so usage is requested at the end of each answer"),
+    (fact("takes_no_usage"), "It does not accept stream_options, so no usage is requested"),
+    (fact("fields_left_out", "ignore_eos"), "It does not accept ignore_eos, so it is left out"),
+    (fact("fields_left_out", "top_p", "ignore_eos"), "It accepts neither top_p nor ignore_eos, so they are left out"),
     (BROKEN, "http with status 404, The model `x` does not exist"),
     (fact("request_broken_off", ending="truncated", status=None, said=None), "truncated"),
     (
         fact("request_given_up", after_s=120.0, first_token=False, tokens_too_many=None),
-        "it was given up after 120 s without a token",
+        "it was given up after 2 min without a token",
     ),
     (
         fact("request_given_up", after_s=120.0, first_token=True, tokens_too_many=4000),
-        "it was given up after 120 s without an end, 4000 tokens long by then",
+        "it was given up after 2 min without an end, 4,000 tokens long by then",
     ),
-    (fact("takes_no_salt"), "It takes no cache_salt, so that only their first tokens keep prompts apart"),
+    (fact("takes_no_salt"), "It does not accept cache_salt, so only their first tokens keep prompts apart"),
     (
         fact("takes_max_tokens"),
-        "It does not take max_completion_tokens, so the length is asked for by max_tokens",
+        "It does not accept max_completion_tokens, so max_tokens is sent instead",
     ),
     (
         fact("usage_seen", output_tokens=128, asked=128, events=32),
@@ -569,7 +573,7 @@ CHECKS: list[tuple[Fact, str]] = [
     ),
     (
         fact("ended_without_reason", output_tokens=128),
-        "It ended in order but without a finish_reason; all 128 tokens had come",
+        "It ended normally but without a finish_reason; all 128 tokens had come",
     ),
     (
         fact("counted_by_ids", output_tokens=128, asked=128),
@@ -577,16 +581,16 @@ CHECKS: list[tuple[Fact, str]] = [
     ),
     (
         fact("length_counts", events=32, asked=128, usage_in_stream=False),
-        "No usage in the stream (32 events for 128 tokens asked): the server keeps the length asked for, "
-        "so answers that end by it count as that long",
+        "No usage in the stream (32 events for 128 tokens asked): the server keeps to the length asked for, so "
+        "answers that end at it count as that long",
     ),
     (
         fact("answers_end_by_length", requests=3),
-        "3 requests ended by the length asked for, which the server keeps; it does not count their tokens",
+        "3 requests ended at the length asked for, which the server keeps to; it does not count their tokens",
     ),
     (
         fact("answers_uncounted", requests=3, asked_tokens=384, came_frac=0.25, by_usage=False),
-        "How long answers get is not known: 3 requests for 384 tokens were answered in 25% as many events, and the server "
+        "How long answers get is not known: 3 requests for 384 tokens came in 25 % as many events, and the server "
         "does not say how many tokens an event holds. TPOT would look too slow",
     ),
     (
@@ -595,14 +599,14 @@ CHECKS: list[tuple[Fact, str]] = [
     ),
     (
         fact("usage_implausible", events=128, asked=128),
-        "The usage in the stream counts no more than a chunk, or stops on the way: "
-        "tokens are counted one per event (128 of 128 asked), an estimate",
+        "Usage in the stream counts single chunks, or stops midway: tokens are counted one per event (128 of 128 "
+        "asked), an estimate",
     ),
-    (fact("prompt_length_unknown", asked=512), "The server does not say how long the prompt was (512 asked)"),
+    (fact("prompt_length_unknown", asked=512), "The server does not say how long the prompt was (512 tokens asked)"),
     (fact("prompt_as_asked", prompt_tokens=512, asked=512), "The server counts 512 prompt tokens for 512 asked"),
     (
         fact("prompt_miscounted", prompt_tokens=530, asked=512, off_frac=0.0352, allowed_frac=0.02),
-        "The server counts 530 prompt tokens for 512 asked (+3.5%; 2% is allowed)",
+        "The server counts 530 prompt tokens for 512 asked: 3.52 % too many, 2 % is allowed",
     ),
     (fact("no_prefix_cache"), "The server caches no prefixes, so every prompt is cold"),
     (
@@ -611,90 +615,90 @@ CHECKS: list[tuple[Fact, str]] = [
     ),
     (
         fact("prompts_cold_by_usage", cached_tokens=0, prompt_tokens=1024, prompts=2),
-        "Our 2 prompts were cold: usage says 0 of 1024 tokens cached",
+        "Our 2 prompts were cold: usage says 0 of 1,024 tokens cached",
     ),
     (
         fact("prompts_not_cold", **HITS, hit_frac=0.4),
-        "Prompts are not cold: 1024 of 2560 tokens looked up were hits (40%); every latency would look too good",
+        "Prompts are not cold: 1,024 of 2,560 tokens looked up were hits (40 %); every latency would look too good",
     ),
     (
         fact("prompts_not_cold_by_usage", cached_tokens=400, prompt_tokens=1024, prompts=2),
-        "Prompts are not cold: 400 of 1024 prompt tokens came from the prefix cache",
+        "Prompts are not cold: 400 of 1,024 prompt tokens came from the prefix cache",
     ),
     (fact("cold_unproven_still"), "Cold prompts cannot be proven: the prefix cache counters did not move"),
     (
         fact("cold_unproven_others", **HITS, ours_tokens=512),
-        "Cold prompts cannot be proven: 1024 of 2560 tokens looked up were hits, but only 512 were ours, so others took part",
+        "Cold prompts cannot be proven: 1,024 of 2,560 tokens looked up were hits, but only 512 were ours, so others took part",
     ),
     (fact("cold_unproven_uncounted"), "Cold prompts cannot be proven: the server shows no prefix cache counters"),
     (fact("answers_unmeasured"), "No single request was answered, so its length is not known"),
     (
         fact("answers_as_asked", **{**CAME, "came_frac": 1.0}),
-        "Answers are as long as asked: 100% of the 384 output tokens asked of 3 requests came",
+        "Answers are as long as asked: 100 % of the 384 output tokens asked of 3 requests came",
     ),
     (
         fact("answers_short", **{**CAME, "came_frac": 0.3125}, finish_reasons={"stop": 2, "none": 1}),
-        "Answers end early: 31% of the 384 output tokens asked of 3 requests came (finish reason: none, stop); "
+        "Answers end early: 31.2 % of the 384 output tokens asked of 3 requests came (finish reason: none, stop); "
         "does the server ignore ignore_eos?",
     ),
     (
         fact("answers_long", "max_completion_tokens", "max_tokens", **{**CAME, "by_usage": False}),
-        "Answers are longer than asked: 400% of the 384 output tokens asked of 3 requests, counted one per event, came; "
-        "does the server ignore max_completion_tokens and max_tokens?",
+        "Answers are longer than asked: 400 % of the 384 output tokens asked of 3 requests came, counted one per "
+        "event; does the server ignore max_completion_tokens and max_tokens?",
     ),
     (
         fact("stream_held_back", answers=2, e2e_s=[1.4, 0.8], e2e_alone=True),
-        "Something on the way buffers the stream, or the server does: 2 of 2 answers came whole and at once, after 1.4 s, 800 ms. "
-        "E2E can be judged, TTFT and TPOT cannot be seen",
+        "Something on the way buffers the stream, or the server itself does: 2 of 2 answers arrived all at once, "
+        "after 1.40 s, 800 ms. E2E can be judged, TTFT and TPOT cannot be seen",
     ),
     (
         fact("stream_held_back", answers=1, e2e_s=[1.4], e2e_alone=False),
-        "Something on the way buffers the stream, or the server does: 1 of 1 answers came whole and at once, after 1.4 s, "
-        "so that neither TTFT nor TPOT can be seen. Switch the buffering off, go past it to the server, or judge by E2E alone "
-        "(--e2e without the other limits)",
+        "Something on the way buffers the stream, or the server itself does: 1 of 1 answers arrived all at once, "
+        "after 1.40 s, so that neither TTFT nor TPOT can be seen. Turn the buffering off, go straight to the "
+        "server, or judge by E2E alone (--e2e without the other limits)",
     ),
     (fact("singles_missing", sent=1, wanted=3), "Only 1 of 3 single requests were sent"),
     (
         fact("singles_spoilt", fact("request_broken_off", ending="client", status=None, said=None), judged=3),
-        "The limits cannot be judged by 3 single requests: client",
+        "The limits cannot be judged from 3 single requests: client",
     ),
     (
         fact("singles_meet", judged=2, **TOOK),
-        "2 single requests meet their limits: TTFT 40 ms, 50 ms; TPOT none; E2E 1.31 s, 12.3 s",
+        "2 single requests meet their limits: TTFT 40.0 ms, 50.0 ms; TPOT none; E2E 1.31 s, 12.3 s",
     ),
     (
         fact("singles_meet", judged=2, **{**TOOK, "slow_first_s": 60.0}),
-        "2 single requests meet their limits: TTFT 40 ms, 50 ms; TPOT none; E2E 1.31 s, 12.3 s; "
-        "the first request took 60 s and is not judged",
+        "2 single requests meet their limits: TTFT 40.0 ms, 50.0 ms; TPOT none; E2E 1.31 s, 12.3 s; the first "
+        "request took 60.0 s and is not judged",
     ),
     (
         fact("some_singles_miss", BROKEN, judged=3, missed=2, **TOOK, **{**LIMITS, "e2e_limit_s": 5.0}),
-        "2 of 3 single requests miss: E2E over 5 s and http with status 404, The model `x` does not exist "
-        "(TTFT 40 ms, 50 ms; TPOT none; E2E 1.31 s, 12.3 s)",
+        "2 of 3 single requests miss: E2E over 5 s and http with status 404, The model `x` does not exist (TTFT "
+        "40.0 ms, 50.0 ms; TPOT none; E2E 1.31 s, 12.3 s)",
     ),
     (
         fact("all_singles_miss", judged=2, missed=2, **TOOK, **{**LIMITS, "ttft_limit_s": 0.01, "e2e_limit_s": 1.0}),
-        "Infeasible at any rate: all 2 single requests miss: TTFT over 10 ms and E2E over 1 s "
-        "(TTFT 40 ms, 50 ms; TPOT none; E2E 1.31 s, 12.3 s)",
+        "Infeasible at any rate: all 2 single requests miss: TTFT over 10 ms and E2E over 1 s (TTFT 40.0 ms, 50.0 "
+        "ms; TPOT none; E2E 1.31 s, 12.3 s)",
     ),
     (
         fact("all_singles_fail", BROKEN, judged=3, endings={"http": 3}),
-        "The server answers none of 3 single requests well: http with status 404, The model `x` does not exist",
+        "None of 3 single requests succeeded: http with status 404, The model `x` does not exist",
     ),
     (
         fact("lengths_near", **DRAWN),
-        "On the idle server about 4.5 % of requests miss a limit, by their drawn lengths alone, and the target of 95 % lets 5 % "
-        "miss: load can add little before it fails, and where that is shows only in long windows",
+        "On the idle server about 4.5 % of requests miss a limit because of their lengths alone, and the target of "
+        "95 % allows 5 %: load can add little before it fails, and where that is shows only in long windows",
     ),
     (
         fact("lengths_miss", **{**DRAWN, "missed_frac": 0.134}, searches=True),
-        "On the idle server about 13 % of requests miss a limit, by their drawn lengths alone, and the target of 95 % lets 5 % "
-        "miss: no rate can pass; ask for shorter requests, a longer limit or a lower target",
+        "On the idle server about 13 % of requests miss a limit because of their lengths alone, and the target of "
+        "95 % allows 5 %: no rate can pass; ask for shorter requests, a longer limit or a lower target",
     ),
     (
         fact("lengths_miss", **{**DRAWN, "missed_frac": 0.134}, searches=False),
-        "On the idle server about 13 % of requests miss a limit, by their drawn lengths alone, and the target of 95 % lets 5 % "
-        "miss: no rate can pass",
+        "On the idle server about 13 % of requests miss a limit because of their lengths alone, and the target of "
+        "95 % allows 5 %: no rate can pass",
     ),
     (fact("tpot_floor", "the floor is 21.5 ms", floor_s=0.0215, limit_s=None, eta_frac=0.7), "The floor is 21.5 ms"),
     (
@@ -737,18 +741,18 @@ SENTENCES: list[tuple[Fact, str]] = [
         fact("within_reach", at_least_frac=0.99, planned=100, target=0.95),
         "at least 99.0 % of 100 met the limits, target 95 %",
     ),
-    (fact("too_many_errors", **ERRORS, said=None), "2 of 100 requests ended in errors (2 %, at most 1 %): http 2"),
+    (fact("too_many_errors", **ERRORS, said=None), "2 of 100 requests ended in errors (2.00 %, at most 1 %): http 2"),
     (
         fact("too_many_errors", **ERRORS, said="HTTP 503: no"),
-        "2 of 100 requests ended in errors (2 %, at most 1 %): http 2 (HTTP 503: no)",
+        "2 of 100 requests ended in errors (2.00 %, at most 1 %): http 2 (HTTP 503: no)",
     ),
     (
         fact("every_request_failed", **ERRORS, said="HTTP 503: no"),
-        "every request failed: HTTP 503: no (60 of 60 that ended, 2 of the window's 100 so far; at most 1 % may)",
+        "every request failed: HTTP 503: no (60 of 60 that ended, 2 of the window's 100 so far; at most 1 % may fail)",
     ),
     (
         fact("every_request_failed", **ERRORS, said=None),
-        "every request failed: http 2 (60 of 60 that ended, 2 of the window's 100 so far; at most 1 % may)",
+        "every request failed: http 2 (60 of 60 that ended, 2 of the window's 100 so far; at most 1 % may fail)",
     ),
     (fact("ended_in_errors", errors=4, ended=7, said=None, endings={"http": 4}), "4 of 7 requests ended in errors (http 4)"),
     (
@@ -757,7 +761,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("overloaded_in_warmup", misses=22, planned=42),
-        "overloaded already in the warm-up: 22 of the 42 requests of its second half can no longer meet the limits",
+        "already overloaded in the warm-up: 22 of the 42 requests of its second half can no longer meet the limits",
     ),
     (fact("still_open", open=1, drain_s=120.0, after="window"), "1 request still open 2 min after the window"),
     (fact("still_open", open=3, drain_s=120.0, after="ramp"), "3 requests still open 2 min after the ramp"),
@@ -782,11 +786,11 @@ SENTENCES: list[tuple[Fact, str]] = [
         "a ramp only says where to look; 2.00 requests/s: at most 41 % can still meet the limits (target 95 %)",
     ),
     (fact("rate_fails", REACH, rate_rps=24.69), "24.7 requests/s: at most 41 % can still meet the limits (target 95 %)"),
-    (fact("ramp_failed", REACH, rate_rps=24.69), "at 24.7 requests/s at most 41 % can still meet the limits (target 95 %)"),
+    (fact("ramp_failed", REACH, rate_rps=24.69), "at 24.7 requests/s, at most 41 % can still meet the limits (target 95 %)"),
     (fact("no_rate_failed"), "no rate of the ramp failed"),
     (
         fact("not_keeping_up", begun_rps=10.04, waiting=1200),
-        "the server does not keep up, it began 10.0 requests/s at most, and 1,200 requests wait",
+        "the server does not keep up: it began 10.0 requests/s at most, with 1,200 requests waiting",
     ),
     (fact("none_judged"), "no repeat was judged"),
     (fact("all_passed", repeats=3), "all 3 repeats passed"),
@@ -815,15 +819,15 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("backed_off", fact("others_preempted"), rate_rps=4.0),
-        "backed off from 4.00 requests/s for the sake of others: the server preempts requests again and again",
+        "backed off from 4.00 requests/s to spare other users: the server keeps preempting requests",
     ),
-    (fact("others_wait", waiting=1, limit=4), "1 request waiting at the server, --max-waiting allows 4"),
-    (fact("others_preempted"), "the server preempts requests again and again"),
+    (fact("others_wait", waiting=1, limit=4), "1 request waiting at the server; --max-waiting allows 4"),
+    (fact("others_preempted"), "the server keeps preempting requests"),
     (fact("errors_in_a_row", errors=3, within_s=60.0), "3 requests ended in errors within 1 min"),
     (
         fact("client_late", late_p99_s=0.39, limit_s=0.16),
-        "the client, not the server: one send in a hundred was late by 390 ms or more, 160 ms is the limit; "
-        "give the client more CPU",
+        "the client, not the server: one send in a hundred was late by 390 ms or more, the limit is 160 ms; give "
+        "the client more CPU",
     ),
     (
         fact("client_late_once", late_max_s=1.5, ttft_limit_s=0.8),
@@ -842,49 +846,48 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("too_few_requests", planned=12, target=0.95),
-        "no miss is allowed: the window has only 12 requests, and a target of 95 % lets one in 20 miss; measure longer",
+        "no miss is allowed: the window has only 12 requests, and a target of 95 % allows one miss in 20; measure longer",
     ),
     (
         fact("refusals", requests=2, said="HTTP 401 Unauthorized: no"),
-        "2 requests ended in a refusal that no load causes (HTTP 401 Unauthorized: no)",
+        "2 requests were refused for a reason other than load (HTTP 401 Unauthorized: no)",
     ),
     (
         fact("warm_prompts", hit_frac=0.125, limit_frac=0.01),
-        "prompts were not cold: 12.5 % of their tokens came from the prefix cache, 1 % is the limit",
+        "prompts were not cold: 12.5 % of their tokens came from the prefix cache, the limit is 1 %",
     ),
     (
         fact("short_answers", tokens_mean=40.0, asked_mean=256.0, finish_reasons={"stop": 2, "length": 1}),
-        "answers were 40 tokens long on average, 256 were asked for; shorter ones flatter the server "
-        "(finish reasons: stop 2, length 1)",
+        "answers averaged 40 tokens where 256 were asked for; shorter ones flatter the server (finish reasons: stop 2, length 1)",
     ),
     (
         fact("long_answers", tokens_mean=269.0, asked_mean=256.0),
-        "answers were 269 tokens long on average, 256 were asked for; longer ones make the server look slow",
+        "answers averaged 269 tokens where 256 were asked for; longer ones make the server look slow",
     ),
     (
         fact("answer_outran", tokens=300, asked=21),
-        "answers got longer than asked: one had 300 tokens when it was cut off, 21 were asked for; "
-        "longer ones make the server look slow",
+        "answers ran longer than asked: one had 300 tokens when it was cut off, where 21 were asked for; longer "
+        "ones make the server look slow",
     ),
     (
         fact("prompt_length_off", tokens_mean=600.0, asked_mean=512.0),
-        "prompts were 600 tokens long on average, 512 were asked for",
+        "prompts averaged 600 tokens where 512 were asked for",
     ),
     (fact("server_restarted"), "the server restarted during the repeat"),
-    (fact("others_took_part", others=19.6, ours=100), "others used the server: at least 20 requests beside our 100"),
+    (fact("others_took_part", others=19.6, ours=100), "others used the server: at least 20 requests besides our 100"),
     (
         fact("tokens_in_clumps", clumped=5, answers=5),
         "tokens arrive in clumps (5 of 5 answers), so TPOT cannot be judged: a proxy or a busy API process holds them back",
     ),
-    (fact("tpot_undecidable"), "TPOT is the only limit, and no answer has a TPOT to judge it by"),
+    (fact("tpot_undecidable"), "TPOT is the only limit, and no answer has a TPOT to judge"),
     (
         fact("nothing_planned", measure_s=40.0, rate_rps=0.01),
-        "no request was planned in the window (40 s at 0.0100 requests/s): measure longer or faster",
+        "no request was planned in the window (40 s at 0.0100 requests/s): measure longer or at a higher rate",
     ),
     (
         fact("server_frozen", silent_s=10.0),
-        "the server accepts requests but has produced nothing for 10 s; "
-        "it is frozen or its engine is dead, which is no capacity limit",
+        "the server accepts requests but has produced nothing for 10 s; it is frozen or its engine is dead, which "
+        "is not a capacity limit",
     ),
     (fact("server_lost"), "the server was lost: connections break, and it does not answer a plain GET either"),
     (
@@ -893,31 +896,34 @@ SENTENCES: list[tuple[Fact, str]] = [
         "plain GET either",
     ),
     (fact("server_away", said="HTTP 502", seen="lost"), "the server was away: HTTP 502; it does not answer a plain GET either"),
-    (fact("no_miss_allowed", planned=1), "no miss is allowed: of 1 request, one slow one fails this step"),
+    (fact("no_miss_allowed", planned=1), "no miss is allowed: one slow request of 1 fails this step"),
     (
         fact("few_requests", planned=20, target=0.95, needed=100),
-        "this step saw only 20 requests; attainment moves in steps of 5 %, at a target of 95 % plan at least 100",
+        "this step saw only 20 requests: attainment moves in steps of 5.0 %; plan at least 100 for a target of 95 %",
     ),
     (
         fact("window_short", measure_s=4.0, e2e_mean_s=1.0, durations=5),
-        "the step (4 s) is shorter than 5 mean request durations (1.00 s each): repeats will scatter, a pass is optimistic",
+        "the step (4 s) is shorter than 5 mean request durations (1.00 s each): repeats will scatter, and a pass is optimistic",
     ),
     (fact("by_one_request", good=95, planned=100), "passed by one request"),
     (
         fact("left_open", open=2, planned=101),
         "2 of 101 requests had not ended when the pass was certain: p95 and p99 leave them out",
     ),
-    (fact("sends_late", late_p99_s=0.09), "sends were late by 90.0 ms (p99): latencies hold that much of the client's own"),
+    (
+        fact("sends_late", late_p99_s=0.09),
+        "sends were late by 90.0 ms (p99): latencies include that much of the client's own delay",
+    ),
     (
         fact("loop_stalled", lag_max_s=0.3),
-        "the client stalled for 300 ms: what arrived meanwhile looks that much slower than it was",
+        "the client stalled for 300 ms: what arrived then looks that much slower than it was",
     ),
-    (fact("few_values", answers=20, latency=None), "p99 is over only 20 answers, so hardly more than the slowest"),
+    (fact("few_values", answers=20, latency=None), "p99 rests on only 20 answers: little more than the slowest"),
     (
         fact("few_values", answers=5, latency="TPOT"),
-        "TPOT: p95 and p99 are over only 5 answers, so hardly more than the slowest",
+        "TPOT: p95 and p99 rest on only 5 answers: little more than the slowest",
     ),
-    (fact("no_success", planned=40), "none of 40 requests ended well, so there are no latencies"),
+    (fact("no_success", planned=40), "none of 40 requests succeeded, so there are no latencies"),
     (fact("queue_undecided"), "queue: undecided"),
     (
         fact("lengthened", by_s=5.0),
@@ -925,8 +931,8 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("token_rate_off", by_tokens_rps=7.812, counted_rps=7.4),
-        "token rate and request rate do not agree: by its output tokens the server finished 7.81 requests/s, "
-        "counted were 7.40; what finished in the window had other lengths than what was sent in it",
+        "token rate and request rate disagree: by its output tokens the server finished 7.81 requests/s, by count "
+        "7.40; the requests that finished in the window had other lengths than those sent in it",
     ),
     (fact("no_tpot", without=1, answers=2), "1 of 2 answers had no token after the first event: judged without a TPOT"),
     (
@@ -953,7 +959,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("errors_said", times=1, errors=1, said="It broke", other_sentences=0), "1 of 1 error: It broke"),
     (
         fact("errors_said", times=3, errors=5, said="It broke", other_sentences=2),
-        "3 of 5 errors: It broke; 2 other sentences beside it",
+        "3 of 5 errors: It broke; 2 other messages besides",
     ),
     (
         fact("errors_said", AGED, times=2, errors=2, said="It broke after 63 tokens", other_sentences=0),
@@ -970,7 +976,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("failures_alike", errors=5, n=5, **(ALIKE | {"tokens": 20, "prompt_over_tokens": 1260})),
-        "all 5 came after 20 tokens; they had prompts above 1,260 tokens, and none so long was answered",
+        "all 5 came after 20 tokens; they had prompts above 1,260 tokens, and none that long was answered",
     ),
     (
         fact("failures_alike", errors=9, n=9, **(ALIKE | {"backend": "10.0.0.7:8000", "backend_ok_frac": 0.33})),
@@ -978,28 +984,28 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("resent", requests=1),
-        "1 request went out a second time, on a fresh connection: the server was just closing the kept one",
+        "1 request went out a second time, on a fresh connection: the server was closing the kept-alive one",
     ),
     (
         fact("several_processes"),
-        "the server's counters jump back and forth: several processes answer there, so their differences are withheld",
+        "the server's counters jump back and forth: several processes answer there, so no differences are shown",
     ),
     (
         fact("end_unread"),
-        "no reading of the server after the load's end: requests of others or a restart near it would have gone unseen",
+        "the server was not read after the load ended: requests of others or a restart near the end would have gone unseen",
     ),
     (
         fact("metrics_unread"),
-        "the server's metrics could not be read meanwhile: a restart, prefix hits or other traffic would have gone unseen",
+        "the server's metrics could not be read during the repeat: a restart, prefix hits or other traffic would have gone unseen",
     ),
     (
         fact("repeats_scatter", deviation_frac=0.0351, repeats=3),
-        "attainment varies by 3.51 points (standard deviation) over 3 repeats: more than 3 points are normal near the knee",
+        "attainment varies by 3.51 points (standard deviation) over 3 repeats: more than 3 points is normal near the knee",
     ),
     (
         fact("one_repeat"),
-        "lower end rests on one repeat, which is no evidence by itself: in simulated quick searches it was above the true knee "
-        "in 13 % and the bracket held the knee in 81 %; measure longer before you sign",
+        "lower end rests on one repeat, which is no evidence by itself: in simulated quick searches it was above "
+        "the true knee in 13 % and the bracket held the knee in 81 %; measure longer before you sign off on it",
     ),
     (
         fact("two_repeats"),
@@ -1008,8 +1014,8 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("flips_early", repeats=10),
-        "all of 10 repeats must pass, which is a rule declared beforehand: in simulation the min over 10 repeats flips 4 to 11 % "
-        "below the long-run knee, so the first failing rate is usually below it",
+        "all of 10 repeats must pass, a rule declared beforehand: in simulation the min over 10 repeats flips 4 to "
+        "11 % below the long-run knee, so the first failing rate is usually below it",
     ),
     (
         fact("not_monotone", pass_rps=8.0),
@@ -1027,18 +1033,18 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("time_up_ends_apart", factor=2.0, wanted_factor=1.42),
-        "the time was used up: the ends are a factor 2.00 apart, not 1.42",
+        "time ran out: the ends are a factor of 2.00 apart, not 1.42",
     ),
-    (fact("time_up_no_clear_fail"), "the time was used up before a rate failed for sure"),
-    (fact("time_up_no_pass"), "the time was used up before a rate passed"),
-    (fact("time_up_not_confirmed", repeats=1), "the time was used up before a rate passed its repeat"),
-    (fact("time_up_not_confirmed", repeats=3), "the time was used up before a rate passed all 3 repeats"),
-    (fact("time_up_too_few"), "the time of this run holds too few requests to judge a lower rate; a longer --budget does"),
-    (fact("time_up_limit"), "the time was used up that --max-duration allows: the next step would not have ended in it"),
+    (fact("time_up_no_clear_fail"), "time ran out before a rate failed for sure"),
+    (fact("time_up_no_pass"), "time ran out before a rate passed"),
+    (fact("time_up_not_confirmed", repeats=1), "time ran out before a rate passed its repeat"),
+    (fact("time_up_not_confirmed", repeats=3), "time ran out before a rate passed all 3 repeats"),
+    (fact("time_up_too_few"), "this run is too short for the requests that a lower rate needs; give a longer --budget"),
+    (fact("time_up_limit"), "--max-duration left too little time for the next step"),
     (
         fact("misses_not_of_load", low_rps=2.0, low_frac=0.07, high_rps=4.0, high_frac=0.068),
-        "misses do not fall with the rate: 6.8 % at 4.00 requests/s, 7.0 % at 2.00 requests/s; "
-        "the load does not make them, so no lower rate was tried",
+        "misses do not fall with the rate: 6.8 % at 4.00 requests/s, 7.0 % at 2.00 requests/s; load does not cause "
+        "them, so no lower rate was tried",
     ),
     (fact("steps_ended", rates_rps=[8.0]), "the step at 8.00 requests/s was ended by the user"),
     (
@@ -1057,8 +1063,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("was_away", away_s=20.0, said="HTTP 502"),
-        "the server was away for 20 s (HTTP 502): the search was started anew, and nothing that was measured before is part of "
-        "the answer",
+        "the server was away for 20 s (HTTP 502): the search started over, and nothing measured before is part of the answer",
     ),
     (
         fact("rows_missing", after_s=15.0),
@@ -1070,7 +1075,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     *MEANWHILE,
     (
         Fact(code="in_turn", of=(fact("takes_max_tokens"), "Is that so?", "And more.")),
-        "It does not take max_completion_tokens, so the length is asked for by max_tokens. Is that so? And more",
+        "It does not accept max_completion_tokens, so max_tokens is sent instead. Is that so? And more",
     ),
     (fact("mark_peak", rate_rps=11.3, floor_frac=None, target=0.95), "each replica gets at most 11.3 requests/s at peak"),
     (
@@ -1149,7 +1154,7 @@ SENTENCES: list[tuple[Fact, str]] = [
         fact("stream_floor_doubted", STREAM, limit_s=0.015),
         f"{FLOOR}: at that share a TPOT limit of 15 ms would not be possible",
     ),
-    (fact("prefill_bound"), "long prompts with short answers are bound by prefill, of which this floor says nothing"),
+    (fact("prefill_bound"), "long prompts with short answers are bound by prefill, about which this floor says nothing"),
     (
         fact("stream_beats_bandwidth", measured_s=0.01, floor_s=0.02154, fastest_s=0.01508),
         "a single stream has a TPOT of 10.0 ms, less than the floor of 21.5 ms and than the full bandwidth allows (15.1 ms): the "
@@ -1187,15 +1192,16 @@ SENTENCES: list[tuple[Fact, str]] = [
         fact("kv_streams", capacity_tokens=64_000, fits_mean=86.4, mean_tokens=740.6, fits_p90=65.2, p90_tokens=982.0),
         "64,000 KV tokens hold 86.4 streams of 741 tokens (mean), 65.2 of 982 (p90)",
     ),
-    (fact("kv_needed", streams=67.8, used_frac=0.785), "the rate that holds has 67.8 in it at a time, 78 % of the first"),
-    (fact("kv_needed", streams=67.8, used_frac=None), "the rate that holds has 67.8 in it at a time"),
+    (fact("kv_needed", streams=67.8, used_frac=0.785), "the rate that holds needs 67.8 at a time, 78 % of the former"),
+    (fact("kv_needed", streams=67.8, used_frac=None), "the rate that holds needs 67.8 at a time"),
     (SEEN, "KV usage rose to 40 %, no preemptions"),
     (fact("fleet_kv_seen", kv_usage_max_frac=None, preemptions=1.0), "1 preemption"),
     (fact("fleet_kv_seen", kv_usage_max_frac=0.004, preemptions=None), "KV usage rose to 0.4 %"),
     (
         fact("kv_on_paper", paper_tokens=411_987, utilization_frac=0.9, activations_bytes=2e9),
-        "The server does not tell how much its KV cache holds; on paper it is 411,987 tokens (90 % of the memory less weights and "
-        "2.00 GB a device), and fewer for a mixture of experts, of which all lie in memory though a token reads only some",
+        "The server does not say how much its KV cache holds; on paper it is 411,987 tokens (90 % of the memory "
+        "less weights and 2.00 GB a device), and fewer for a mixture of experts, which keeps all experts in memory "
+        "though a token reads only some",
     ),
     (
         fact("kv_told", told_tokens=64_000, paper_tokens=411_987),
@@ -1250,23 +1256,23 @@ SENTENCES: list[tuple[Fact, str]] = [
         fact("lengths_seen", **LENGTHS, output_tokens=20.0, finish_reasons={"stop": 9}),
         "100/20 tokens where 100/40 were asked for (ended by stop 9)",
     ),
-    (fact("lengths_seen", **LENGTHS, output_tokens=None, finish_reasons={}), "no answer ended well"),
+    (fact("lengths_seen", **LENGTHS, output_tokens=None, finish_reasons={}), "no answer succeeded"),
     (
         fact("waiting_seen", mean=6.0, before_mean=0.02, rate_rps=12.4, passing_rps=11.3),
-        "waiting requests 0.02 -> 6 on average from 11.3 to 12.4 requests/s",
+        "waiting requests 0.0200 -> 6.00 on average from 11.3 to 12.4 requests/s",
     ),
     (
         fact("waiting_seen", mean=6.0, before_mean=None, rate_rps=12.4, passing_rps=None),
-        "waiting requests 6 on average at 12.4 requests/s",
+        "waiting requests 6.00 on average at 12.4 requests/s",
     ),
-    (fact("deferred_seen", mean=5.9), "5.9 of them for a KV transfer or a LoRA (deferred)"),
+    (fact("deferred_seen", mean=5.9), "5.90 of them for a KV transfer or a LoRA (deferred)"),
     (fact("queue_time_seen", mean_s=0.4, before_s=0.004), "queue time 4 ms -> 400 ms"),
     (fact("queue_time_seen", mean_s=0.4, before_s=None), "queue time 400 ms"),
     (fact("queue_time_seen", mean_s=None, before_s=None), "queue time not known"),
     (fact("queue_not_shown"), "the queue: the server shows no running and waiting requests"),
     (
         fact("ttft_split", queue_s=0.4, prefill_s=0.08, outside_s=0.02),
-        "TTFT splits into 80 % queue, 16 % prefill, 4 % outside the engine",
+        "TTFT splits into 80 % queue, 16 % prefill, 4.0 % outside the engine",
     ),
     (fact("ttft_not_split", mean_s=0.5), "TTFT 500 ms on average, which the server does not split"),
     (
@@ -1291,11 +1297,11 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("running_not_shown"), "running sequences and KV cache are not known"),
     (
         fact("engines_seen", running_mean=[7.9, 1.1, 1.0], waiting_mean=[5.2, 0.0, 0.0]),
-        "by engine 7.9 / 1.1 / 1 running, 5.2 / 0 / 0 waiting",
+        "by engine 7.90 / 1.10 / 1.00 running, 5.20 / 0 / 0 waiting",
     ),
     (
         fact("engines_seen", running_mean=[8.0, *[1.0] * 8], waiting_mean=[5.0, *[0.0] * 8]),
-        "by engine 1 to 8 running, 0 to 5 waiting",
+        "by engine 1.00 to 8.00 running, 0 to 5.00 waiting",
     ),
     (fact("kv_seen", mean_frac=0.95, max_frac=0.98, engines=1), "KV cache at 95 %, 98 % at most"),
     (fact("kv_seen", mean_frac=0.95, max_frac=0.98, engines=2), "KV cache of the fullest engine at 95 %, 98 % at most"),
@@ -1321,11 +1327,11 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("stage_times_not_known"), "the server's queue and prefill times are not known"),
     (
         fact("late_token_unexplained"),
-        "the server shows no queue and prefill times, so a late first token has no address",
+        "the server shows no queue and prefill times, so a late first token cannot be traced",
     ),
     (
         fact("slow_answer_unexplained"),
-        "the server shows no queue, prefill and decode times, so a slow answer has no address",
+        "the server shows no queue, prefill and decode times, so a slow answer cannot be traced",
     ),
     (fact("running_not_known"), "running and waiting requests are not known"),
     (fact("kv_not_known"), "the KV usage is not known"),
@@ -1340,7 +1346,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("places_full_too", sequences=16, preemptions=None), "the running sequences stood at 16 as well"),
     (fact("gave_way", preemptions=2.0), "memory was short at times: 2 preemptions"),
     (fact("kv_never_full", max_frac=0.41), "no reading shows more than 41 % of the KV cache in use"),
-    (fact("prefill_dominates"), "prompts wait less than they are computed"),
+    (fact("prefill_dominates"), "prompts spend less time waiting than being computed"),
     (fact("tpot_without_room"), "with more of them TPOT would miss its limit, which it nearly does already"),
     (fact("few_queued_readings", readings=3, shows_limit=True), "requests waited in only 3 readings"),
     (
@@ -1349,14 +1355,14 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (fact("few_readings", readings=5), "seen in only 5 readings"),
     (fact("prompt_cost_not_known"), "what a prompt costs on the idle server is not known"),
-    (fact("prefill_hardly_seen", prefill_frac=0.02), "by the server's own times prompts are only 2 % of TTFT"),
+    (fact("prefill_hardly_seen", prefill_frac=0.02), "by the server's own times prompts are only 2.0 % of TTFT"),
     (
         fact("nothing_full", at_most_frac=0.12, kv_known=True),
-        "prompts take at most 12 % of the engine's time, and neither its places nor its KV cache were full",
+        "prompts take at most 12 % of the engine's time, and neither its slots nor its KV cache were full",
     ),
     (
         fact("nothing_full", at_most_frac=0.12, kv_known=False),
-        "prompts take at most 12 % of the engine's time, and its places were not full",
+        "prompts take at most 12 % of the engine's time, and its slots were not full",
     ),
     (
         fact("idle_not_known"),
@@ -1364,10 +1370,10 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("prompts_part_of_tpot", prompts_frac=0.55),
-        "of the growth of TPOT 55 % is prompts computed in between, the rest slower steps",
+        "55 % of the growth of TPOT comes from prompts computed in between, the rest from slower steps",
     ),
     (fact("deferred_part", deferred_frac=0.55), "55 % of those that wait are deferred (KV transfer or LoRA)"),
-    (fact("waits_in_server", mean=6.0), "but 6 requests wait in the server on average"),
+    (fact("waits_in_server", mean=6.0), "but 6.00 requests wait in the server on average"),
     (
         fact("binds", rate_rps=12.4, cause="slots", setting="--max-num-seqs", memory_free=True),
         "At 12.4 requests/s the number of sequences binds, not memory: the setting to change is --max-num-seqs",
@@ -1387,31 +1393,31 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("uneven_binds", **SPLIT, engines=4, idle=3),
-        "At 12.4 requests/s the load is split unevenly among 4 engines: engine 0 runs 7.9 requests on average with 5.2 waiting, "
-        "while the other 3 run 1.1",
+        "At 12.4 requests/s the load is split unevenly among 4 engines: engine 0 runs 7.90 requests on average "
+        "with 5.20 waiting, while the other 3 run 1.10",
     ),
     (
         fact("uneven_binds", fact("in_ramp_alone"), **SPLIT, engines=4, idle=2),
         "At 12.4 requests/s the load is split unevenly among 4 engines, most likely (seen in the ramp alone): "
-        "engine 0 runs 7.9 requests on average with 5.2 waiting, while 2 of them run 1.1",
+        "engine 0 runs 7.90 requests on average with 5.20 waiting, while 2 of them run 1.10",
     ),
     (
         fact("uneven_binds", **SPLIT, engines=2, idle=1),
-        "At 12.4 requests/s the load is split unevenly among 2 engines: engine 0 runs 7.9 requests on average with 5.2 waiting, "
-        "while the other runs 1.1",
+        "At 12.4 requests/s the load is split unevenly among 2 engines: engine 0 runs 7.90 requests on average "
+        "with 5.20 waiting, while the other runs 1.10",
     ),
     (
         fact("errors_bind", rate_rps=12.4, said="HTTP 503: Overloaded"),
-        "At 12.4 requests/s most of what missed ended in errors (HTTP 503: Overloaded), which is no limit of latency",
+        "At 12.4 requests/s most of what missed ended in errors (HTTP 503: Overloaded), which is not a latency limit",
     ),
     (
         fact("errors_bind", rate_rps=12.4, said=None),
-        "At 12.4 requests/s most of what missed ended in errors, which is no limit of latency",
+        "At 12.4 requests/s most of what missed ended in errors, which is not a latency limit",
     ),
     (
         fact("errors_bind", AGED, rate_rps=12.4, said="The connection broke"),
-        "At 12.4 requests/s most of what missed ended in errors (The connection broke; both came 1.01 s after the request, and no "
-        "answer took longer), which is no limit of latency",
+        "At 12.4 requests/s most of what missed ended in errors (The connection broke; both came 1.01 s after the "
+        "request, and no answer took longer), which is not a latency limit",
     ),
     (
         fact("not_certain", fact("running_not_known"), rate_rps=12.4, also=None),
@@ -1461,7 +1467,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("prompt_budget", smaller=False),
-        "A larger budget a step lets prompts in sooner, and TPOT pays for it; shorter or shared prompts help both.",
+        "A larger budget per step lets prompts in sooner, and TPOT pays for it; shorter or shared prompts help both.",
     ),
     (
         fact("prompt_budget", smaller=True),
@@ -1469,51 +1475,53 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("fewer_sequences", running_mean=26.4, engines=1),
-        "Set it below the 26 that run on average here to keep each token fast, and requests queue instead; "
+        "Set it below the 26.4 that run on average here to keep each token fast; requests then queue instead. "
         "--tensor-parallel-size and quantised weights make steps faster.",
     ),
     (
         fact("fewer_sequences", running_mean=26.4, engines=2),
-        "Set it below the 26 that run on average here in each engine to keep each token fast, and requests queue instead; "
-        "--tensor-parallel-size and quantised weights make steps faster.",
+        "Set it below the 26.4 that run on average here in each engine to keep each token fast; requests then "
+        "queue instead. --tensor-parallel-size and quantised weights make steps faster.",
     ),
     (
         fact("fewer_sequences", running_mean=None, engines=1),
-        "Set it to keep each token fast, and requests queue instead; "
-        "--tensor-parallel-size and quantised weights make steps faster.",
+        "Set it to keep each token fast; requests then queue instead. --tensor-parallel-size and quantised weights "
+        "make steps faster.",
     ),
-    (fact("nearer_client"), "More API processes, or a client nearer to the server; then run again."),
-    (fact("stronger_client"), "Give the client more CPU, or a machine of its own, and run again."),
+    (fact("nearer_client"), "Add API processes, or move the client nearer to the server, then run again."),
+    (fact("stronger_client"), "Give the client more CPU, or a machine of its own, then run again."),
     (
         fact("find_prefix"),
-        "Find out what makes prompts known to the server (its own system prompt?) and run again.",
+        "Find out what makes prompts known to the server (its own system prompt?), then run again.",
     ),
-    (fact("lengths_given"), "Ask for lengths that the server gives, and run again."),
-    (fact("errors_first"), "See to the errors first: no setting of the scheduler helps against those."),
+    (fact("lengths_given"), "Ask for lengths that the server gives, then run again."),
+    (fact("errors_first"), "Fix the errors first: no scheduler setting helps against them."),
     (
         fact("common_cause", errors=2, n=2, **(ALIKE | {"age_s": 1.0, "until_first": False})),
-        "Look for a time limit of 1.00 s for a whole answer on the way (route, request or read timeout of a gateway or balancer); "
-        "no setting of the scheduler helps against that.",
+        "Look for a time limit of 1.00 s for a whole answer on the way (route, request or read timeout of a "
+        "gateway or balancer); no scheduler setting helps against that.",
     ),
     (
         fact("common_cause", errors=2, n=2, **(ALIKE | {"age_s": 60.0, "until_first": True, "backend": "b"})),
-        "Look for a time limit of 60.0 s for a wait for the first byte on the way (route, request or read timeout of a gateway or "
-        "balancer), and at backend b, its log and its settings; no setting of the scheduler helps against that.",
+        "Look for a time limit of 60.0 s for a wait for the first byte on the way (route, request or read timeout "
+        "of a gateway or balancer), and at backend b, its log and its settings; no scheduler setting helps against "
+        "that.",
     ),
     (
         fact("common_cause", errors=8, n=8, **(ALIKE | {"moment_s": 0.012})),
-        "Look in the logs of server and gateway for that moment (a process that ended, out of memory, a restart); no setting of "
-        "the scheduler helps against that.",
+        "Look in the logs of server and gateway for that moment (a process that ended, out of memory, a restart); "
+        "no scheduler setting helps against that.",
     ),
     (
         fact("common_cause", errors=8, n=8, **(ALIKE | {"tokens": 20, "prompt_over_tokens": 1260})),
-        "Look for what ends an answer after 20 tokens (a limit of size or tokens on the way), and for a limit on prompts above "
-        "1260 tokens (size of a request at a gateway, the server's context); no setting of the scheduler helps against that.",
+        "Look for what ends an answer after 20 tokens (a limit of size or tokens on the way), and for a limit on "
+        "prompts above 1,260 tokens (size of a request at a gateway, the server's context); no scheduler setting "
+        "helps against that.",
     ),
     (
         fact("kv_transfer"),
-        "Look at what hands the KV cache over (connector, network, the prefill side), or with LoRAs at --max-loras; "
-        "more places or a larger budget a step help against neither.",
+        "Look at what hands the KV cache over (connector, network, the prefill side), or with LoRAs at "
+        "--max-loras; more slots or a larger budget per step help with neither.",
     ),
     (
         fact("even_split"),
@@ -1521,8 +1529,8 @@ SENTENCES: list[tuple[Fact, str]] = [
         "take more. Then run again.",
     ),
     (fact("memory_free", max_frac=0.41), "memory: KV peak 41 %"),
-    (fact("places_free"), "the number of sequences: requests hardly wait for a place"),
-    (fact("prefill_light", at_most_frac=0.04), "the prompts' prefill: up to 4 % of the engine's time"),
+    (fact("places_free"), "the number of sequences: requests hardly wait for a slot"),
+    (fact("prefill_light", at_most_frac=0.04), "the prompts' prefill: up to 4.0 % of the engine's time"),
 ]
 
 
@@ -1598,6 +1606,15 @@ def test_the_marks_of_the_headroom_have_short_names() -> None:
     }
 
 
+def test_a_fitted_interval_is_said_where_it_is_narrow() -> None:
+    assert prose.estimate(KneeEstimate(low_rps=10, high_rps=12.34, nominal=0.95)) == (
+        "A curve fitted over all repeats puts the knee between 10.0 and 12.3 requests/s, meant to be right 9.5 times in 10; "
+        "not a measured rate."
+    )
+    assert prose.estimate(KneeEstimate(low_rps=10, high_rps=20, nominal=0.95)) == ""
+    assert prose.estimate(None) == ""
+
+
 def test_several_facts_stand_beside_each_other() -> None:
     one, two, three = fact("undecided"), fact("server_lost"), fact("no_rate_failed")
     assert several(one) == one
@@ -1609,8 +1626,8 @@ def test_several_facts_stand_beside_each_other() -> None:
 
 
 def test_what_a_check_found_is_said_in_whole_sentences() -> None:
-    assert prose.sentence(fact("no_traffic")) == "No requests of others: 0 running, 0 waiting."
-    assert prose.sentence(fact("no_model_list")).endswith("is it the address of the API?")
+    assert prose.sentence(fact("no_traffic")) == "No requests from others: 0 running, 0 waiting."
+    assert prose.sentence(fact("no_model_list")).endswith("is this the address of the API?")
     both = in_turn(fact("version_known", version="1"), in_turn(fact("files_unlimited"), "As somebody said."))
     assert prose.sentence(both) == "Version 1. The number of open files is not limited. As somebody said."
     assert prose.sentence("A sentence of an old file.") == "A sentence of an old file."

@@ -102,7 +102,7 @@ VIEW = RunView(
     steps=STEPS,
     lines=(
         Line(t_s=40.0, level="info", text=step_told(STEPS[0]), step=1),
-        Line(t_s=50.0, level="warn", text="A repeat does not count and is done again: late"),
+        Line(t_s=50.0, level="warn", text="A repeat does not count and is run again: late"),
     ),
     answer=ANSWER,
     duration_s=130.0,
@@ -264,7 +264,7 @@ def test_the_text_holds_zones_fleet_steps_client_and_notes() -> None:
     assert f"- {NOTE}" in text
     assert "- 11.3 requests/s: queue: undecided" in text
     assert "- kv capacity: The size of the KV cache is not known." in text
-    assert "- A repeat does not count and is done again: late" in text
+    assert "- A repeat does not count and is run again: late" in text
     assert text.count("fail because of it") == 1
 
 
@@ -325,7 +325,7 @@ def test_what_a_check_found_stands_beside_its_sentence() -> None:
     checks = (Check(check="model", status="pass", message=found), Check(check="model", status="pass", message="An old sentence."))
     stored, old = report.result(view(checks=checks), None)["preflight"]
 
-    assert (stored["check"], stored["status"], stored["message"]) == ("model", "pass", "tiny, context of 2048 tokens.")
+    assert (stored["check"], stored["status"], stored["message"]) == ("model", "pass", "tiny, context of 2,048 tokens.")
     assert msgspec.convert(stored["message_fact"], Fact) == found
     assert (old["message"], old["message_fact"]) == ("An old sentence.", None)
 

@@ -1,15 +1,17 @@
 """Every form of a number: its edges, no exponent anywhere, and no rounding across what it is read beside."""
 
+import ast
 import math
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core import units
-from core.results import KneeEstimate
 from core.units import DASH
+from tests.benchmarks.house import formats, modules, writing_numbers
 
 ANY = st.floats(min_value=1e-12, max_value=1e12)
 SHARES = st.floats(min_value=0, max_value=1)
@@ -76,7 +78,7 @@ def test_what_was_set_has_no_zeros_that_nobody_typed(given_: float, text: str) -
 def test_counts_have_separators_and_their_noun() -> None:
     assert (units.count(0), units.count(1234)) == ("0", "1,234")
     assert [units.count(n, "request") for n in (0, 1, 2, 1234)] == ["0 requests", "1 request", "2 requests", "1,234 requests"]
-    assert (units.tokens(0.9), units.tokens(1234.4)) == ("1 token", "1,234 tokens")
+    assert (units.length(0.9), units.length(1234.4)) == ("1 token", "1,234 tokens")
     assert units.classes({"http": 2, "timeout": 1200, "aborted": 2}) == "timeout 1,200, aborted 2, http 2"
 
 
@@ -340,13 +342,31 @@ def test_an_interval_is_one_number_when_it_is_one() -> None:
     assert units.between(0.9319, 0.9601, 0.95, DASH) == "93.1\u201396.1 %"
 
 
-def test_a_fitted_interval() -> None:
-    assert units.estimate(KneeEstimate(low_rps=10, high_rps=12.34, nominal=0.95)) == (
-        "A curve fitted over all repeats puts the knee between 10.0 and 12.3 requests/s, meant to be right 9.5 times in 10; "
-        "not a measured rate."
-    )
-    assert units.estimate(KneeEstimate(low_rps=10, high_rps=20, nominal=0.95)) == ""
-    assert units.estimate(None) == ""
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (10_000, "10000"),
+        (99.99, "99.99"),
+        (0.00001, "0.00001"),
+        (1e300, "1e+300"),
+        (-1, "-1"),
+        (0, "0"),
+        (math.nan, "nan"),
+        (math.inf, "inf"),
+    ],
+)
+def test_what_was_typed_is_repeated_without_separators(value: float, text: str) -> None:
+    assert units.typed(value) == text
+
+
+def test_a_headroom_has_two_decimals_and_as_a_bound_is_cut_off() -> None:
+    assert (units.hundredths(0.7), units.hundredths(0.758), units.hundredths(0.758, math.floor)) == ("0.70", "0.76", "0.75")
+    assert units.hundredths(0.29, math.floor) == "0.29"
+
+
+def test_numbers_of_a_column() -> None:
+    assert (units.milliseconds(0.00123), units.milliseconds(1.5)) == ("1.23", "1,500.00")
+    assert units.stamp(12.34) == "   12.3 s"
 
 
 @given(ANY)
@@ -368,3 +388,15 @@ def test_nothing_has_an_exponent(measured: float) -> None:
     )
     for form in forms:
         assert not re.search(r"[0-9]e[+-]?[0-9]", form(measured)), form
+
+
+def test_no_other_module_has_a_format_of_its_own() -> None:
+    files = modules(Path(__file__).parents[2])
+    assert writing_numbers({name: ast.parse(path.read_text()) for name, path in files.items()}) == ["core.units"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_number"), [(".3g", True), (",", True), ("+.1%", True), ("02d", True), (">10", False), ("%Y-%m-%d %f", False)]
+)
+def test_what_a_format_of_a_number_is(spec: str, is_number: bool) -> None:
+    assert formats(ast.parse(f"f'{{x:{spec}}}'")) == is_number

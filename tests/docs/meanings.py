@@ -182,7 +182,7 @@ MEANINGS: dict[str, str] = {
     f"{_REPEAT}.lateness_p99_s": "same as `lateness_s.p99`",
     f"{_REPEAT}.queue": "`flat`, `rising` or `undecided`: how the backlog developed",
     f"{_REPEAT}.offered_rps": "requests/s scheduled",
-    f"{_REPEAT}.served_rps": "requests/s that ended well in the window",
+    f"{_REPEAT}.served_rps": "requests/s that succeeded in the window",
     f"{_REPEAT}.goodput_rps": "requests/s within every limit",
     f"{_REPEAT}.output_tps": "output tokens/s",
     f"{_REPEAT}.total_tps": "prompt and output tokens/s",
@@ -271,7 +271,7 @@ MEANINGS: dict[str, str] = {
     " of several engines is full while others have room), `frontend`, `client`, `prefix`, `lengths`, `failures`, `none` or"
     " `unknown`",
     "diagnosis.sentence": "the cause in one sentence",
-    "diagnosis.sentence_fact": "the same as a fact, as that of a step; its `of` is what speaks against the cause",
+    "diagnosis.sentence_fact": "the same as a fact, as that of a step; its `of` holds what speaks against the cause",
     "diagnosis.at_rps": "the failing rate that was examined",
     "diagnosis.also": "a second cause that fits as well",
     "diagnosis.sure": "true if one cause fits, no figure speaks against it, and none that could is missing",
@@ -386,7 +386,7 @@ MEANINGS: dict[str, str] = {
     "fleet.memory.message": "the gate in one sentence",
     "fleet.memory.message_fact": "the same as a fact",
     "fleet.binds": "`memory` or `speed`: what limits one replica at the knee",
-    "fleet.margin": "how many times what the knee needs the memory holds; memory is the limit at about 1 and below",
+    "fleet.margin": "what the memory holds, as a multiple of what the knee needs; at about 1 and below memory is the limit",
     "fleet.assumptions": "what the arithmetic assumes",
     "fleet.assumptions_fact": "the same as facts, in the same order",
 }

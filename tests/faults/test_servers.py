@@ -526,7 +526,7 @@ def test_a_chat_server_that_knows_max_tokens_alone_is_loaded_by_it(path: Path) -
     ran = probe(path, lambda: FaultServer(default), CHAT)
     assert [step.verdict for step in ran.steps] == ["pass"]
     assert (loaded[0], set(loaded[4:])) == (32, {8})
-    assert any("the length is asked for by max_tokens" in sentence for sentence in ran.said)
+    assert any("max_tokens is sent instead" in sentence for sentence in ran.said)
 
 
 def test_a_chat_server_that_refuses_the_newer_field_is_loaded_by_max_tokens(path: Path) -> None:

@@ -232,7 +232,7 @@ def test_checks_that_break_off_say_why_and_are_no_answer(monkeypatch: pytest.Mon
     monkeypatch.setattr(FakeSession, "preflight", stuck)
     result = kneescope("preflight", URL)
     assert (result.exit_code, result.stdout) == (3, "")
-    assert "The load generator did not stop within 5 s and was ended; run again." in " ".join(result.stderr.split())
+    assert "The load generator did not stop within 5 s and was killed; run again." in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr
 
 

@@ -102,8 +102,8 @@ def test_certificates(jobs: list[command.Job]) -> None:
         (["--max-duration", "10"], "--max-duration"),
         (["--max-waiting", "-1", "--with-others"], "--max-waiting"),
         (["--max-waiting", "4"], "--with-others"),
-        (["--with-others", "--reset-cache"], "to the others on it"),
-        (["--with-others", "--between", "true"], "to the others on it"),
+        (["--with-others", "--reset-cache"], "disturb the other users"),
+        (["--with-others", "--between", "true"], "disturb the other users"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_sent(jobs: list[command.Job], options: list[str], words: str) -> None:

@@ -195,7 +195,7 @@ def test_nonsense_is_refused_by_name(jobs: list[command.Job], option: str, value
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--ttft", "none", "--tpot", "none"], "No limit is left"),
+        (["--ttft", "none", "--tpot", "none"], "There is no limit to judge by"),
         (["--tpot", "50ms", "--output-tokens", "1"], "The only limit is TPOT"),
         (["--start-rps", "5", "--max-rps", "2"], "--start-rps 5 is above --max-rps 2"),
         (["--out", "a", "--json", "a"], "same file"),

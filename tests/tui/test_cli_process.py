@@ -249,11 +249,11 @@ def report_of(log: Path, env: dict[str, str]) -> str:
 def test_a_run_that_is_going_is_reported_as_such_and_one_that_was_killed_is_not(env: dict[str, str], tmp_path: Path) -> None:
     log = tmp_path / "run.jsonl"
     process, _ = loading(env, "hang", "--out", str(log))
-    assert report_of(log, env).startswith("The run is still going: this is how it stands so far.")
+    assert report_of(log, env).startswith("The run is still going; this is its state so far.")
     process.kill()
     process.communicate(timeout=LIMIT_S)
     assert process.returncode == -signal.SIGKILL
-    assert report_of(log, env).startswith("The run ended before its answer, and without a word")
+    assert report_of(log, env).startswith("The run ended without an answer and without a reason")
 
 
 def test_a_disk_that_fills_up_ends_the_run_and_keeps_what_is_there(env: dict[str, str], tmp_path: Path) -> None:

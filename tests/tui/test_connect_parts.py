@@ -71,8 +71,8 @@ def test_every_wrong_field_is_named() -> None:
         ("e2e", "61m", "--e2e: 3660 s is too long"),
         ("target", "0", "--target: 0 must be above 0"),
         ("target", "nan", "--target: 'nan' is not a share"),
-        ("max-rps", "inf", "--max-rps: inf makes no sense"),
-        ("peak-rps", "-5", "--peak-rps: -5 makes no sense"),
+        ("max-rps", "inf", "--max-rps: inf is not possible"),
+        ("peak-rps", "-5", "--peak-rps: -5 is not possible"),
         ("headroom", "1.5", "--headroom: '1.5' is not a share"),
         ("api-key-file", "/no/such", "--api-key-file: the file cannot be read"),
         ("api-key-file", "/dev/zero", "--api-key-file: this is not a regular file"),
@@ -213,8 +213,8 @@ async def test_models_are_listed() -> None:
     [
         (401, b"", "(GET /v1/models) answers 401 (unauthorised), which needs the API key: it is sent with the checks."),
         (500, b"{}", "The list of models (GET /v1/models) answers 500."),
-        (200, b"<html>", "is no list of models"),
-        (200, b"[" * 5000, "is no list of models"),
+        (200, b"<html>", "does not return a list of models"),
+        (200, b"[" * 5000, "does not return a list of models"),
     ],
 )
 async def test_no_list_of_models(status: int, body: bytes, sentence: str) -> None:
@@ -240,7 +240,7 @@ async def test_a_preflight_run_that_breaks_off_says_why_in_a_sentence() -> None:
     await work
     assert (preflight.stage, preflight.failure) == (
         "broken",
-        "The checks are not complete: stopped: --max-duration 1 min is over.",
+        "The checks are not complete: stopped: --max-duration of 1 min is over.",
     )
 
 

@@ -147,5 +147,5 @@ async def test_what_excludes_others_is_said_in_place_of_a_start() -> None:
         assert "The server has 1 request from other clients." in words_of(app)
         await pilot.press("y")
         await settle(app, pilot)
-        assert "to the others on it" in words_of(app, "#checks")
+        assert "disturb the other users" in words_of(app, "#checks")
         assert len(server.checkers) == 1

@@ -108,7 +108,7 @@ def test_a_step_is_announced_then_reported_every_few_seconds() -> None:
         ),
         (Method(rates_rps=(2.0, 4.0, 6.5), repeats=3), "judges 2, 4 and 6.5 requests/s, 3 repeats of at least 40 s each; seed 11"),
         (Method(rates_rps=(11.3,), measure_s=1800.0), "judges 11.3 requests/s, 1 repeat of at least 30 min; seed 11"),
-        (Method(hold_rps=6.0), "holds 6.00 requests/s until it is stopped, each stretch judged by itself; seed 11"),
+        (Method(hold_rps=6.0), "holds 6.00 requests/s until you stop it, and judges each stretch by itself; seed 11"),
     ],
 )
 def test_the_method_is_said_before_anything_is_sent(method: Method, text: str) -> None:

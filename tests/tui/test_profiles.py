@@ -166,7 +166,7 @@ def test_the_last_settings_need_no_place(tmp_path: Path, monkeypatch: pytest.Mon
         ("ttft = true", "ttft must be text or a number"),
         ("ttft = [[1]]", "ttft must be text or a number"),
         ("careful = 1", "careful must be true or false"),
-        ("max-rps = nan", "--max-rps: nan makes no sense here"),
+        ("max-rps = nan", "--max-rps: nan is not possible here"),
         ("mode = 'fast'", "Invalid value for '--mode'"),
         ("url = 1", "url must be text"),
         ("url = 'http://user:SECRET@host'", "give this one without user, password and key"),

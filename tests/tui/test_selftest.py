@@ -22,7 +22,7 @@ def test_a_line_for_each_rate() -> None:
         "cpu_frac": 0.25,
         "server_cpu_frac": 0.1,
     }
-    assert line(rung(**figures)).split() == ["100", "200", "0.20", "/", "1.23", "0.00", "/", "0.50", "25%", "10%"]
+    assert line(rung(**figures)).split() == ["100", "200", "0.20", "/", "1.23", "0.00", "/", "0.50", "25", "%", "10", "%"]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_every_state_has_glyph_word_and_colour() -> None:
 
 def test_what_is_longer_than_all_before_it_is_cut_inside() -> None:
     assert style.shorten("Metrics at http://127.0.0.1:34839/metrics, 1 engine.", 32) == "Metrics at http://127.0.0.1:…"
-    assert style.shorten("No requests of others: 0 running, 0 waiting.", 32) == "No requests of others:…"
+    assert style.shorten("No requests from others: 0 running, 0 waiting.", 32) == "No requests from others:…"
 
 
 def test_colours_are_named_in_one_place() -> None:

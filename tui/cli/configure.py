@@ -10,6 +10,7 @@ from core.access import Access
 from core.address import split_address
 from core.config import FleetAsk, Method, ProbeConfig, Safety, Slo, Target, Workload
 from core.errors import UserError
+from core.units import typed
 from tui.cli import inputs
 from tui.cli.options import RUN_OPTIONS
 
@@ -52,7 +53,9 @@ def _no_rate_above_max_rps(options: Mapping[str, Any]) -> None:
         value = options[name]
         for rate_rps in value if isinstance(value, tuple) else (value,):
             if max_rps is not None and rate_rps is not None and rate_rps > max_rps:
-                raise UserError(f"{_flag(name)} {rate_rps:g} is above --max-rps {max_rps:g}; lower the first or raise the second.")
+                raise UserError(
+                    f"{_flag(name)} {typed(rate_rps)} is above --max-rps {typed(max_rps)}; lower the first or raise the second."
+                )
 
 
 def _nothing_without_effect(options: Mapping[str, Any]) -> None:
@@ -121,7 +124,9 @@ def fleet_ask(options: Mapping[str, Any], base: FleetAsk | None = None) -> Fleet
         hardware = replace(hardware, weights_gb=None, params_b=None, weight_bits=None)
     ask = replace(base, hardware=replace(hardware, **paper), **_fields("fleet", options))
     if ask.mean_rps is not None and ask.peak_rps is not None and ask.mean_rps > ask.peak_rps:
-        raise UserError(f"--mean-rps {ask.mean_rps:g} is above --peak-rps {ask.peak_rps:g}; lower the first or raise the second.")
+        raise UserError(
+            f"--mean-rps {typed(ask.mean_rps)} is above --peak-rps {typed(ask.peak_rps)}; lower the first or raise the second."
+        )
     return ask
 
 

@@ -9,7 +9,7 @@ from core.config import ProbeConfig
 from core.records import Check
 from core.results import RepeatResult, StepResult
 from core.run import step_told
-from core.units import at_least, at_most, between, count, duration, latency, limits, long_duration, rate_text
+from core.units import at_least, at_most, between, count, duration, latency, long_duration, rate_text, stamp
 from core.view import Line, RepeatView, RunView, StepView
 from tui.phrases import method_text
 from tui.terminal.whole import plain
@@ -56,7 +56,7 @@ class Printer:
         if not self._headed:
             self._headed = True
             yield f"server    {config.target.address}"
-            yield f"limits    {limits(config.slo)}"
+            yield f"limits    {prose.limits(config.slo)}"
             yield f"workload  {config.workload.input_tokens} tokens in, {config.workload.output_tokens} out"
             yield f"method    {method_text(config.method)}"
 
@@ -103,7 +103,7 @@ class Printer:
 
 
 def _at(seconds: float) -> str:
-    return f"{seconds:7.1f} s  "
+    return f"{stamp(seconds)}  "
 
 
 def _after(lines: tuple[Line, ...], last: Line | None) -> tuple[Line, ...]:

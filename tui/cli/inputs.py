@@ -16,6 +16,7 @@ from core.address import joined, split_address
 from core.config import Lengths, parse_duration_s
 from core.errors import UserError
 from core.hardware import find, require_positive
+from core.units import count, typed
 
 NO_LIMIT = "none"
 MOST_TOKENS = 10**15
@@ -51,7 +52,9 @@ def read_user_rate(text: str, name: str) -> float:
     """The rate of all users together: one that a fleet is sized for."""
     value = read_rate(text, name)
     if value < LOWEST_RATE_RPS:
-        raise UserError(f"{name}: {value:g} requests/s is too low to size a fleet for; give at least {LOWEST_RATE_RPS:g}.")
+        raise UserError(
+            f"{name}: {typed(value)} requests/s is too low to size a fleet for; give at least {typed(LOWEST_RATE_RPS)}."
+        )
     return value
 
 
@@ -112,7 +115,7 @@ def read_tokens(text: str, name: str) -> int:
     """A number of tokens, no more than any memory holds."""
     value = read_count(text, name)
     if value > MOST_TOKENS:
-        raise UserError(f"{name}: that is more tokens than any memory holds; give at most {MOST_TOKENS:,}.")
+        raise UserError(f"{name}: that is more tokens than any memory holds; give at most {count(MOST_TOKENS)}.")
     return value
 
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from core.load import LATE_S, Findings, Rung, self_test
-from core.units import as_set, limit
+from core.units import as_set, limit, milliseconds, percent
 
 NO_FIGURES = 3
 
@@ -11,7 +11,7 @@ NO_FIGURES = 3
 def main(children: int | None) -> int:
     """Run it, a line for each rate as it is done; exit code 0, or 3 when not even the lowest rate held."""
     print("Running the load generator against a built-in server that does no work; this takes about a minute.", flush=True)
-    print("requests/s   chunks/s   late p50 / p99 ms   TTFT error p50 / p99 ms   CPU   server's CPU", flush=True)
+    print("requests/s   chunks/s   late p50 / p99 ms   TTFT error p50 / p99 ms     CPU   server's CPU", flush=True)
     findings = asyncio.run(self_test(lambda rung: print(line(rung), flush=True), children))
     print(conclusion(findings))
     return 0 if findings.requests_per_s is not None and findings.chunks_per_s is not None else NO_FIGURES
@@ -19,11 +19,11 @@ def main(children: int | None) -> int:
 
 def line(rung: Rung) -> str:
     """One rate as a line of the table."""
-    late = f"{rung.lateness_p50_s * 1e3:.2f} / {rung.lateness_p99_s * 1e3:.2f}"
-    error = f"{rung.ttft_error_p50_s * 1e3:.2f} / {rung.ttft_error_p99_s * 1e3:.2f}"
+    late = f"{milliseconds(rung.lateness_p50_s)} / {milliseconds(rung.lateness_p99_s)}"
+    error = f"{milliseconds(rung.ttft_error_p50_s)} / {milliseconds(rung.ttft_error_p99_s)}"
     why = "" if rung.holds else f"   {_fault(rung)}"
     load = f"{as_set(rung.rate_rps):>10} {as_set(rung.chunks_per_s):>10}"
-    return f"{load}   {late:>17}   {error:>23}   {rung.cpu_frac:3.0%}   {rung.server_cpu_frac:12.0%}{why}"
+    return f"{load}   {late:>17}   {error:>23}   {percent(rung.cpu_frac, 2):>5}   {percent(rung.server_cpu_frac, 2):>12}{why}"
 
 
 def _fault(rung: Rung) -> str:

@@ -43,7 +43,7 @@ async def show(
     app = KneescopeApp(source, run=run, controls=controls, player=player, path=path, driver_class=StderrDriver)
     await carried(app, app.action_leave, lambda: app.request_stop(leave=True), end)
     if app.return_code:
-        raise UserError("The screen ended by an error of its own; what was measured is kept, and no load is running.", NO_ANSWER)
+        raise UserError("The screen failed with an error of its own; what was measured is kept, and no load is running.", NO_ANSWER)
     return app.fleet_ask
 
 

@@ -17,7 +17,7 @@ from core import fleet
 from core.config import FleetAsk
 from core.errors import UserError
 from core.report import evidence_of
-from core.units import rate_brief
+from core.units import hundredths, plain, rate_brief, typed
 from core.view import RunView
 from tui.frame import Frame
 from tui.widgets import fleet_rows
@@ -71,7 +71,7 @@ class NumberInput(Input):
 
     def put(self, value: float | None) -> None:
         """Show a number that was set elsewhere."""
-        self.value = "" if value is None else f"{value:.12g}"
+        self.value = "" if value is None else typed(value)
         if self.is_attached and self.screen.focused is self:
             self.select_all()
 
@@ -219,7 +219,7 @@ class FleetPanel(Vertical, Titled):
                 Piece(fleet_rows.sizes(plan.at_pass, ask.cost_per_gpu_h), "strong", 0),
                 Piece(f"for {rate_brief(plan.peak_rps)}", "muted", 1),
             ]
-            pieces.append(Piece(f"headroom {plan.headroom:.2f}", "muted", 2))
+            pieces.append(Piece(f"headroom {hundredths(plan.headroom)}", "muted", 2))
         self.set_title(tuple(pieces))
 
     def _room(self, words: int) -> int:
@@ -233,5 +233,5 @@ class FleetPanel(Vertical, Titled):
 def _words(headroom: float) -> Content:
     """The headroom in words: a larger one leaves less room."""
     used = round(100 * headroom)
-    spare = f"{100 - used} % spare" if used < 100 else "nothing spare"
-    return Content.assemble(styled(f"use at most {used} % of what holds ({spare})", "plain"))
+    spare = f"{plain(1 - used / 100)} spare" if used < 100 else "nothing spare"
+    return Content.assemble(styled(f"use at most {plain(used / 100)} of what holds ({spare})", "plain"))

@@ -9,7 +9,7 @@ from core import prose
 from core.facts import parts
 from core.report import Head, diagnosis_parts
 from core.results import Answer, Diagnosis, StepResult
-from core.units import estimate, rate_text
+from core.units import rate_text
 from core.view import RunView
 from tui.draw.style import VERDICTS, Role, clean
 from tui.widgets import answer
@@ -41,7 +41,7 @@ def below(view: RunView, width: int, height: int, elsewhere: str) -> Content:
     if not blocks and (why := why_lines(view, width)):
         blocks = [why]
     if given is not None:
-        if text := estimate(given.knee.estimate):
+        if text := prose.estimate(given.knee.estimate):
             blocks.append([Content.assemble(styled(line, "muted")) for line in textwrap.wrap(text, max(20, width))])
         blocks += answer.note_lines(view, given, width)
     return answer.clip(blocks, height, elsewhere)

@@ -10,6 +10,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from core.units import hundredths
 from tui.draw.style import STYLES
 from tui.widgets.pieces import styled
 
@@ -103,7 +104,7 @@ class Slider(Widget, can_focus=True):
         """Track with a knob, and the value in figures."""
         track = self._track()
         if track < 2:
-            return Content.assemble(styled(f"{self.value:.2f}", "strong"))
+            return Content.assemble(styled(hundredths(self.value), "strong"))
         cells = ["─"] * track
         for mark in self.marks:
             cells[self._cell(mark)] = _MARK
@@ -114,7 +115,7 @@ class Slider(Widget, can_focus=True):
             styled("├" + line[:knob], "muted"),
             (_FOCUSED, f"{STYLES['strong']} reverse") if self.has_focus else styled(_KNOB, "strong"),
             styled(line[knob + 1 :] + "┤", "muted"),
-            styled(f" {self.value:.2f}", "strong"),
+            styled(f" {hundredths(self.value)}", "strong"),
         )
 
     def _cell(self, value: float) -> int:

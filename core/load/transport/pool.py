@@ -15,6 +15,7 @@ from core.load.transport.connection import Connection
 from core.load.transport.proxy import FAULTS, Proxy, let_go
 from core.load.transport.request import Endpoint
 from core.net import tls_context
+from core.units import duration
 
 KEEPALIVE_S = 4.0
 """Idle connections are given up before the server does it: uvicorn, and so vLLM, closes them after 5 s."""
@@ -71,7 +72,7 @@ class Pool:
         except TimeoutError as problem:
             self._fails(origin)
             through = "" if self._proxy is None else f" through the proxy {self._proxy.name}"
-            text = str(problem) or f"No connection to {origin.host}:{origin.port}{through} in {timeout_s or 0:g} s."
+            text = str(problem) or f"No connection to {origin.host}:{origin.port}{through} in {duration(timeout_s or 0.0)}."
             raise httpx.ConnectTimeout(text) from problem
         except httpx.ProxyError:
             self._fails(origin)

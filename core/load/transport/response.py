@@ -12,6 +12,8 @@ from typing import Protocol
 
 import httpx
 
+from core.units import duration
+
 MAX_UNREAD_BYTES = 1024 * 1024
 """A body that is not read further than this is no longer received. With a reader nothing is unread, and so nothing held."""
 
@@ -228,7 +230,7 @@ class Reply(httpx.AsyncByteStream):
         if left_s > 0:
             self._watcher = asyncio.get_running_loop().call_later(left_s, self._watch, limit_s)
             return
-        self._end(time.monotonic(), httpx.ReadTimeout(f"Nothing came from the server for {limit_s:g} s."))
+        self._end(time.monotonic(), httpx.ReadTimeout(f"Nothing came from the server for {duration(limit_s)}."))
         line, self.line = self.line, None
         if line is not None:
             line.abort()

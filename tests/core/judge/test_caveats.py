@@ -60,7 +60,7 @@ def test_a_client_that_stood_still() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "word"), [(0, None), (1, "p95 and p99"), (19, "p95 and p99"), (20, "p99 is"), (99, "p99 is"), (100, None)]
+    ("n", "word"), [(0, None), (1, "p95 and p99"), (19, "p95 and p99"), (20, "p99 rests"), (99, "p99 rests"), (100, None)]
 )
 def test_percentiles_of_few_values(n: int, word: str | None) -> None:
     found = caveats.few_values(n)

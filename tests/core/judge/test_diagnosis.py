@@ -132,9 +132,9 @@ def test_a_plateau_of_running_sequences_beside_a_queue_is_the_number_of_sequence
     assert [each.place for each in found.steps] == ["client", "workload", "queue", "stages", "resources"]
     lines = diagnosis_lines(found)
     assert lines[0].startswith(
-        "WHY   waiting requests 0.02 -> 6 on average from 11.3 to 12.4 requests/s, queue time 4 ms -> 400 ms; "
+        "WHY   waiting requests 0.0200 -> 6.00 on average from 11.3 to 12.4 requests/s, queue time 4 ms -> 400 ms; "
     )
-    assert "80 % queue, 16 % prefill, 4 % outside the engine" in lines[0]
+    assert "80 % queue, 16 % prefill, 4.0 % outside the engine" in lines[0]
     assert "running stays at 16 while requests wait" in lines[0]
     assert lines[1] == (
         "      -> At 12.4 requests/s the number of sequences binds, not memory: the setting to change is --max-num-seqs"

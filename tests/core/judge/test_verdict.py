@@ -104,7 +104,7 @@ def test_a_request_that_never_left_by_the_end_of_the_drain_is_void() -> None:
 def test_errors_above_their_limit_fail_though_the_attainment_passes() -> None:
     result = judge(step(*[GOOD] * 97, *[REFUSED] * 3).played())
     assert result.verdict == "fail"
-    assert prose.text(result.reason) == "3 of 100 requests ended in errors (3 %, at most 1 %): http 3"
+    assert prose.text(result.reason) == "3 of 100 requests ended in errors (3.00 %, at most 1 %): http 3"
     assert says(result.reason, "too_many_errors")
     assert (result.errors, result.error_rate, result.endings) == (3, 0.03, {"ok": 97, "http": 3})
 
@@ -137,7 +137,7 @@ def test_what_errors_have_in_common_is_kept_and_stands_in_the_warning() -> None:
 def test_errors_above_their_limit_are_told_in_the_servers_words_and_whether_anything_else_came() -> None:
     result = judge(step(*[GOOD] * 97, *[OVERLOADED] * 3).played())
     told = prose.text(result.reason)
-    assert told == "3 of 100 requests ended in errors (3 %, at most 1 %): http 3 (HTTP 503: Overloaded)"
+    assert told == "3 of 100 requests ended in errors (3.00 %, at most 1 %): http 3 (HTTP 503: Overloaded)"
     play = step(*[OVERLOADED] * 100, measure_s=10.0, warm=[OVERLOADED] * 5, warm_s=2.0)
     tally = play.played(until=2.25)
     decision = decide_step(tally, START + 2.25, rules(), 120.0)
@@ -145,7 +145,7 @@ def test_errors_above_their_limit_are_told_in_the_servers_words_and_whether_anyt
     reason = judge(tally, decision).reason
     assert says(reason, "every_request_failed")
     assert prose.text(reason).startswith("every request failed: HTTP 503: Overloaded (")
-    assert "of the window's 100 so far; at most 1 % may)" in prose.text(reason)
+    assert "of the window's 100 so far; at most 1 % may fail)" in prose.text(reason)
 
 
 def test_errors_in_the_warm_up_are_named_before_the_overload() -> None:
@@ -293,8 +293,8 @@ def test_nothing_planned_is_void() -> None:
         (step(*[replace(SLOW, late=0.5)] * 20), {}, "client_late", "one send in a hundred was late by 500 ms"),
         (step(*[SLOW] * 20), {"unsent": 1}, "client_unsent", "1 planned request could not be sent"),
         (step(*[SLOW] * 19, replace(REFUSED, late=None, ending="client")), {}, "client_failed", "failed on this machine"),
-        (step(*[replace(SLOW, output=8, asked=21)] * 20), {}, "short_answers", "8 tokens long on average, 21 were asked for"),
-        (step(*[replace(SLOW, prompt=600)] * 20), {}, "prompt_length_off", "prompts were 600 tokens long"),
+        (step(*[replace(SLOW, output=8, asked=21)] * 20), {}, "short_answers", "averaged 8 tokens where 21 were asked for"),
+        (step(*[replace(SLOW, prompt=600)] * 20), {}, "prompt_length_off", "prompts averaged 600 tokens"),
         (
             step(*[SLOW] * 20),
             {"samples": [sample(-1, epoch=1.0), sample(9, epoch=2.0)]},
@@ -368,7 +368,7 @@ def test_warnings_of_a_pass() -> None:
         "saw only 20 requests",
         "shorter than 5 mean request durations",
         "the warm-up of 1 s was too short",
-        "p99 is over only 20 answers",
+        "p99 rests on only 20 answers",
         "the client stalled for 300 ms",
         "metrics could not be read",
     ):

@@ -233,7 +233,7 @@ async def test_an_ipv6_address_is_asked_for_in_brackets(scheme: str) -> None:
     [
         (b"407 Proxy Authentication Required", "--proxy env:NAME"),
         (b"403 Forbidden", "does not let this client"),
-        (b"502 Bad Gateway", "does not reach the server"),
+        (b"502 Bad Gateway", "cannot reach the server"),
         (b"301 Moved", "301 Moved"),
         (b"101 Switching Protocols", "101 Switching Protocols"),
         (b"999", "999"),
@@ -301,7 +301,7 @@ async def test_a_proxy_that_never_answers_is_a_timeout(monkeypatch: pytest.Monke
         ended = await caller.call()
         shown = proxy.url.replace(LOGIN, "")
         assert ended.ending == "timeout"
-        assert ended.error == f"No connection to {server.url.removeprefix('https://')} through the proxy {shown} in 0.05 s."
+        assert ended.error == f"No connection to {server.url.removeprefix('https://')} through the proxy {shown} in 50 ms."
         await proxy.until(lambda p: p.closed == 1)
 
 

@@ -42,7 +42,7 @@ def test_a_file_of_that_shape_is_read_back_equal(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(UserError, match="'chta'; take one of demo, chat, rag, kvlim, slot, or a JSON file"):
+    with pytest.raises(UserError, match="'chta'; use one of demo, chat, rag, kvlim, slot, or a JSON file"):
         load("chta")
 
 
