@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.access import Access
@@ -89,6 +89,7 @@ def objects(one: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda one: st.lists(one) | objects(one))
 
 
+@settings(deadline=None)
 @given(objects(JSON))
 def test_no_json_is_more_than_no_list(whole: object) -> None:
     async def read() -> None:
