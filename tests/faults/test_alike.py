@@ -84,8 +84,8 @@ def test_a_gateway_that_cuts_every_answer_at_one_age_is_told_by_that_age(path: P
     assert diagnosis.advice.code == "common_cause"
     assert diagnosis.advice.figures["age_s"] == pytest.approx(AGE_S, abs=0.06)
     text = " ".join(to_text(ran.view, None).split())
-    assert "came 1 s after the request" in text
-    assert "Look for a time limit of 1 s" in text
+    assert "came 1.00 s after the request" in text
+    assert "Look for a time limit of 1.00 s" in text
     told = [repeat for step in result(ran.view, None)["steps"] for repeat in step["repeats"] if repeat["failures_alike"]]
     assert all(repeat["failures_alike_fact"]["code"] == "failures_alike" for repeat in told)
     assert len(told) == len(found)
