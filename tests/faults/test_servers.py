@@ -545,7 +545,7 @@ def test_a_chat_server_that_refuses_the_newer_field_is_loaded_by_max_tokens(path
 def test_answers_longer_than_asked_are_refused_before_any_load(path: Path) -> None:
     ran = probe(path, lambda: FaultServer(Answer(pieces=tokens(16, first_s=0.05, gap_s=0.02, prompt=16))))
     assert ran.answer.outcome == "refused"
-    assert "longer than asked: 400%" in prose.text(ran.answer.message)
+    assert "longer than asked: 400 %" in prose.text(ran.answer.message)
     assert not ran.steps
 
 
