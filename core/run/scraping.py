@@ -204,7 +204,8 @@ class Readings:
                 return fact("not_settled", requests=left, after_s=round(spent_s))
 
     async def _until_fast(self, ask: Ask, idle_e2e_s: float, began: float) -> Fact | None:
-        """Send single requests until one is as fast as on the idle server; why that is not known, or None once it is."""
+        """Send single requests until one is as fast as on the idle server; why that is not known, or None once it is. One
+        that had to wait for a place shows that one is free: those that were taken just before it are held about as long again."""
         while True:
             record = await self._single(ask, began)
             took_s = e2e_s(record) if record is not None and record.ending == "ok" else None
@@ -212,6 +213,7 @@ class Readings:
                 return None
             if took_s is None or self._clock() - began >= SETTLE_MOST_S:
                 return fact("idle_unknown", e2e_s=took_s, idle_e2e_s=idle_e2e_s, **words_of(record))
+            await asyncio.sleep(min(took_s, began + SETTLE_MOST_S - self._clock()))
 
     async def _single(self, ask: Ask, began: float) -> RequestRecord | None:
         if self._asked_at is None:
