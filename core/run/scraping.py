@@ -40,6 +40,10 @@ SLOW_READINGS = 3
 GONE_AFTER = 10
 """A row that so many readings lack is of an engine that was taken away; before that it is only not shown."""
 
+HELD_S = 5.0
+"""A place whose client is gone is held for so long, or for twice an idle answer where that is longer: gateways and engines that do
+not notice at once do within seconds."""
+
 
 class Source(Protocol):
     """What `core.server.metrics.Scraper` is to this module."""
@@ -204,7 +208,8 @@ class Readings:
                 return fact("not_settled", requests=left, after_s=round(spent_s))
 
     async def _until_fast(self, ask: Ask, idle_e2e_s: float, began: float) -> Fact | None:
-        """Send single requests until one is as fast as on the idle server; why that is not known, or None once it is."""
+        """Send single requests until one is as fast as on the idle server; why that is not known, or None once it is. One
+        that had to wait shows that one place is free; those that were taken just before it get time to be left as well."""
         while True:
             record = await self._single(ask, began)
             took_s = e2e_s(record) if record is not None and record.ending == "ok" else None
@@ -212,6 +217,8 @@ class Readings:
                 return None
             if took_s is None or self._clock() - began >= SETTLE_MOST_S:
                 return fact("idle_unknown", e2e_s=took_s, idle_e2e_s=idle_e2e_s, **words_of(record))
+            held_s = min(took_s, max(HELD_S, IDLE_FACTOR * idle_e2e_s))
+            await asyncio.sleep(min(held_s, began + SETTLE_MOST_S - self._clock()))
 
     async def _single(self, ask: Ask, began: float) -> RequestRecord | None:
         if self._asked_at is None:

@@ -341,7 +341,7 @@ def test_a_page_that_shows_an_earlier_moment_is_no_reading_of_now() -> None:
     """What was made for our own request is not counted in it: an answer as fast as on the idle server tells."""
     server = Server(lambda t, answered: shown(t, 16), lambda t: 3.0 if t < 1012 else IDLE_S)
     took, said = server.settled()
-    assert took < 14
+    assert took < 15.5
     assert (len(server.asked), said) == (3, [])
 
 
@@ -363,28 +363,28 @@ def test_a_request_that_is_refused_shows_nothing() -> None:
 
 
 def held_until(t: float) -> Callable[[float], float]:
-    """A single request waits for a place until then."""
+    """A single request waits for a place until then; the next one, which comes when as much time has passed again, does not."""
     return lambda now: max(0.0, t - now) + IDLE_S
 
 
 def test_places_that_no_gauge_shows_are_free_when_an_answer_is_as_fast_as_on_the_idle_server() -> None:
     server = Server(lambda t, answered: shown(t, None), held_until(1009))
     took, said = server.settled()
-    assert 7 < took < 9.5
+    assert 10 < took < 14
     assert (len(server.asked), said) == (2, [])
 
 
 def test_without_metrics_answers_alone_show_that_the_server_is_idle() -> None:
     server = Server(lambda t, answered: shown(t, 0), held_until(1009))
     took, said = server.settled(metrics=False)
-    assert 7 < took < 8.5
+    assert 12.5 < took < 14
     assert (len(server.asked), said) == (2, [])
 
 
 def test_so_they_do_when_its_readings_have_stopped() -> None:
     server = Server(lambda t, answered: shown(t, 4), held_until(1009), away=lambda t: t > 1002)
     took, said = server.settled()
-    assert 7 < took < 9
+    assert 10 < took < 14
     assert (len(server.asked), said) == (2, [])
 
 
@@ -398,7 +398,7 @@ def test_nothing_is_asked_while_its_counters_move() -> None:
 def test_without_counters_there_is_nothing_to_wait_for_but_an_answer() -> None:
     server = Server(lambda t, answered: shown(t, None, None), held_until(1009))
     took, said = server.settled()
-    assert 7 < took < 9.5
+    assert 10 < took < 14
     assert said == []
 
 
