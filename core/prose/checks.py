@@ -250,7 +250,7 @@ SENTENCES: dict[Code, Sentence] = {
     "server_answers": lambda f: f"{f.word('url')} answers (GET {f.word('path')}: {f.n('status')})",
     "server_unreachable": lambda f: f"{f.word('url')} {f.of[0]}",
     "server_not_up": _server_not_up,
-    "route_slow": lambda f: f"does not answer within {f['within_s']:g} s",
+    "route_slow": lambda f: f"does not answer within {limit(f['within_s'])}",
     "health_unsure": _health_unsure,
     "is_it_the_api": lambda f: f"Is {f.word('url')} the address of the API?",
     "call_failed": lambda f: f"{f.word('said')}",
