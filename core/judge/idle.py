@@ -1,10 +1,8 @@
-"""What the idle server makes of the drawn lengths: how long its requests take, and which share can never meet the limits.
+"""What the idle server tells: its speed, whether any rate can be right, and which share of drawn lengths can never meet the limits.
 
 Three single requests say how fast it is; the lengths that a run draws say the rest. Without load a request of L prompt tokens and
 O answer tokens has its first token after t + p L and its last after p L + t O, with the seconds t per answer token and p per
 prompt token of `core.judge.idle.idle_speed`. Pure.
-
-What the three single requests on the idle server tell: its idle latency, and whether any rate can be right at all.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,4 @@
-"""From a run's view to what people read: the verdict as text.
-
-What a text says of the rates that were judged: each step, lists side by side, latencies, bad moments.
-"""
+"""From a run's view to what people read: the verdict as text, with the rates that were judged."""
 
 import textwrap
 from collections.abc import Iterable, Sequence

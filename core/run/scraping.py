@@ -1,7 +1,4 @@
-"""The server's readings as they come in: kept for the judge, waited for between repeats.
-
-The readings of a GPU or host exporter beside the run: kept for the judge, and missed by nobody when they fail.
-"""
+"""Readings of the server, and of a GPU or host exporter, as they come in: kept for the judge, waited for between repeats."""
 
 import asyncio
 import contextlib

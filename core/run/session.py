@@ -1,6 +1,6 @@
 """One live run: owns generator, scraper and search; every fact becomes an event, logged and applied to the state.
 
-What ends a run otherwise than by its search, the answer that it then has, and what every answer gets at the end.
+It also says what answer a run has that did not end by its search.
 """
 
 import asyncio

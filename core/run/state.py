@@ -1,6 +1,6 @@
-"""The one reducer: apply(event) -> view(). The only mutable object of a run; live and recorded runs share it.
+"""The one reducer: apply(event) -> view(), with the account of the repeat that runs now.
 
-The repeat that runs now, as the state keeps it: its account, its open requests, and where in its plan it is.
+The only mutable object of a run; live and recorded runs share it.
 """
 
 import bisect

@@ -1,12 +1,9 @@
-"""The text of /metrics, of any vLLM version -> values. What a server does not expose is None, never 0.
+"""The text of /metrics, of any vLLM version and under Ray Serve -> values. What a server does not expose is None, never 0.
 
 Values are looked up by the exact name of their sample, so a suffix never decides what a metric is:
-`vllm:iteration_tokens_total` is a histogram, and `vllm:prompt_tokens_created` a time.
-
-Which names vLLM gave its metrics over the versions, and what a version can do; data only.
-
-Read from the sources of the releases 0.6.0 to 0.33.0 (`v1/metrics/loggers.py`, before that `engine/metrics.py`), for Ray Serve
-from `v1/metrics/ray_wrappers.py` and Ray's `metrics_agent.py`.
+`vllm:iteration_tokens_total` is a histogram, and `vllm:prompt_tokens_created` a time. The names are those of the releases 0.6.0 to
+0.33.0 (`v1/metrics/loggers.py`, before that `engine/metrics.py`), for Ray Serve those of `v1/metrics/ray_wrappers.py` and Ray's
+`metrics_agent.py`.
 """
 
 import math

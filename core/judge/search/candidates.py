@@ -1,12 +1,9 @@
-"""What standard and acceptance judge after the search: which end of the bracket, and at which rate. Pure.
+"""Which rate is judged next: first where the knee is, then which end of the bracket is brought in, and at which rate. Pure.
 
-A fail is cheap and a pass costs all repeats. So the clear fail is brought down first, while that is likely to succeed, and the
-passing rate is then looked for where all of its repeats are likely to pass, below most of what the fit leaves for the knee.
-With both ends there, the time left goes where it is expected to narrow the bracket most in a second.
-
-The search for the region of the knee: which rate the next full step runs, and how many are still to come. Pure.
-
-The ends close in by the square root of their ratio. A segment of the ramp that passed says where to look and no more.
+While the region is looked for, the ends close in by the square root of their ratio; a segment of the ramp that passed says where
+to look and no more. After that a fail is cheap and a pass costs all repeats: the clear fail is brought down first, while that is
+likely to succeed, and the passing rate is then looked for where all of its repeats are likely to pass, below most of what the fit
+leaves for the knee. With both ends there, the time left goes where it is expected to narrow the bracket most in a second.
 """
 
 import math

@@ -1,7 +1,4 @@
-"""How long requests take as far as a search knows it, and what its steps take by that.
-
-How long a search is going to take, and what makes it longer than its mode. Pure.
-"""
+"""How long requests take as far as a search knows it, how long the search takes by that, and what makes it longer. Pure."""
 
 from core import modes
 from core.config import Method, Slo

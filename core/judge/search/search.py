@@ -1,10 +1,8 @@
-"""The way to the knee as a state machine without I/O: what to run next, given what was seen.
+"""The way to the knee as a state machine without I/O: what to run next, given what was seen, and what the user ended leaves open.
 
 A fail is cheap and can be trusted, a pass is neither: a short ramp finds a failing rate fast, then full steps come down
 from it, and only a full step may set the rate that holds. Standard and acceptance then look for a rate that clearly fails and
 for one that holds by all repeats, and spend the time left over where it narrows the bracket most.
-
-Steps that the user ended before they were judged, and what they leave open. Pure.
 """
 
 import math
