@@ -86,7 +86,7 @@ def test_no_two_prompts_of_text_share_their_beginning(path: Path) -> None:
 def test_a_server_that_takes_chats_alone_is_refused_with_a_word_of_that(path: Path) -> None:
     checks, _ = preflight(path, lambda: FaultServer(lambda server, request: bad("Not a chat")))
     assert checks["request"].status == "refuse"
-    assert "Not a chat; does it serve chats alone? --api chat" in prose.text(checks["request"].message)
+    assert "Not a chat; does it serve only chats? Try --api chat" in prose.text(checks["request"].message)
 
 
 def by_names(*names: str) -> Fault:
