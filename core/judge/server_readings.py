@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +20,7 @@ Counter = Literal[
 Histogram = Literal["ttft_s", "queue_time_s", "prefill_time_s", "decode_time_s"]
 Gauge = Literal["running", "waiting", "kv_usage_max_frac", "kv_usage_frac"]
 
-_COUNTERS: tuple[Counter, ...] = (
-    "preemptions_total",
-    "prompt_tokens_total",
-    "generation_tokens_total",
-    "requests_success_total",
-    "prefix_queries_total",
-    "prefix_hits_total",
-)
+_COUNTERS: tuple[Counter, ...] = get_args(Counter)
 _AGREEING = 3
 """Gauges and counters of one reading may be an engine step apart; a surplus counts only when three readings in a row show it."""
 

@@ -102,9 +102,13 @@ def _layout_differs(f: Figures) -> str:
     return f"The fingerprint says DP {f.n('told_dp')}, but {seen}: {_layout(f)}"
 
 
-def _served(f: Figures) -> str:
+def _requests(f: Figures, when: str = "") -> str:
     parts = f"{count(round(f['running']))} running, {count(round(f['waiting']))} waiting"
-    return f"The server is serving others: it has {count(round(f['others']), 'request')} now ({parts})"
+    return f"{count(round(f['others']), 'request')}{when} ({parts})"
+
+
+def _served(f: Figures) -> str:
+    return f"The server is serving others: it has {_requests(f, ' now')}"
 
 
 _EITHER = "Load would slow them down, and they would spoil the answer: wait until it is idle, or give --with-others"
@@ -113,10 +117,6 @@ _EITHER = "Load would slow them down, and they would spoil the answer: wait unti
 def _server_busy(f: Figures) -> str:
     stayed = "; its counters stand still, but a single request was answered and they are still shown" if "still" in f else ""
     return f"{_served(f)}{stayed}. {_EITHER}"
-
-
-def _stale(f: Figures) -> str:
-    return f"{count(round(f['others']), 'request')} ({count(round(f['running']))} running, {count(round(f['waiting']))} waiting)"
 
 
 # --- how it answers a request -------------------------------------------------------------------------------------
@@ -309,10 +309,10 @@ SENTENCES: dict[Code, Sentence] = {
         f"The server is serving others: its counters rise, and it does not report how many requests it has. {_EITHER}"
     ),
     "gauges_refreshed": lambda f: (
-        f"No requests from others: the metrics still showed {_stale(f)} of an earlier load, until a single request was answered"
+        f"No requests from others: the metrics still showed {_requests(f)} of an earlier load, until a single request was answered"
     ),
     "gauges_unproven": lambda f: (
-        f"Whether others use the server is not known: it shows {_stale(f)}, but its counters stand still, "
+        f"Whether others use the server is not known: it shows {_requests(f)}, but its counters stand still, "
         "and a single request was not answered"
     ),
     "server_shared": lambda f: f"{_served(f)}. The answer is what fits on top of them",

@@ -9,7 +9,8 @@ import msgspec
 
 from core import fleet, prose
 from core.config import FleetAsk
-from core.facts import Fact, Said, as_data, fact
+from core.facts import Fact, Said, fact
+from core.report.told import told, told_all
 from core.units import as_set, count, hundredths, number, percent, rate_text
 
 GatePart = Literal["speed", "helps", "measured", "memory", "binds"]
@@ -33,14 +34,12 @@ def fleet_data(ask: FleetAsk, unit: fleet.Unit, plan: fleet.Fleet | None, gates:
         "losses": msgspec.to_builtins(plan.losses) if plan else [],
         "marks": [_mark(mark) for mark in plan.marks] if plan else [],
         "cost": msgspec.to_builtins(plan.cost) if plan else None,
-        "notes": list(map(prose.sentence, notes)),
-        "notes_fact": list(map(as_data, notes)),
+        **told_all("notes", notes, prose.sentence),
         "speed": None if gates.speed is None else _speed(gates.speed),
         "memory": None if gates.memory is None else _memory(gates.memory),
         "binds": gates.binds,
         "margin": gates.margin,
-        "assumptions": list(map(prose.text, fleet.ASSUMPTIONS)),
-        "assumptions_fact": list(map(as_data, fleet.ASSUMPTIONS)),
+        **told_all("assumptions", fleet.ASSUMPTIONS),
     }
 
 
@@ -48,28 +47,24 @@ def _mark(mark: fleet.Mark) -> dict[str, Any]:
     figures = msgspec.to_builtins(mark)
     del figures["why"]
     head = {"name": mark.name, "label": prose.mark_label(mark.why)}
-    return {**head, **figures, "why": prose.text(mark.why), "why_fact": as_data(mark.why)}
+    return {**head, **figures, **told("why", mark.why)}
 
 
 def _speed(gate: fleet.SpeedGate) -> dict[str, Any]:
-    against = gate.contradiction
     return {
         **msgspec.to_builtins(gate),
-        "contradiction": None if against is None else prose.text(against),
-        "contradiction_fact": None if against is None else as_data(against),
-        "helps": list(map(prose.text, gate.helps)),
-        "helps_fact": list(map(as_data, gate.helps)),
-        **_message(gate.message),
+        **told("contradiction", gate.contradiction),
+        **told_all("helps", gate.helps),
+        **told("message", gate.message, _closed),
     }
 
 
 def _memory(gate: fleet.MemoryGate) -> dict[str, Any]:
-    notes = {"notes": list(map(prose.sentence, gate.notes)), "notes_fact": list(map(as_data, gate.notes))}
-    return {**msgspec.to_builtins(gate), **notes, **_message(gate.message)}
+    return {**msgspec.to_builtins(gate), **told_all("notes", gate.notes, prose.sentence), **told("message", gate.message, _closed)}
 
 
-def _message(said: Said) -> dict[str, Any]:
-    return {"message": f"{prose.text(said)}.", "message_fact": as_data(said)}
+def _closed(said: Said) -> str:
+    return f"{prose.text(said)}."
 
 
 def fleet_lines(plan: fleet.Fleet, width: int) -> list[str]:
@@ -100,13 +95,13 @@ def gates_told(gates: fleet.Gates) -> list[tuple[GatePart, str]]:
     said: list[tuple[GatePart, str]] = []
     if gates.speed is not None:
         speed = gates.speed
-        said.append(("speed", f"Speed: {prose.text(speed.message)}."))
+        said.append(("speed", f"Speed: {_closed(speed.message)}"))
         if speed.helps:
-            said.append(("helps", f"What would help, each by itself: {'; '.join(map(prose.text, speed.helps))}."))
+            said.append(("helps", prose.sentence(fact("limit_helps", *speed.helps))))
         if (measured := _measured(speed)) is not None:
-            said.append(("measured", f"Measured: {prose.text(measured)}."))
+            said.append(("measured", f"Measured: {_closed(measured)}"))
     if gates.memory is not None:
-        said.append(("memory", f"Memory: {prose.text(gates.memory.message)}."))
+        said.append(("memory", f"Memory: {_closed(gates.memory.message)}"))
         said += [("memory", prose.sentence(note)) for note in gates.memory.notes]
     if gates.message is not None:
         said.append(("binds", prose.sentence(gates.message)))

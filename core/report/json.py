@@ -9,10 +9,11 @@ import msgspec
 
 from core import fleet, prose
 from core.config import FleetAsk, Lengths, ProbeConfig
-from core.facts import as_data, fact
+from core.facts import fact
 from core.judge import Bracket
 from core.records import Check, ServerInfo
 from core.report.fleet import fleet_data
+from core.report.told import told, told_all
 from core.report.why import diagnosis_data
 from core.results import Answer, Knee, RepeatResult, StepResult
 from core.run import others_rps
@@ -27,8 +28,7 @@ def result(view: RunView, run_log: str | None) -> dict[str, Any]:
     data: dict[str, Any] = {
         "schema": SCHEMA,
         "outcome": answer.outcome,
-        "message": prose.text(answer.message),
-        "message_fact": as_data(answer.message),
+        **told("message", answer.message),
         "knee": _knee(answer.knee),
         "slo": msgspec.to_builtins(config.slo) if config else None,
         "workload": _workload(config, view.server) if config else None,
@@ -54,15 +54,7 @@ def result(view: RunView, run_log: str | None) -> dict[str, Any]:
 
 def check_data(checks: Iterable[Check]) -> list[dict[str, Any]]:
     """The checks before the load as plain data."""
-    return [
-        {
-            "check": check.check,
-            "status": check.status,
-            "message": prose.sentence(check.message),
-            "message_fact": as_data(check.message),
-        }
-        for check in checks
-    ]
+    return [{"check": each.check, "status": each.status, **told("message", each.message, prose.sentence)} for each in checks]
 
 
 def to_json(view: RunView, run_log: str | None) -> str:
@@ -113,8 +105,7 @@ def _request(server: ServerInfo | None) -> dict[str, Any]:
 
 
 def _knee(knee: Knee) -> dict[str, Any]:
-    told = {"notes": [prose.text(note) for note in knee.notes], "notes_fact": [as_data(note) for note in knee.notes]}
-    return {**msgspec.to_builtins(knee), **told}
+    return {**msgspec.to_builtins(knee), **told_all("notes", knee.notes)}
 
 
 def _required(config: ProbeConfig, answer: Answer) -> dict[str, Any] | None:
@@ -154,8 +145,7 @@ def _step(step: StepResult) -> dict[str, Any]:
         "rate_rps": step.rate_rps,
         "phase": step.phase,
         "verdict": step.verdict,
-        "reason": prose.text(step.reason),
-        "reason_fact": as_data(step.reason),
+        **told("reason", step.reason),
         "floor": step.floor[0] if step.floor and exact else None,
         "floor_interval": list(step.floor) if step.floor else None,
         "duration_s": step.duration_s,
@@ -173,12 +163,9 @@ def _repeat(repeat: RepeatResult) -> dict[str, Any]:
     }
     return {
         **fields,
-        "reason": prose.text(repeat.reason),
-        "reason_fact": as_data(repeat.reason),
-        "failures_alike": None if repeat.failures_alike is None else prose.text(repeat.failures_alike),
-        "failures_alike_fact": None if repeat.failures_alike is None else as_data(repeat.failures_alike),
-        "warnings": [prose.text(warning) for warning in repeat.warnings],
-        "warnings_fact": [as_data(warning) for warning in repeat.warnings],
+        **told("reason", repeat.reason),
+        **told("failures_alike", repeat.failures_alike),
+        **told_all("warnings", repeat.warnings),
         **latencies,
         "lateness_s": lateness,
         "lateness_p99_s": lateness["p99"],

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from core import prose
-from core.facts import as_data
+from core.report.told import told, told_all
 from core.results import Diagnosis, DiagnosisStep
 
 Head = Literal["seen", "therefore", "advice", "open", "not"]
@@ -45,18 +45,14 @@ def diagnosis_data(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
     """Each sentence beside its fact."""
     if diagnosis is None:
         return None
-    advice = diagnosis.advice
     return {
         **msgspec.to_builtins(diagnosis),
-        "sentence": prose.text(diagnosis.sentence),
-        "sentence_fact": as_data(diagnosis.sentence),
-        "advice": None if advice is None else prose.text(advice),
-        "advice_fact": None if advice is None else as_data(advice),
-        "ruled_out": [prose.text(each) for each in diagnosis.ruled_out],
-        "ruled_out_fact": [as_data(each) for each in diagnosis.ruled_out],
+        **told("sentence", diagnosis.sentence),
+        **told("advice", diagnosis.advice),
+        **told_all("ruled_out", diagnosis.ruled_out),
         "steps": [_step(step) for step in diagnosis.steps],
     }
 
 
 def _step(step: DiagnosisStep) -> dict[str, Any]:
-    return {**msgspec.to_builtins(step), "text": prose.text(step.text), "text_fact": as_data(step.text)}
+    return {**msgspec.to_builtins(step), **told("text", step.text)}
