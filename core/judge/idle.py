@@ -8,19 +8,18 @@ prompt token of `core.judge.idle.idle_speed`. Pure.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.config import Lengths, ProbeConfig, Slo, Workload
-from core.facts import Figure, fact
+from core.facts import Fact, Figure, fact
 from core.judge.evidence import errors_said
 from core.records import Check, RequestRecord
 from core.results import Idle
 from core.singles import judged
 from core.slo import e2e_s, good, tpot_s, ttft_s
-from core.units import latency, limit
 
 _SHORTEST_S = 1e-3
 """An idle latency counts as at least a millisecond, so that the first rate (2/s0) stays one that a client can send."""
@@ -43,44 +42,27 @@ def idle_speed(records: Sequence[RequestRecord]) -> Idle:
     return Idle(tpot_s=tpot, prefill_token_s=max(0.0, prefill_s) / tokens if tpot is not None and tokens else None)
 
 
-class Infeasible(NamedTuple):
-    """Why no rate can be right, in one sentence; `alone`: the same to be read below a headline that says so."""
-
-    message: str
-    alone: str
-
-
-def why_infeasible(records: Sequence[RequestRecord], slo: Slo) -> Infeasible | None:
+def why_infeasible(records: Sequence[RequestRecord], slo: Slo) -> Fact | None:
     """Why no rate can be right, or None where one of them met the limits (`core.singles`)."""
     if judged(records, slo).code in ("singles_meet", "some_singles_miss"):
         return None
     succeeded = [r for r in records if r.ending == "ok"]
-    if not succeeded:
-        if not records:
-            return _at_any_rate("no single request was sent")
-        cause = errors_said(records) or records[0].ending
-        what = "the server answers errors to" if any(r.ending == "http" for r in records) else "the server breaks off"
-        said = f"{what} all {len(records)} single requests ({cause}), so no rate can be right"
-        return Infeasible(said, said)
-    missed = f"{len(records)} of {len(records)} ({_excess(succeeded[0], slo)})"
-    return _at_any_rate(f"even single requests miss the limits, {missed}")
+    if succeeded:
+        return fact("singles_over_limits", missed=len(records), **_excess(succeeded[0], slo))
+    if not records:
+        return fact("no_single_sent")
+    answered = any(r.ending == "http" for r in records)
+    return fact("singles_in_errors", requests=len(records), answered=answered, said=errors_said(records) or records[0].ending)
 
 
-def _at_any_rate(reason: str) -> Infeasible:
-    return Infeasible(f"infeasible at any rate: {reason}", reason)
-
-
-def _excess(record: RequestRecord, slo: Slo) -> str:
-    values = (
-        ("TTFT", ttft_s(record), slo.ttft_s),
-        ("TPOT", tpot_s(record), slo.tpot_s),
-        ("E2E", e2e_s(record), slo.e2e_s),
-    )
-    return ", ".join(
-        f"{name} {latency(value)}, limit {limit(bound_s)}"
-        for name, value, bound_s in values
-        if value is not None and bound_s is not None and value > bound_s
-    )
+def _excess(record: RequestRecord, slo: Slo) -> dict[str, Figure]:
+    """The latencies over their limits, each with that, in seconds; None for the others."""
+    latencies = (("ttft", ttft_s(record), slo.ttft_s), ("tpot", tpot_s(record), slo.tpot_s), ("e2e", e2e_s(record), slo.e2e_s))
+    over: dict[str, Figure] = {}
+    for name, value_s, limit_s in latencies:
+        missed = value_s is not None and limit_s is not None and value_s > limit_s
+        over |= {f"{name}_s": value_s if missed else None, f"{name}_limit_s": limit_s if missed else None}
+    return over
 
 
 QUANTILES = 400

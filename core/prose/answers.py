@@ -4,7 +4,7 @@ from core.facts import Code
 from core.prose.figures import Figures, Sentence
 from core.prose.repeats import in_turn
 from core.prose.voids import words
-from core.units import count, duration, rate_number, rate_text
+from core.units import count, duration, latency, limit, rate_number, rate_text
 
 _KEPT = "finished steps are kept"
 _CHECK = f"Check the server, then run again; {_KEPT}"
@@ -78,6 +78,17 @@ def _away_for_good(f: Figures) -> str:
     return f"No answer: the server was away at {rate_text(f['rate_rps'])} ({words(f)}) and {when}. {_CHECK}"
 
 
+def _singles_over_limits(f: Figures) -> str:
+    values = ((name, f.known(f"{name.lower()}_s"), f.known(f"{name.lower()}_limit_s")) for name in ("TTFT", "TPOT", "E2E"))
+    over = (f"{name} {latency(value_s)}, limit {limit(limit_s)}" for name, value_s, limit_s in values if limit_s is not None)
+    return f"even single requests miss the limits, {f.n('missed')} of {f.n('missed')} ({', '.join(over)})"
+
+
+def _singles_in_errors(f: Figures) -> str:
+    what = "the server answers errors to" if f["answered"] else "the server breaks off"
+    return f"{what} all {f.n('requests')} single requests ({f.word('said')}), so no rate can be right"
+
+
 SENTENCES: dict[Code, Sentence] = {
     "bracket": _bracket,
     "at_least": lambda f: f"holds at {rate_text(f['pass_rps'])}, the highest rate {_tried(f)}",
@@ -87,6 +98,10 @@ SENTENCES: dict[Code, Sentence] = {
     "errors_at": lambda f: f"at {rate_text(f['rate_rps'])}, {f.of[0]}",
     "nothing_served": lambda f: f"No answer: already at {rate_text(f['rate_rps'])}, {f.of[0]}. Check the server, then run again",
     "on_top": _on_top,
+    "infeasible": lambda f: f"infeasible at any rate: {f.of[0]}",
+    "no_single_sent": lambda f: "no single request was sent",
+    "singles_over_limits": _singles_over_limits,
+    "singles_in_errors": _singles_in_errors,
     "held_a_day": lambda f: "the rate was held for a day",
     "segments_void": _segments_void,
     "held_void": lambda f: f"{rate_text(f['rate_rps'])} ({f.of[0]})",

@@ -25,6 +25,14 @@ ALIKE: dict[str, Figure] = {
 }
 AGED = fact("failures_alike", errors=2, n=2, **(ALIKE | {"age_s": 1.012, "until_first": False}))
 CUT = fact("cut_off", sent=20, good=17, misses=1, open=2)
+OVER: dict[str, Figure] = {
+    "ttft_s": 0.91,
+    "ttft_limit_s": 0.8,
+    "tpot_s": None,
+    "tpot_limit_s": None,
+    "e2e_s": 21.0,
+    "e2e_limit_s": 20.0,
+}
 GONE: dict[str, Figure] = {"said": "HTTP 502", "endings": {"http": 12}}
 CHECK = "Check the server, then run again; finished steps are kept"
 BROKEN = fact("ended_in_errors", errors=32, ended=52, said=None, endings={"truncated": 30, "http": 2})
@@ -81,6 +89,29 @@ ANSWERS: list[tuple[Fact, str]] = [
     (
         fact("on_top", "holds at 4 requests/s", others_rps=None),
         "holds at 4 requests/s, on top of other traffic, which the server does not report",
+    ),
+    (fact("no_single_sent"), "no single request was sent"),
+    (fact("infeasible", fact("no_single_sent")), "infeasible at any rate: no single request was sent"),
+    (
+        fact(
+            "singles_over_limits",
+            missed=3,
+            ttft_s=0.91,
+            ttft_limit_s=0.8,
+            tpot_s=None,
+            tpot_limit_s=None,
+            e2e_s=21.0,
+            e2e_limit_s=20.0,
+        ),
+        "even single requests miss the limits, 3 of 3 (TTFT 910 ms, limit 800 ms, E2E 21.0 s, limit 20 s)",
+    ),
+    (
+        fact("singles_in_errors", requests=3, answered=True, said="HTTP 500"),
+        "the server answers errors to all 3 single requests (HTTP 500), so no rate can be right",
+    ),
+    (
+        fact("singles_in_errors", requests=3, answered=False, said="timeout"),
+        "the server breaks off all 3 single requests (timeout), so no rate can be right",
     ),
     (fact("held_a_day"), "the rate was held for a day"),
     (

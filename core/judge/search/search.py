@@ -85,8 +85,7 @@ class Search:
         """
         why, idle_s = why_infeasible(records, self._config.slo), idle_e2e_s(records)
         if why is not None or idle_s is None:
-            message, alone = ("", None) if why is None else why
-            self._answer = Answer(outcome="infeasible", message=message, alone=alone)
+            self._answer = _infeasible(why)
             return
         method = self._config.method
         lasting_s = idle_e2es_s(records, self._config.workload, idle_s)
@@ -488,3 +487,10 @@ class Skipped:
     @property
     def _rates_rps(self) -> list[float]:
         return list(dict.fromkeys(rate for _, rate in self._steps))
+
+
+def _infeasible(why: Fact | None) -> Answer:
+    """No rate can be right. Errors say so by themselves; any other reason stands alone below a headline that says it."""
+    if why is None:
+        return Answer(outcome="infeasible", message="")
+    return Answer(outcome="infeasible", message=why if why.code == "singles_in_errors" else fact("infeasible", why), alone=why)
