@@ -32,14 +32,14 @@ class Source:
             await asyncio.sleep(0.5)
 
 
-def settle(source: Source | None) -> tuple[float, list[Event]]:
-    """How long settling took, and the events meanwhile."""
+def settle(source: Source | None, safety: Safety = Safety(), after_s: float = 2.1) -> tuple[float, list[Event]]:  # noqa: B008 (frozen)
+    """How long settling took when it began so long after the readings, and the events meanwhile."""
 
     async def work() -> tuple[float, list[Event]]:
         events: list[Event] = []
-        readings = Readings(source, events.append, now, lambda sample: None)
+        readings = Readings(source, events.append, now, lambda sample: None, safety)
         task = asyncio.create_task(readings.pump())
-        await asyncio.sleep(2.1)
+        await asyncio.sleep(after_s)
         began = now()
         await readings.settle()
         took = now() - began
@@ -213,18 +213,12 @@ def test_a_slow_reading_is_said_once_and_waited_for_longer() -> None:
 
 
 def test_with_others_only_their_own_limit_is_waited_for() -> None:
-    async def work(safety: Safety) -> float:
+    def took_s(safety: Safety) -> float:
         source = Source(lambda t: sample(t, running=9.0, waiting=max(0.0, 1006.0 - t)))
-        readings = Readings(source, lambda event: None, now, lambda sample: None, safety)
-        task = asyncio.create_task(readings.pump())
-        await asyncio.sleep(0.6)
-        began = now()
-        await readings.settle()
-        task.cancel()
-        return now() - began
+        return settle(source, safety, after_s=0.6)[0]
 
-    assert run(work(Safety(with_others=True))) <= 0.5
-    assert 3.0 < run(work(Safety(with_others=True, max_waiting=2))) < 4.5
+    assert took_s(Safety(with_others=True)) <= 0.5
+    assert 3.0 < took_s(Safety(with_others=True, max_waiting=2)) < 4.5
 
 
 def test_the_limit_of_others_is_not_known_to_be_kept_while_a_row_is_missing() -> None:
@@ -232,17 +226,8 @@ def test_the_limit_of_others_is_not_known_to_be_kept_while_a_row_is_missing() ->
         whole = ((1.0, 0.0), (4.0, 9.0 if t < 1006 else 0.0))
         return engines(t, *(whole if t < 1000.6 or t >= 1003 else whole[:1]))
 
-    async def work() -> float:
-        safety = Safety(with_others=True, max_waiting=2)
-        readings = Readings(Source(reading), lambda event: None, now, lambda sample: None, safety)
-        task = asyncio.create_task(readings.pump())
-        await asyncio.sleep(0.6)
-        began = now()
-        await readings.settle()
-        task.cancel()
-        return now() - began
-
-    assert 5.0 < run(work()) < 6.0
+    took_s, _ = settle(Source(reading), Safety(with_others=True, max_waiting=2), after_s=0.6)
+    assert 5.0 < took_s < 6.0
 
 
 IDLE_S = 0.6
