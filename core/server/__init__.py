@@ -6,9 +6,9 @@ Others import these names, and nothing else of the room.
 from core.server.cache import CacheReset, reset_prefix_cache
 from core.server.checks import at_rest, others_between, others_now
 from core.server.host_metrics import MachineScraper
-from core.server.http import Caller, Credential, HttpError
+from core.server.http import Caller, Credential
 from core.server.metrics import SCRAPE_INTERVAL_S, ScrapeError, Scraper, pace_s
-from core.server.models import ModelCard, NoModels, list_models
+from core.server.models import NoModels, list_models
 from core.server.preflight import AGAIN_S, Preflight, SendSingles
 from core.server.probe import ServerGlance, look, place
 
@@ -18,9 +18,7 @@ __all__ = [
     "CacheReset",
     "Caller",
     "Credential",
-    "HttpError",
     "MachineScraper",
-    "ModelCard",
     "NoModels",
     "Preflight",
     "ScrapeError",

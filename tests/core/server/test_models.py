@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from core.access import Access
 from core.config import Target
 from core.facts import Fact, fact
-from core.server import ModelCard, NoModels, list_models, look
+from core.server import NoModels, list_models, look
 from core.server.http import Caller, Credential
-from core.server.models import MOST_PAGES, ours_among
+from core.server.models import MOST_PAGES, ModelCard, ours_among
 from tests.core.server.fakes import BASE, KEY, Handler, client
 
 
