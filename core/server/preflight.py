@@ -9,7 +9,7 @@ import msgspec
 
 from core.access import Access
 from core.config import Lengths, ProbeConfig, Workload
-from core.facts import Fact, Figure, Said, fact, reworded, several
+from core.facts import Fact, Figure, Said, fact, in_turn, reworded
 from core.net import UNREADABLE, is_near
 from core.records import Check, Hello, LengthField, Phase, PromptAlphabet, RequestRecord, ServerInfo, ServerSample, Shape
 from core.server import answers, checks, fallbacks, routes
@@ -239,10 +239,10 @@ class Preflight:
         if self.hello is None:
             return checks.unproven_check(shown)
         after = await self._sample_again()
-        asked = 1
-        while (right := checks.stale_check(shown, after)) is None and asked < 2 * shown.engines and shown.engines > 1:
+        more = 2 * shown.engines - 1 if shown.engines > 1 else 0
+        while (right := checks.stale_check(shown, after)) is None and more:
             await self._ask(self.hello)
-            after, asked = await self._sample_again(), asked + 1
+            after, more = await self._sample_again(), more - 1
         if right is not None:
             return right
         await asyncio.sleep(2 * AGAIN_S)
@@ -292,7 +292,7 @@ class Preflight:
         self._learn(tp=layout.tp, pp=layout.pp, dp=layout.dp)
         if self.info.backends is not None:
             behind = fact("servers_behind", servers=self.info.backends)
-            check = msgspec.structs.replace(check, message=several(check.message, behind))
+            check = msgspec.structs.replace(check, message=in_turn(check.message, behind))
         return check
 
     async def _usage(self) -> Check:
