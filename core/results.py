@@ -62,6 +62,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """Running attainment of one repeat while requests are open; both ends are exact, because the denominator is the plan.
 
     Of `planned` measured requests `good` met every limit, `bad` surely cannot, `open` are in flight, the rest is not sent yet.
+    `overdue` of the bad ones are in flight, too.
     So far: [lo, hi] over what was sent; whole repeat: [end_lo, end_hi] over the plan.
     """
 
@@ -69,6 +70,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     good: int
     bad: int
     open: int
+    overdue: int = 0
 
     @property
     def sent(self) -> int:

@@ -115,6 +115,21 @@ def sure_miss_at(slo: Slo, t_sched: float, asked_output: int, t_first: float | N
     )
 
 
+def least_margin(
+    slo: Slo, now: float, t_sched: float, asked_output: int, t_first: float | None = None, first_tokens: int = 0
+) -> float:
+    """The least margin (`margin`) that a request can still have that is open at `now`; above 1 it is past `sure_miss_at`."""
+    waited_s = now - t_sched
+    shares = [0.0]
+    if slo.ttft_s is not None:
+        shares.append((waited_s if t_first is None else t_first - t_sched) / slo.ttft_s)
+    if slo.e2e_s is not None:
+        shares.append(waited_s / slo.e2e_s)
+    if slo.tpot_s is not None and t_first is not None and asked_output > first_tokens:
+        shares.append((now - t_first) / (asked_output - first_tokens) / slo.tpot_s)
+    return max(shares)
+
+
 def needed_good(planned: int, target: float) -> int:
     """How many of the planned requests must be good: ceil(target * planned), safe against binary dust (0.95 * 20)."""
     return math.ceil(target * planned - _DUST)

@@ -6,6 +6,7 @@ import msgspec
 
 from core.config import ProbeConfig
 from core.facts import Said
+from core.margins import AT_LIMIT
 from core.records import Check, LoadState, Phase, ServerInfo, ServerSample
 from core.results import Answer, Bounds, ClientInfo, RepeatVerdict, StepResult
 from core.slo import floor
@@ -20,6 +21,9 @@ class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
 
     `client_cpu_frac` (of one core) and `loop_lag_max_s` are the highest that the client has reported of itself so far, None before
     its first report; `stalled`: its loop stalled so often that the repeat will not count if it goes on like that.
+
+    `warmup`: the account of the warm-up at the judged rate (not of the part that is sent faster, to fill the server), which is not
+    counted; None where there is none.
     """
 
     index: int
@@ -37,6 +41,7 @@ class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
     client_cpu_frac: float | None = None
     loop_lag_max_s: float | None = None
     stalled: bool = False
+    warmup: Bounds | None = None
 
 
 class StepView(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +103,50 @@ class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
     floor_hi: float | None = None
 
 
+class RateMargins(msgspec.Struct, frozen=True, kw_only=True):
+    """How the requests that were sent at one rate stand against their limits: in the ramp, in a warm-up at that rate, in a window.
+
+    `ended` and `open` count requests by the bin of their margin (`core.margins.bin_of`): of those that ended well the margin that
+    they had; of those that did not end, be it that they are open or that they were cut off, the least that they can have had.
+    `failed` ended in an error, beyond every limit. `judged` of all these belong to the window of a repeat.
+    """
+
+    rate_rps: float
+    ended: tuple[int, ...]
+    open: tuple[int, ...]
+    failed: int = 0
+    judged: int = 0
+
+    @property
+    def sent(self) -> int:
+        """All of them."""
+        return sum(self.ended) + sum(self.open) + self.failed
+
+    @property
+    def good(self) -> int:
+        """Those that are known to have met every limit."""
+        return sum(self.ended[:AT_LIMIT])
+
+    @property
+    def missed(self) -> int:
+        """Those that are known to have missed one, whether they have ended or not."""
+        return sum(self.ended[AT_LIMIT:]) + sum(self.open[AT_LIMIT:]) + self.failed
+
+
+class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the requests that were due in one bin of the time axis (`t_s` is its start): good, missed for sure (open
+    ones that are past a limit included), or still open. `rate_rps`: the rate that was judged then, of a ramp that of its segment;
+    None: nothing was sent. `counted`: they lie in the window of a repeat, not in a warm-up, a ramp or a tail."""
+
+    t_s: float
+    step: int
+    rate_rps: float | None = None
+    counted: bool = False
+    good: int = 0
+    missed: int = 0
+    open: int = 0
+
+
 class Line(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the events; `t_s` in seconds since the run began. `step`: the number of the judged step that it tells of."""
 
@@ -113,7 +162,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     `now_s` is seconds since the run began; `sample_age_s` how old the newest reading of the server is (None: none yet).
     `left_s` is the expected time to the answer, None when not known. `command` is the command line that began the run, as it may be
     written down: nothing secret stands in it. `single_tpot_s`: the median TPOT of the judged single requests, each of which had
-    the server for itself. `ramp`: the rates of the newest ramp that were begun, in their order.
+    the server for itself. `ramp`: the rates of the newest ramp that were begun, in their order. `outcomes` share the bins of
+    `series`. `margins`: every rate that was sent so far, the lowest first.
     """
 
     version: int
@@ -131,6 +181,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[StepResult, ...] = ()
     ramp: tuple[RampSegment, ...] = ()
     series: tuple[SeriesPoint, ...] = ()
+    outcomes: tuple[Outcomes, ...] = ()
+    margins: tuple[RateMargins, ...] = ()
     sample: ServerSample | None = None
     sample_age_s: float | None = None
     metrics_error: str | None = None

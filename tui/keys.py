@@ -93,7 +93,7 @@ KEYS: tuple[Key, ...] = (
             "show one panel alone; press again for all",
             4 if n == 1 else None,
         )
-        for n in range(1, 8)
+        for n in range(1, 9)
     ),
     Key(("c",), "c", "copy", "Copy", "copy a summary to paste into an incident", 7),
     Key(("s",), "s", "picture", "Picture", "save this screen as an SVG in the current folder"),

@@ -277,8 +277,14 @@ class Tally:
         """
         return self._sum(now, self.measured if segment is None else (segment,))
 
+    def warmup_bounds(self, now: float) -> Bounds | None:
+        """The same of the warm-up at the rate that is judged, which counts for nothing; None where no such part is planned."""
+        judged = {self.layout.segments[at].rate_rps for at in self.measured}
+        at_rate = [at for at in self.layout.of_role("warmup") if self.layout.segments[at].rate_rps in judged]
+        return self._sum(now, at_rate) if at_rate else None
+
     def _sum(self, now: float, segments: Iterable[int]) -> Bounds:
-        planned = good_ = bad = open_ = 0
+        planned = good_ = bad = open_ = overdue = 0
         for segment in segments:
             low, high = self.layout.slices[segment]
             sure = self._sure_misses(low, high, now)
@@ -286,7 +292,8 @@ class Tally:
             good_ += self._good[segment]
             bad += self._bad[segment] + sure
             open_ += self._open[segment] - sure
-        return Bounds(planned=planned, good=good_, bad=bad, open=open_)
+            overdue += sure
+        return Bounds(planned=planned, good=good_, bad=bad, open=open_, overdue=overdue)
 
     def _sure_misses(self, low: int, high: int, now: float) -> int:
         late_first = np.count_nonzero(self._first_by[low:high] < now - _DUST_S)

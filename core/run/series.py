@@ -2,13 +2,15 @@
 
 import math
 from array import array
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from core.percentiles import percentiles
 from core.records import RequestEnded, RequestFirst, RequestSent, ServerSample
 from core.results import Bounds
 from core.slo import tpot_s
-from core.view import SeriesPoint
+from core.view import Outcomes, SeriesPoint
 
 MAX_BINS = 600
 """More than a wide terminal has columns; past it the bins double, so a run of any length stays this small."""
@@ -81,6 +83,10 @@ class _Bin:
     preemptions: float = 0.0
     preemptions_over_s: float = 0.0
     floor: tuple[float, float] | None = None
+    rate_rps: float | None = None
+    counted: int = 0
+    good: int = 0
+    missed: int = 0
 
     def merge(self, later: "_Bin") -> None:
         """Take in the bin that follows."""
@@ -98,6 +104,10 @@ class _Bin:
         self.preemptions += later.preemptions
         self.preemptions_over_s += later.preemptions_over_s
         self.floor = later.floor or self.floor
+        self.rate_rps = self.rate_rps if later.rate_rps is None else later.rate_rps
+        self.counted += later.counted
+        self.good += later.good
+        self.missed += later.missed
 
 
 class Series:
@@ -131,8 +141,12 @@ class Series:
         self._step = step
         self._at(t).step = step
 
-    def sent(self, event: RequestSent) -> None:
-        self._at(event.t_sched).offered += 1
+    def sent(self, event: RequestSent, rate_rps: float, counted: bool) -> None:
+        """`rate_rps`: the rate that is judged, of a ramp that of the segment. `counted`: it lies in the window of a repeat."""
+        due = self._at(event.t_sched)
+        due.offered += 1
+        due.rate_rps = rate_rps
+        due.counted += counted
         at = self._at(event.t_sent)
         at.sent += 1
         at.in_flight_change += 1
@@ -155,6 +169,28 @@ class Series:
         tpot = tpot_s(event)
         if tpot is not None and event.t_last is not None:
             self._at(event.t_last).tpot_s.add(tpot)
+
+    def decided(self, t_sched: float, good: bool | None) -> None:
+        """What became of the request that was due then; None: it was cut off before that was known. It changes no point."""
+        due = self._bins[min(self._index(t_sched), len(self._bins) - 1)]
+        due.good += good is True
+        due.missed += good is False
+
+    def outcomes(self, now: float, overdue: Iterable[float]) -> tuple[Outcomes, ...]:
+        """What became of the requests of each bin that `points` shows; `overdue`: when those were due that are open and late."""
+        late = Counter(min(self._index(t), len(self._bins) - 1) for t in overdue)
+        return tuple(
+            Outcomes(
+                t_s=index * self.bin_s,
+                step=at.step,
+                rate_rps=at.rate_rps,
+                counted=2 * at.counted > at.offered,
+                good=at.good,
+                missed=at.missed + late[index],
+                open=at.offered - at.good - at.missed - late[index],
+            )
+            for index, at in enumerate(self._bins[: min(self._index(now), MAX_BINS - 1) + 1])
+        )
 
     def sample(self, sample: ServerSample) -> None:
         at = self._at(sample.t)

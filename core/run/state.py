@@ -33,6 +33,7 @@ from core.run.events import (
     time_of,
 )
 from core.run.series import Series
+from core.run.standing import Sent, Standing
 from core.schedule import draw
 from core.slo import tpot_s
 from core.view import Line, Part, RampSegment, RepeatView, RunView, StepView
@@ -58,6 +59,21 @@ class LiveRepeat:
         self._late_p99_s: tuple[int, float | None] = (0, None)
         self._ticks: list[LoadTick] = []
         self._ramp: tuple[RampSegment, ...] | None = None
+        self._segment = tally.plan.segment.tolist()
+        self._rates_judged = {tally.layout.segments[at].rate_rps for at in tally.measured}
+
+    def about(self, event: RequestSent) -> tuple[Sent, float]:
+        """What is known of a request that leaves, and the rate that is judged by then; a part of a warm-up that is sent faster
+        belongs to that, too."""
+        segment = self.tally.layout.segments[self._segment[event.index]]
+        at_rate = segment.rate_rps in self._rates_judged
+        sent = Sent(
+            t_sched=event.t_sched,
+            asked_output=int(self.tally.plan.output_tokens[event.index]),
+            rate_rps=segment.rate_rps if at_rate else None,
+            judged=segment.role == "measured" and self.order.phase != "ramp",
+        )
+        return sent, segment.rate_rps if at_rate else min(self._rates_judged, default=segment.rate_rps)
 
     def sent(self, event: RequestSent) -> None:
         self.tally.sent(event)
@@ -143,7 +159,11 @@ class LiveRepeat:
             client_cpu_frac=max((tick.cpu_frac for tick in self._ticks), default=None),
             loop_lag_max_s=max(lags_s, default=None),
             stalled=stalls_too_often(lags_s, self.tally.slo.ttft_s),
+            warmup=None if self._held or self.order.phase == "ramp" else self._warmup(now),
         )
+
+    def _warmup(self, now: float) -> Bounds | None:
+        return self.tally.warmup_bounds(now - REPORT_DELAY_S)
 
     def _held_at(self, now: float) -> int:
         """Which of a held rate's measured segments is being sent; the first until it begins."""
@@ -189,6 +209,7 @@ class State:
         self._version = 0
         self._known = RunView(version=0, now_s=0.0, bin_s=1.0)
         self._series: Series | None = None
+        self._standing: Standing | None = None
         self._ended_at: float | None = None
         self._step: StepStarted | None = None
         self._finished: list[RepeatResult] = []
@@ -230,6 +251,8 @@ class State:
         start = self._series.start
         now = max(now if self._ended_at is None else self._ended_at, start)
         live = self._live
+        seen = now - REPORT_DELAY_S if self._ended_at is None else now
+        overdue = self._standing.overdue(seen) if self._standing else ()
         return msgspec.structs.replace(
             self._known,
             version=self._version,
@@ -239,6 +262,8 @@ class State:
             steps=tuple(self._steps),
             ramp=(live.ramp(now) if live is not None else ()) or self._ramp,
             series=self._series.points(now, live.bounds(now) if live and not live.decided else None),
+            outcomes=self._series.outcomes(now, (sent.t_sched for sent in overdue)),
+            margins=self._standing.margins(seen) if self._standing else (),
             sample=self._sample,
             sample_age_s=max(now - self._sample.t, 0.0) if self._sample else None,
             lines=tuple(self._lines),
@@ -260,6 +285,7 @@ class State:
 
     def _start(self, event: RunStarted) -> None:
         self._series = Series(event.t)
+        self._standing = Standing(event.config.slo)
         facts = {"started_utc": event.started_utc, "config": event.config, "client": event.client, "truth_rps": event.truth_rps}
         self._learn(command=event.command or None, **facts)
 
@@ -277,21 +303,30 @@ class State:
         if isinstance(event, RequestEnded):
             self._closing_s = max(self._closing_s, closing_s(event))
             self._single(event)
-        live = self._live
-        if live is None or event.order != live.order.order:
+        live, standing = self._live, self._standing
+        if live is None or standing is None or event.order != live.order.order:
             return
         match event:
             case RequestSent():
                 live.sent(event)
-                series.sent(event)
+                sent, rate_rps = live.about(event)
+                standing.sent(event, sent)
+                series.sent(event, rate_rps, sent.judged)
             case RequestFirst():
                 t_sched = live.first(event)
                 if t_sched is not None:
                     series.first(event, t_sched)
+                    standing.first(event)
             case RequestEnded():
                 had_first = live.ended(event)
                 if had_first is not None:
                     series.ended(event, had_first)
+                    self._decided(series, standing, event)
+
+    @staticmethod
+    def _decided(series: Series, standing: Standing, event: RequestEnded) -> None:
+        if (decided := standing.ended(event)) is not None:
+            series.decided(decided[0].t_sched, decided[1])
 
     def _progress(self, series: Series, event: StepStarted | RepeatStarted | RepeatJudged | StepJudged) -> None:
         match event:
@@ -306,6 +341,7 @@ class State:
             case RepeatJudged(result=result):
                 if self._live is not None:
                     series.floor(event.t, self._live.bounds(event.t))
+                    self._judge(self._live.order, result)
                     if self._live.order.phase != "hold":  # there the next segment is already being sent
                         self._live.decide(event.t, result.reason)
                 if result.verdict in ("pass", "fail"):
@@ -316,6 +352,10 @@ class State:
                     self._ramp = self._live.ramp(event.t) or self._ramp
                 self._step, self._live = None, None
                 self._say(event.t, _level(result), step_told(result), step=result.step)
+
+    def _judge(self, order: RepeatOrder, result: RepeatResult) -> None:
+        if self._standing is not None:
+            self._standing.judged(order.order, result.verdict == "void", order.phase == "hold")
 
     def _begin(self, order: RepeatOrder) -> LiveRepeat | None:
         config = self._known.config
@@ -352,6 +392,8 @@ class State:
             case SearchRestarted():
                 self._steps = [set_aside(step) for step in self._steps]
                 self._ramp = ()
+                if self._standing is not None:
+                    self._standing.forget()
             case Note(t=t, level=level, text=text):
                 self._say(t, level, text)
             case RunEnded(t=t, answer=answer):

@@ -21,6 +21,7 @@ _CURVE_FROM = 33
 class FleetScreen(RunScreen):
     """Peak, price and headroom to set, what they make of the measured replica, and where that lies on its curve."""
 
+    RIBBON = False
     BINDINGS: ClassVar[list[BindingType]] = [Binding(key, f"typed('{char}')", show=False) for key, char in FIGURES]
 
     def __init__(self) -> None:

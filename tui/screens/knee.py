@@ -13,6 +13,7 @@ from core.view import RunView
 from tui.frame import Frame
 from tui.screens.run_screen import RunScreen
 from tui.widgets import curve, knee_words
+from tui.widgets.cliff import CliffPanel
 from tui.widgets.curve import CurvePanel
 from tui.widgets.knee_step import StepPanel
 from tui.widgets.why_panel import WhyPanel
@@ -26,7 +27,7 @@ _BELOW_CURVE, _MIDDLE, _WIDE = 9, 28, 160
 class KneeScreen(RunScreen):
     """The answer, drawn: attainment against rate, goodput, the percentiles of the chosen step, the reason."""
 
-    PANELS: ClassVar[tuple[str, ...]] = ("knee-curve", "knee-served", "knee-step", "knee-why")
+    PANELS: ClassVar[tuple[str, ...]] = ("knee-cliff", "knee-curve", "knee-step", "knee-why", "knee-served")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,shift+tab", "choose(-1)", "Higher rate", show=False),
         Binding("down,tab", "choose(1)", "Lower rate", show=False),
@@ -36,6 +37,7 @@ class KneeScreen(RunScreen):
         super().__init__()
         self._chosen: int | None = None
         self._head, self._why = Static(id="knee-head"), WhyPanel(id="knee-why", classes="panel")
+        self._cliff = CliffPanel(id="knee-cliff", classes="panel")
         self._curve = CurvePanel(id="knee-curve", classes="panel")
         self._served = CurvePanel(id="knee-served", classes="panel")
         self._step = StepPanel(id="knee-step", classes="panel")
@@ -43,7 +45,7 @@ class KneeScreen(RunScreen):
     def body(self) -> Iterable[Widget]:
         """The answer above, the curve, what goes with it, the reason below."""
         yield self._head
-        yield Container(self._curve, self._served, self._step, id="knee-panels")
+        yield Container(self._cliff, self._curve, self._step, self._served, id="knee-panels")
         yield self._why
 
     def draw(self, frame: Frame) -> None:
@@ -52,8 +54,9 @@ class KneeScreen(RunScreen):
         head = knee_words.headlines(view, width)
         self._head.update(head)
         self._why.show(view, width, self._rows_for_words(len(head.split("\n"))))
-        self._curve.show_content(curve.attainment(view, "1 attainment"), curve.LEGEND)
-        self._served.show_content(curve.served(view, "2 goodput"), curve.SERVED_LEGEND)
+        self._cliff.show_view(view)
+        self._curve.show_content(curve.attainment(view, "2 attainment"), curve.LEGEND)
+        self._served.show_content(curve.served(view, "5 goodput"), curve.SERVED_LEGEND)
         self._step.show(view, self._choice(view))
 
     def _rows_for_words(self, head: int) -> int:

@@ -9,6 +9,7 @@ from textual.widget import Widget
 from tui.frame import Frame
 from tui.screens.run_screen import RunScreen
 from tui.widgets import panel_content
+from tui.widgets.cliff import CliffPanel
 from tui.widgets.floor import FloorPanel
 from tui.widgets.plot_view import PlotPanel
 from tui.widgets.sparks import Sparks
@@ -26,12 +27,13 @@ _OF_THE_SERVER = ("queue", "kv")
 
 
 class RampScreen(RunScreen):
-    """All panels of a run as it goes: floor, steps, latencies, queue, KV cache."""
+    """All panels of a run as it goes: cliff, floor, steps, latencies, queue, KV cache."""
 
-    PANELS: ClassVar[tuple[str, ...]] = ("floor", "steps", *_PLOTS)
+    PANELS: ClassVar[tuple[str, ...]] = ("cliff", "floor", *_PLOTS, "steps")
 
     def __init__(self) -> None:
         super().__init__()
+        self._cliff = CliffPanel(id="cliff", classes="panel")
         self._floor, self._steps_table = FloorPanel(id="floor", classes="panel"), StepsTable(id="steps", classes="panel")
         self._sparks = Sparks()
         self._plots = {name: PlotPanel(id=name, classes="panel plot") for name in _PLOTS}
@@ -39,12 +41,14 @@ class RampScreen(RunScreen):
     def body(self) -> Iterable[Widget]:
         """One grid, laid out by size."""
         plots = [self._plots[name] for name in _PLACES]
-        yield Container(self._floor, self._steps_table, *plots, self._sparks, id="panels")
+        deciding = Container(self._floor, self._steps_table, id="deciding")
+        yield Container(self._cliff, deciding, *plots, self._sparks, id="panels")
 
     def draw(self, frame: Frame) -> None:
         """Show the view in every panel."""
         view = frame.view
         self.set_class(view.current is None and not view.steps, "-checking")
+        self._cliff.show_view(view)
         self._floor.show(view)
         self._steps_table.show(view)
         self._sparks.show(view)

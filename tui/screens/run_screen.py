@@ -15,6 +15,7 @@ from tui.draw.style import STYLES
 from tui.frame import Frame
 from tui.widgets.key_footer import KeyFooter
 from tui.widgets.plot_view import Titled
+from tui.widgets.ribbon import Ribbon
 from tui.widgets.status import EventLine, HeaderLine, StatusStrip, too_small
 
 
@@ -25,6 +26,8 @@ class RunScreen(Screen[None]):
     ALLOW_IN_MAXIMIZED_VIEW = "#top, #bottom"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "restore", show=False)]
     PANELS: ClassVar[tuple[str, ...]] = ()
+    RIBBON: ClassVar[bool] = True
+    """Whether the ribbon of the run stands under the lines at the top."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +36,8 @@ class RunScreen(Screen[None]):
         """What the body was drawn from."""
         self._header, self._status, self._event = HeaderLine(), StatusStrip(), EventLine()
         self._banner, self._too_small = Static(id="banner"), Static(id="too-small")
-        self._top = Vertical(self._header, self._status, self._banner, id="top")
+        self._ribbon = Ribbon()
+        self._top = Vertical(self._header, self._status, self._banner, self._ribbon, id="top")
 
     def body(self) -> Iterable[Widget]:
         """The widgets between the lines at the top and those at the bottom."""
@@ -56,6 +60,9 @@ class RunScreen(Screen[None]):
         self._header.show(frame.live)
         self._status.show(frame)
         self._event.show(frame.live)
+        self._ribbon.display = self.RIBBON
+        if self.RIBBON:
+            self._ribbon.show(frame)
         small = "\n".join(too_small(frame.live, *self.size))
         if str(self._too_small.content) != small:
             self._too_small.update(Content(small))

@@ -14,7 +14,7 @@ from tests.core.run.events import START, ended, first, sample, sent
 
 def send(series: Series, index: int, t: float, ttft_s: float, e2e_s: float) -> None:
     series.advance(t + e2e_s)
-    series.sent(sent(index, t))
+    series.sent(sent(index, t), 4.0, True)
     series.first(first(index, t + ttft_s), t)
     series.ended(ended(index, t, t + e2e_s, ttft_s=ttft_s), had_first=True)
 
@@ -49,7 +49,7 @@ def test_percentiles_are_nearest_rank_and_never_above_the_maximum() -> None:
 def test_a_failed_request_serves_nothing_and_leaves_the_queue() -> None:
     series = Series(START)
     series.advance(START + 1.5)
-    series.sent(sent(0, START + 0.2))
+    series.sent(sent(0, START + 0.2), 4.0, True)
     series.ended(ended(0, START + 0.2, START + 1.2, ttft_s=None, ending="http"), had_first=False)
     points = at(series, START + 3)
 
@@ -61,7 +61,7 @@ def test_a_failed_request_serves_nothing_and_leaves_the_queue() -> None:
 def test_before_the_first_request_nothing_is_known_of_the_client() -> None:
     series = Series(START)
     series.advance(START + 3)
-    series.sent(sent(0, START + 2.5))
+    series.sent(sent(0, START + 2.5), 4.0, True)
 
     assert [point.in_flight for point in at(series, START + 4)] == [None, None, 1, 1]
 
@@ -103,7 +103,7 @@ def test_a_bin_that_has_just_begun_is_not_shown_and_then_has_the_rate_of_what_ha
     series = Series(START)
     series.advance(START + 1.4)
     for k in range(4):
-        series.sent(sent(k, START + 1.1))
+        series.sent(sent(k, START + 1.1), 4.0, True)
 
     assert len(series.points(START + 1.2, None)) == 1
     assert series.points(START + 1.5, None)[-1].offered_rps == pytest.approx(8.0)
@@ -114,7 +114,7 @@ def test_a_late_report_still_reaches_its_bin() -> None:
     series = Series(START)
     series.advance(START + 5.5)
     before = series.points(START + 5.5, None)
-    series.sent(sent(0, START + 1.5))
+    series.sent(sent(0, START + 1.5), 4.0, True)
     after = series.points(START + 5.5, None)
 
     assert before[1].offered_rps == 0
@@ -130,7 +130,7 @@ def test_doubling_loses_no_request(times: list[float]) -> None:
     for index, t in enumerate(times):
         newest = max(newest, t + 0.5)
         series.advance(START + newest)
-        series.sent(sent(index, START + t))
+        series.sent(sent(index, START + t), 4.0, True)
         series.first(first(index, START + t + 0.1), START + t)
         series.ended(ended(index, START + t, START + t + 0.5), had_first=True)
     end = START + (math.floor(newest / series.bin_s) + 1) * series.bin_s
