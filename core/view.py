@@ -147,6 +147,26 @@ class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
     open: int = 0
 
 
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the run is: seconds since it began, and how long it is expected to take in all. It never says that less is left than
+    the repeat that runs still needs.
+
+    `changed`: why the newest estimate is another than the one before (None: it is not), `changed_t_s` when that was, and `by_s` by
+    how much it changed, longer where positive.
+    """
+
+    elapsed_s: float
+    expected_s: float
+    changed: Said | None = None
+    changed_t_s: float | None = None
+    by_s: float = 0.0
+
+    @property
+    def left_s(self) -> float:
+        """Seconds to the expected end."""
+        return max(self.expected_s - self.elapsed_s, 0.0)
+
+
 class Line(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the events; `t_s` in seconds since the run began. `step`: the number of the judged step that it tells of."""
 
@@ -160,7 +180,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """The whole run at one moment. `version` rises with every change, so that a reader can skip what it has drawn.
 
     `now_s` is seconds since the run began; `sample_age_s` how old the newest reading of the server is (None: none yet).
-    `left_s` is the expected time to the answer, None when not known. `command` is the command line that began the run, as it may be
+    `left_s` is the expected time to the answer, None when not known; `progress` has it beside the whole. `command` is the command line that began the run, as it may be
     written down: nothing secret stands in it. `single_tpot_s`: the median TPOT of the judged single requests, each of which had
     the server for itself. `ramp`: the rates of the newest ramp that were begun, in their order. `outcomes` share the bins of
     `series`. `margins`: every rate that was sent so far, the lowest first.
@@ -188,6 +208,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     metrics_error: str | None = None
     lines: tuple[Line, ...] = ()
     left_s: float | None = None
+    progress: Progress | None = None
     answer: Answer | None = None
     truth_rps: float | None = None
     duration_s: float | None = None
