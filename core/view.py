@@ -180,7 +180,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """The whole run at one moment. `version` rises with every change, so that a reader can skip what it has drawn.
 
     `now_s` is seconds since the run began; `sample_age_s` how old the newest reading of the server is (None: none yet).
-    `left_s` is the expected time to the answer, None when not known; `progress` has it beside the whole. `command` is the command line that began the run, as it may be
+    `left_s` is the expected time to the answer, None when not known;
+    `progress` has it beside the whole. `command` is the command line that began the run, as it may be
     written down: nothing secret stands in it. `single_tpot_s`: the median TPOT of the judged single requests, each of which had
     the server for itself. `ramp`: the rates of the newest ramp that were begun, in their order. `outcomes` share the bins of
     `series`. `margins`: every rate that was sent so far, the lowest first.
