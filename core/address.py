@@ -48,5 +48,5 @@ def split_address(url: str) -> Address:
 
 
 def joined(address: Address) -> str:
-    """The shortest address that `split_address` takes apart in the same way."""
-    return address.base + ("" if address.prefix == PREFIX else address.prefix)
+    """The shortest address that `split_address` takes apart in the same way; a base may end like a route."""
+    return address.base if split_address(address.base) == address else address.base + address.prefix

@@ -1,8 +1,9 @@
-"""A coverage-guided fuzzer: `python -m tests.fuzz.run TARGET [libFuzzer options]`, TARGET sse, metrics, log or profile.
+"""A coverage-guided fuzzer: `python -m tests.fuzz.run TARGET [libFuzzer options]`.
 
-It needs atheris (`pip install atheris`, CPython 3.11 to 3.13 on Linux), which no test needs. What it finds is written into the
-folder it runs in as `crash-*`; `python -m tests.fuzz.run TARGET crash-FILE` shows it again. Inputs that reach new code are kept
-under the temporary folder, so a second run goes on from there.
+TARGET is sse, metrics, log, profile, models or address. It needs atheris (`pip install atheris`, CPython 3.11 to 3.13 on
+Linux), which no test needs. What it finds is written into the folder it runs in as `crash-*`, and shown again by
+`python -m tests.fuzz.run TARGET crash-FILE`. Inputs that reach new code are kept under the temporary folder, so a second run
+goes on from there.
 """
 
 import importlib
@@ -22,6 +23,8 @@ _INSTRUMENTED = [
     "tui.cli.recorded",
     "tui.cli.profiles",
     "tui.cli.argv",
+    "tui.cli.inputs",
+    "core.address",
     "tui.cli.options",
     "prometheus_client",
 ]

@@ -1,5 +1,6 @@
 """What a fuzzer feeds: each target takes any bytes and asserts what must hold of them; anything else it raises is a finding."""
 
+import asyncio
 import json
 import math
 import os
@@ -9,8 +10,10 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
+import httpx
 import msgspec
 
+from core.address import split_address
 from core.errors import UserError
 from core.load.completion import AnswerReader
 from core.load.sse import EventTooLong, SseEvent, SseParser
@@ -18,7 +21,9 @@ from core.net import error_text
 from core.records import ServerSample
 from core.report import to_json, to_text
 from core.server.exposition import ScrapeError, cache_config, kv_capacity_tokens, page, parse
-from tui.cli import argv, profiles
+from core.server.http import Caller, Credential
+from core.server.models import ModelCard, NoModels, list_models, ours_among
+from tui.cli import argv, inputs, profiles
 from tui.cli.configure import CliOptions, build
 from tui.cli.recorded import Recorded
 
@@ -42,6 +47,19 @@ max-duration = "10m"
 """,
     b'header = "X: y"',
 )
+MODELS = (
+    b'{"object":"list","data":[{"id":"a","root":"a","parent":null,"max_model_len":4096},{"id":"l","root":"/l","parent":"a"}]}',
+    b'{"data":[{"id":"a","max_model_len":"4096"},{"id":7},{"id":"b"}],"has_more":true,"last_id":"b"}',
+    b'[{"id":"a"},{"name":"b"}]',
+    b'{"models":[{"id":"a","max_model_len":1e300}]}',
+)
+ADDRESSES = (
+    b"http://127.0.0.1:8000",
+    b"127.0.0.1:8000",
+    b"https://gw.example/openai/v1/chat/completions",
+    b"http://[::1]:8000/v1-openai/models",
+    b"http://h:8000/docs#/default",
+)
 _LARGEST_SEED = 16_000
 """A fuzzer is quick on small inputs; of a long recorded run its beginning shows every kind of event."""
 
@@ -63,7 +81,7 @@ def sse(data: bytes) -> None:
     assert ending != "ok" or (reader.t_first is not None and reader.t_last is not None and reader.output_tokens > 0)
     assert reader.t_first is None or reader.t_last is None or reader.t_first <= reader.t_last
     assert 0 <= reader.first_tokens <= 10**9
-    assert 0 <= reader.output_tokens <= 10**9
+    assert 0 <= reader.output_tokens <= 10**9 + len(data), "a total, and what came after it"
     json.dumps(msgspec.to_builtins(reader.gaps), allow_nan=False)
     error_text(stream)
 
@@ -112,8 +130,41 @@ def profile(data: bytes) -> None:
         _sentence(error)
 
 
-TARGETS: dict[str, Callable[[bytes], None]] = {"sse": sse, "metrics": metrics, "log": log, "profile": profile}
-HEAD_BYTES = {"sse": 4, "metrics": 1, "log": 1, "profile": 0}
+def models(data: bytes) -> None:
+    """A list of models, all of whose pages are this answer: names, and lengths that can be, or that there is none."""
+    try:
+        cards = asyncio.run(_listed(data))
+    except NoModels:
+        return
+    assert all(card.id and (card.max_model_len is None or card.max_model_len > 0) for card in cards), cards
+    for card in cards:
+        assert set(ours_among([card.id, "another"], card.id, cards)) == {card.id}
+
+
+def address(data: bytes) -> None:
+    """What is pasted as an address: one that is read as the same server again, or a sentence."""
+    try:
+        url = inputs.read_server(data.decode("utf-8", "replace"), "the URL")
+    except UserError as error:
+        _sentence(error)
+        return
+    assert inputs.read_server(url, "the URL") == url
+    assert split_address(url).base.startswith(("http://", "https://"))
+    try:
+        build(CliOptions({}), url)
+    except UserError as error:
+        _sentence(error)
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "sse": sse,
+    "metrics": metrics,
+    "log": log,
+    "profile": profile,
+    "models": models,
+    "address": address,
+}
+HEAD_BYTES = {"sse": 4, "metrics": 1, "log": 1, "profile": 0, "models": 0, "address": 0}
 """So many bytes of an input say how the rest is fed."""
 
 
@@ -129,6 +180,10 @@ def seeds(name: str) -> Iterator[bytes]:
                 yield b"\200" + b"\n".join([*lines, b"# EOF\n"])[-_LARGEST_SEED:]
         case "profile":
             yield from PROFILES
+        case "models":
+            yield from MODELS
+        case "address":
+            yield from ADDRESSES
         case _:
             for path in sorted((DATA / "runs").glob("*.jsonl")):
                 lines = path.read_bytes().splitlines(keepends=True)
@@ -144,6 +199,12 @@ def first_line() -> bytes:
     """The start of a recorded run."""
     with sorted((DATA / "runs").glob("*.jsonl"))[0].open("rb") as file:
         return file.readline()
+
+
+async def _listed(body: bytes) -> tuple[ModelCard, ...]:
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=body))
+    async with httpx.AsyncClient(transport=transport) as client:
+        return await list_models(Caller(client, Credential("http://127.0.0.1:8000")), "http://127.0.0.1:8000")
 
 
 def _events(pieces: list[bytes]) -> list[SseEvent] | None:
