@@ -161,7 +161,7 @@ def test_a_refused_call_leaves_no_empty_file(tmp_path: Path) -> None:
 
 def test_help_has_the_examples_and_headings() -> None:
     said = kneescope("fleet", "--help").stdout
-    assert "kneescope fleet --peak-rps 50 --replica-rps 7.8125 --headroom 0.7 --tp 1\n" in said
+    assert "kneescope fleet --peak-rps 50 --replica-rps 7.8125 --load-at-peak 70% --tp 1\n" in said
     for heading in ("One replica:", "Fleet:", "Hardware on paper:", "Output:"):
         assert f"\n{heading}\n" in said
 

@@ -255,7 +255,7 @@ def fleet(**options: Any) -> int:
     """Size a fleet from figures you give or from a recorded run (--run), and show what limits one replica.
 
     \b
-    kneescope fleet --peak-rps 50 --replica-rps 7.8125 --headroom 0.7 --tp 1
+    kneescope fleet --peak-rps 50 --replica-rps 7.8125 --load-at-peak 70% --tp 1
     kneescope fleet --peak-rps 50 --output-tps 2000 --output-tokens 256
     kneescope fleet --weights-gb 15.2 --gpu 4090 --tpot 15ms
     kneescope fleet --run last --peak-rps 50 --growth 10% --scale-out 4m

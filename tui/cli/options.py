@@ -227,7 +227,13 @@ _METHOD = (
 """Which rates are judged, how thoroughly, and what happens between two repeats."""
 
 _SAFETY = (
-    Option(SAFETY, "--max-rps", "safety.max_rps", "Never load above this rate, warm-up included [default: no limit].", type=_RATE),
+    Option(
+        SAFETY,
+        "--max-rps",
+        "safety.max_rps",
+        "Limit on the rates that are tried: never load above this, warm-up included [default: no limit].",
+        type=_RATE,
+    ),
     Option(
         SAFETY,
         "--max-in-flight",
@@ -272,7 +278,14 @@ _FLEET = (
         "Mean rate of the same traffic, to show what autoscaling to it would save.",
         type=_USER_RATE,
     ),
-    Option(FLEET, "--headroom", "fleet.headroom", "Share of one replica's safe rate to use at peak [default: 0.7].", type=_SHARE),
+    Option(
+        FLEET,
+        "--load-at-peak",
+        "fleet.headroom",
+        "Share of one replica's safe rate to use at peak; 70% leaves 30 % spare [default: 70%].",
+        type=_SHARE,
+    ),
+    Option(FLEET, "--headroom", "fleet.headroom", "Old name of --load-at-peak, with the same meaning.", type=_SHARE),
     Option(FLEET, "--tp", "fleet.tp", "Tensor-parallel size [default: as the server reports, else 1].", type=_COUNT),
     Option(FLEET, "--pp", "fleet.pp", "Pipeline-parallel size [default: as the server reports, else 1].", type=_COUNT),
     Option(FLEET, "--dp", "fleet.dp", "Data-parallel size [default: as the server reports, else 1].", type=_COUNT),

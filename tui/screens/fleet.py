@@ -12,17 +12,28 @@ from tui.frame import Frame
 from tui.screens.run_screen import RunScreen
 from tui.widgets import curve, fleet_rows
 from tui.widgets.curve import CurvePanel, knee_of
-from tui.widgets.fleet_panel import CURVE, FIGURES, PANELS, FleetPanel
+from tui.widgets.fleet_panel import CURVE, FIGURES, PANELS, SLIDES, FleetPanel
 
 _CURVE_FROM = 33
 """Rows of a screen from which on the numbers leave room for the curve."""
 
 
+class _Panels(Container):
+    """The room that both panels share."""
+
+    def on_resize(self) -> None:
+        """The lines at the top may have become fewer or more: the results take what there is."""
+        self.query_one(FleetPanel).refit()
+
+
 class FleetScreen(RunScreen):
-    """Peak, price and headroom to set, what they make of the measured replica, and where that lies on its curve."""
+    """Peak, price and load at peak to set, what they make of the measured replica, and where that lies on its curve."""
 
     RIBBON = False
-    BINDINGS: ClassVar[list[BindingType]] = [Binding(key, f"typed('{char}')", show=False) for key, char in FIGURES]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(key, f"typed('{char}')", show=False) for key, char in FIGURES),
+        *(Binding(key, f"slide({steps})", show=False) for key, steps in SLIDES),
+    ]
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +42,7 @@ class FleetScreen(RunScreen):
 
     def body(self) -> Iterable[Widget]:
         """The numbers first, then the curve."""
-        yield Container(self._fleet, self._curve, id=PANELS)
+        yield _Panels(self._fleet, self._curve, id=PANELS)
 
     def draw(self, frame: Frame) -> None:
         """Show the view and the fleet that is asked for."""
@@ -52,6 +63,10 @@ class FleetScreen(RunScreen):
     def on_screen_suspend(self) -> None:
         """What is typed elsewhere is for no field here."""
         self.set_focus(None)
+
+    def action_slide(self, steps: int) -> None:
+        """The load at peak, from wherever the focus is."""
+        self._fleet.slide(steps)
 
     def action_typed(self, char: str) -> None:
         """A figure that no field has taken, as those do that are typed right behind the key that leads here."""
