@@ -377,8 +377,9 @@ async def test_the_slider_shows_its_value_at_the_knob_and_hides_no_mark_that_bin
 ) -> None:
     async with shown(samples.finished(), (120, 36), on="fleet") as (app, pilot, _):
         slider = app.screen.query_one(Slider)
-        slider.value, slider.marks, slider.binding = value, marks, marks[0] if marks else None
-        await pilot.pause()
+        slider.value = value
+        await settle(app, pilot)
+        slider.marks, slider.binding = marks, marks[0] if marks else None
         assert shown_as in "".join(segment.text for segment in slider.render_line(0))
 
 

@@ -18,14 +18,6 @@ _CURVE_FROM = 33
 """Rows of a screen from which on the numbers leave room for the curve."""
 
 
-class _Panels(Container):
-    """The room that both panels share."""
-
-    def on_resize(self) -> None:
-        """The lines at the top may have become fewer or more: the results take what there is."""
-        self.query_one(FleetPanel).refit()
-
-
 class FleetScreen(RunScreen):
     """Peak, price and load at peak to set, what they make of the measured replica, and where that lies on its curve."""
 
@@ -37,12 +29,13 @@ class FleetScreen(RunScreen):
 
     def __init__(self) -> None:
         super().__init__()
+        self._ribbon.display = self.RIBBON  # from the beginning: its rows are the results'
         self._fleet = FleetPanel(id="fleet", classes="panel")
         self._curve = CurvePanel(id=CURVE, classes="panel")
 
     def body(self) -> Iterable[Widget]:
         """The numbers first, then the curve."""
-        yield _Panels(self._fleet, self._curve, id=PANELS)
+        yield Container(self._fleet, self._curve, id=PANELS)
 
     def draw(self, frame: Frame) -> None:
         """Show the view and the fleet that is asked for."""

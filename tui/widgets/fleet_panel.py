@@ -140,10 +140,6 @@ class FleetPanel(Vertical, Titled):
         super().on_resize()
         self._redraw()
 
-    def refit(self) -> None:
-        """The room around the panel has another size."""
-        self._redraw()
-
     def on_input_changed(self, event: Input.Changed) -> None:
         """Another peak or price: every number moves at once."""
         event.stop()

@@ -114,7 +114,7 @@ def verdict(plan: fleet.Fleet | None, width: int) -> Block:
 
 
 def mark_blocks(plan: fleet.Fleet, width: int, *, reasons: bool) -> list[Block]:
-    """A row for each mark: the highest load at peak at which it still holds, the replicas that this takes, and the reason, beside it
+    """A row for each mark: the highest load at peak at which it still holds, the replicas that this takes, and the reason, beside
     or below where there is no room beside."""
     head = f"{'mark':<{_NAME}}highest load at peak at which it still holds"
     blocks: list[Block] = [[Content.assemble(styled(head, "muted"))]]
