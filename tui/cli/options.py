@@ -396,7 +396,7 @@ _OUTPUT = (
     Option(OUTPUT, "--quiet", "", "Print only the result: no screen, no progress lines.", is_flag=True),
 )
 
-_REPLICA = (
+REPLICA_OPTIONS = (
     Option(
         REPLICA, "--run", "", "Recorded run to start from: a path, or last. Options given here override it.", metavar="FILE|last"
     ),
@@ -470,8 +470,16 @@ PREFLIGHT_OPTIONS = tuple(
 """What the checks need without a run."""
 
 FLEET_COMMAND_OPTIONS = (
-    *(*_REPLICA, *_FLEET, *_HARDWARE),
+    *(*REPLICA_OPTIONS, *_FLEET, *_HARDWARE),
     Option(OUTPUT, "--json", "", "Write the fleet as JSON to this file; - for stdout.", metavar="FILE|-"),
+    Option(
+        OUTPUT,
+        "--headless",
+        "",
+        "With --run: print the fleet instead of opening its screen; automatic without a terminal, with --json, and with options"
+        " about the replica.",
+        is_flag=True,
+    ),
 )
 """What `kneescope fleet` takes: the known figures of one replica, and what the fleet must carry."""
 
