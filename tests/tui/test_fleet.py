@@ -52,7 +52,7 @@ def test_a_rate_from_output_tokens_and_half_as_long_answers_half_the_fleet() -> 
     assert (half["knee"]["pass_rps"], half["replicas"]) == (15.625, 5)
     said = text_of("--peak-rps", "50", "--output-tps", "2000", "--output-tokens", "256")
     assert said.startswith("Fleet for a peak of 50.0 requests/s")
-    assert "\n\nOne replica: 2,000 output tokens/s / 256 tokens an answer = 7.81 requests/s." in said
+    assert "One replica: 2,000 output tokens/s / 256 tokens an answer = 7.81 requests/s." in said
 
 
 def test_an_interval_in_an_interval_out() -> None:
@@ -240,7 +240,7 @@ def test_at_a_terminal_a_run_opens_on_its_fleet_screen_where_the_peak_is_asked_f
 ) -> None:
     run = shutil.copy("tests/data/pictures/kvlim-inverted.jsonl", tmp_path / "run.jsonl")
     seen = Seen(monkeypatch, FleetAsk(peak_rps=50.0))
-    assert text_of("--run", str(run)).startswith("Fleet for a peak of 50.0 requests/s")
+    assert kneescope("fleet", "--run", str(run)).stdout.startswith("Fleet for a peak of 50.0 requests/s")
     assert ([ask and ask.peak_rps for ask in seen.asks], seen.on) == ([None], ["fleet"])
     assert data_of("--run", str(run), "--headless")["peak_rps"] == 50, "it was kept beside the run"
 
