@@ -267,7 +267,8 @@ class KneescopeApp(App[Answer | None]):
             return
         self._offered = wish
         self.set_timer(OFFER_S, self._withdraw)
-        self._say(again.offer(wish, self._source.view()))
+        self.clear_notifications()
+        self.notify(f"▲ {again.offer(wish, self._source.view())}", severity="warning", timeout=OFFER_S, markup=False)
 
     def _withdraw(self) -> None:
         self._offered = None
