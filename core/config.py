@@ -61,6 +61,8 @@ MOST_TOKENS = 10_000_000
 """No model has a longer context. A server that does not tell its own would get what the generator cannot even hold."""
 
 SMALLEST_HEADROOM, HIGHEST_PEAK_RPS = 0.01, 1e9
+DEFAULT_HEADROOM, LOW_HEADROOM = 0.7, 0.4
+"""Of the safe rate, used at peak. Below the second a fleet costs so much more that it was probably meant as the spare share."""
 MOST_PARALLEL, MOST_OUT, BURSTINESS = 65_536, 1_000_000, (0.01, 100.0)
 
 
@@ -272,6 +274,7 @@ class Safety(msgspec.Struct, frozen=True, kw_only=True):
 class FleetAsk(msgspec.Struct, frozen=True, kw_only=True):
     """What the fleet must carry and survive. tp, pp, dp None means: as the server tells, else 1 and said.
 
+    `headroom` keeps its old name here and in files: it is the load at peak, the share of a replica's safe rate that is used then.
     `lost` replicas at peak, `rollout` ones out for a new version, a growth of `growth_per_min` (a share, compounding) over
     `scale_out_s`, and arrivals of `burstiness` (shape of gamma gaps: 1 is Poisson, less comes in bursts) must still be held;
     None: not asked for. `cost_per_gpu_h` is in any currency.
@@ -279,7 +282,7 @@ class FleetAsk(msgspec.Struct, frozen=True, kw_only=True):
 
     peak_rps: float | None = None
     mean_rps: float | None = None
-    headroom: float = 0.7
+    headroom: float = DEFAULT_HEADROOM
     tp: int | None = None
     pp: int | None = None
     dp: int | None = None
@@ -300,7 +303,8 @@ class FleetAsk(msgspec.Struct, frozen=True, kw_only=True):
                     raise UserError(f"{name}: {typed(rate_rps)} requests/s is more than any fleet serves; give at most {most}.")
         if not SMALLEST_HEADROOM <= self.headroom <= 1:
             raise UserError(
-                f"--headroom: {typed(self.headroom)} must be from {as_set(SMALLEST_HEADROOM)} to 1 (0.7 keeps 30 % free)."
+                f"--load-at-peak: {typed(100 * self.headroom)}% must be from {typed(100 * SMALLEST_HEADROOM)}% to 100%; "
+                "70% leaves 30 % spare."
             )
         for name, size in (("--tp", self.tp), ("--pp", self.pp), ("--dp", self.dp)):
             if size is not None and not 1 <= size <= MOST_PARALLEL:

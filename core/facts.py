@@ -386,6 +386,8 @@ Code = Literal[
     "p90_answers",
     "each_gets",
     "fleet_cost",
+    "low_load_at_peak",
+    "low_load_no_peak",
     "mean_rate",
     "stream_floor",
     "stream_floor_allows",

@@ -44,11 +44,6 @@ def typed(value: float) -> str:
     return f"{Decimal(f'{value:.12g}'):f}"
 
 
-def hundredths(value: float, rounded: Rounded | None = None) -> str:
-    """A headroom, which is set in steps of 0.01: always two decimals."""
-    return _to(value, 2, rounded)
-
-
 def count(n: int, noun: str = "") -> str:
     """A whole number, with its noun if one is given: 1,234, "1 request", "3 requests"."""
     return f"{n:,}" if not noun else f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"

@@ -21,7 +21,7 @@ from core.errors import UserError
 from core.report import to_markdown, while_going
 from core.results import Answer
 from core.view import RunView
-from tui import keys
+from tui import again, keys
 from tui.draw.style import THEME_16, VERDICTS, clean, set_up_themes
 from tui.frame import Frame, Playback, with_fleet
 from tui.screens.fleet import FleetScreen
@@ -34,6 +34,8 @@ from tui.widgets.fleet_panel import FleetPanel
 POLL_S = 0.25
 LEAVE_S = 2.0
 """Load is off within 0.5 s of a stop; this long the app waits for the run to write its end before it leaves anyway."""
+OFFER_S = 5.0
+"""As long as the sentence about another run stands, a second press does it."""
 RATE_STEP = 1.1
 """One press of + multiplies a held rate by this, one of - divides by it, so that each undoes the other."""
 WIDTHS: list[tuple[int, str]] = [(0, "-cramped"), (60, "-narrow"), (100, "-broad"), (160, "-wide")]
@@ -114,6 +116,9 @@ class KneescopeApp(App[Answer | None]):
         set_up_themes(self)
         self.run_error: Exception | None = None
         self.fleet_ask: FleetAsk | None = None
+        self.wish: again.Wish | None = None
+        self._offered: again.Wish | None = None
+        self._repeats = self._verifiable = False
         self._source = source
         self._run = run
         self._controls = controls or RunControls()
@@ -127,6 +132,10 @@ class KneescopeApp(App[Answer | None]):
         self._stop_asked = False
         self._leaving = False
 
+    def begin_with(self, name: Name, ask: FleetAsk | None, *, repeats: bool) -> None:
+        """Before it runs: the screen to begin with, the fleet that was set before, and whether another run can follow."""
+        self._shown, self.fleet_ask, self._repeats = name, ask, repeats
+
     def on_mount(self) -> None:
         """Start the run, then look at it four times a second."""
         if self.console.color_system == "standard" and not self.is_headless:
@@ -134,6 +143,8 @@ class KneescopeApp(App[Answer | None]):
         if self._run is not None:
             self.running = True
             self.run_worker(self._carry(self._run), exit_on_error=False)
+        if self._shown != self.current_mode:
+            self.switch_mode(self._shown)
         self.set_interval(POLL_S, self.look)
         self.call_after_refresh(self.look)
 
@@ -172,6 +183,8 @@ class KneescopeApp(App[Answer | None]):
                 return self._player is not None
             case "stop_load":
                 return self.running
+            case "repeat":
+                return self._repeats and not self.running and (parameters[0] == "again" or self._verifiable)
             case "look_at":
                 return parameters[0] != self._shown
             case "panel":
@@ -245,6 +258,20 @@ class KneescopeApp(App[Answer | None]):
             self.action_stop_load()
         else:
             self._leave()
+
+    def action_repeat(self, wish: again.Wish) -> None:
+        """Leave for another run. It sends load, so the first press only says what the second one does."""
+        if self._offered == wish:
+            self.wish = wish
+            self._go()
+            return
+        self._offered = wish
+        self.set_timer(OFFER_S, self._withdraw)
+        self.clear_notifications()
+        self.notify(f"▲ {again.offer(wish, self._source.view())}", severity="warning", timeout=OFFER_S, markup=False)
+
+    def _withdraw(self) -> None:
+        self._offered = None
 
     def action_interrupt(self) -> None:
         """Ctrl-C: as `q`, and never refused, whatever is open; it is no character that somebody could be typing."""
@@ -355,3 +382,6 @@ class KneescopeApp(App[Answer | None]):
         if found and not self._answered and self._shown == "ramp" and self.screen.maximized is None:
             self.action_look_at("knee")
         self._answered = live.answer is not None
+        if found != self._verifiable:
+            self._verifiable = found
+            self.refresh_bindings()

@@ -167,8 +167,9 @@ PANELS: dict[str, Explained] = {
             ("peak", "requests per second of all users together; digits typed anywhere go here"),
             ("cost", "price of one GPU-hour, if you want to see what the fleet costs"),
             (
-                "headroom",
-                "share of the safe rate to use at peak: ← → change it by 0.01; also home, end, the mouse, or type a number",
+                "load at peak",
+                "share of the safe rate to use at peak; the rest is spare. ← → change it by 1 %; the mouse drags it; with tab on it"
+                " also home, end, or type a number",
             ),
             ("sized by …", "replicas by the rate that holds, and how many if the failing rate were the true knee"),
             ("each gets", "the peak divided by the replicas in service; one lost: the same peak with one replica down"),

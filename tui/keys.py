@@ -95,6 +95,22 @@ KEYS: tuple[Key, ...] = (
         )
         for n in range(1, 9)
     ),
+    Key(
+        ("v",),
+        "v",
+        "repeat('verify')",
+        "Verify",
+        "after the answer: judge both ends of its bracket again, by the repeats of the next longer mode, as a new run; press twice",
+        6,
+    ),
+    Key(
+        ("R", "shift+r"),
+        "R",
+        "repeat('again')",
+        "Run again",
+        "after the end: the same run again, with a file of its own; press twice",
+        6,
+    ),
     Key(("c",), "c", "copy", "Copy", "copy a summary to paste into an incident", 7),
     Key(("s",), "s", "picture", "Picture", "save this screen as an SVG in the current folder"),
     Key(("question_mark",), "?", "explain", "Explain", "explain this panel and all keys", 2),

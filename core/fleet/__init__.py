@@ -1,4 +1,4 @@
-"""From the bracket to a fleet: replicas and GPUs for a peak, what limits one replica, and how much headroom is for what."""
+"""From the bracket to a fleet: replicas and GPUs for a peak, what limits one replica, and how much load at peak it may take."""
 
 from core.fleet.check import FLOOR, speed_check
 from core.fleet.cost import Cost
@@ -6,7 +6,7 @@ from core.fleet.evidence import End, Evidence, Held, evidence_of
 from core.fleet.lengths import Tokens, answers_of, attention_dots, tokens_of
 from core.fleet.marks import Mark
 from core.fleet.memory import Gates, MemoryGate, gates
-from core.fleet.notes import notes_of
+from core.fleet.notes import low_load, low_load_before, notes_of
 from core.fleet.plan import ASSUMPTIONS, Fleet, Loss, floor_at, plan
 from core.fleet.sizing import FleetSize, Unit, gpus_per_endpoint, size, unit_of
 from core.fleet.speed import SpeedGate, speed_gate, tpot_floor_s
@@ -33,6 +33,8 @@ __all__ = [
     "floor_at",
     "gates",
     "gpus_per_endpoint",
+    "low_load",
+    "low_load_before",
     "notes_of",
     "plan",
     "size",

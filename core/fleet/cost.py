@@ -12,7 +12,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """Of the whole fleet: per hour, and per million output tokens while the peak lasts and at the mean rate.
 
     At the mean rate the same fleet makes fewer tokens for the same money. `mean_replicas`, `mean_gpus`: what the mean rate
-    alone needs at the same headroom; `saved_per_hour` is what a fleet that is always scaled to it would save. None: no price,
+    alone needs at the same load at peak; `saved_per_hour` is what a fleet that is always scaled to it would save. None: no price,
     no mean rate, or no known length of answers.
     """
 

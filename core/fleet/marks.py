@@ -1,4 +1,4 @@
-"""Marks on the headroom slider: the largest share of a replica's safe rate at which the fleet still survives something."""
+"""Marks on the slider of the load at peak: the largest share of a replica's safe rate at which the fleet survives something."""
 
 import math
 from statistics import NormalDist
@@ -21,10 +21,10 @@ MarkName = Literal["peak", "lost", "rollout", "growth", "burstiness"]
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """`rho` is the largest headroom, after rounding the replicas up, at which it still holds; `replicas` the fewest for it.
+    """`rho` is the highest load at peak, after rounding the replicas up, at which it still holds; `replicas` the fewest for it.
 
-    None: no headroom is enough, or it cannot be known (`why` says so). `binds`: no other mark is smaller. `holds`: at the headroom
-    that is set.
+    None: no load at peak is low enough, or it cannot be known (`why` says so). `binds`: no other mark is smaller. `holds`: at the
+    load at peak that is set.
     """
 
     name: MarkName
@@ -36,7 +36,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def largest_rho(peak_rps: float, replica_rps: float, replicas: int) -> float | None:
-    """The largest rho, in steps of 0.0001, with ceil(peak/(rho*r)) >= replicas; None when it is below the smallest headroom.
+    """The largest rho, in steps of 0.0001, with ceil(peak/(rho*r)) >= replicas; None when it is below the lowest load at peak.
 
     N - 1 replicas are enough from rho = peak/(r*(N - 1)) on, so it lies just below that.
     """

@@ -2,15 +2,51 @@
 
 from collections.abc import Iterator
 
+from core.config import DEFAULT_HEADROOM, LOW_HEADROOM, FleetAsk
 from core.facts import Fact, fact
 from core.fleet.cost import Cost
 from core.fleet.plan import Fleet
+from core.fleet.sizing import size
 
 
 def notes_of(fleet: Fleet) -> tuple[Fact, ...]:
     """In the order in which they are read."""
     open_above = [fact("fleet_open_above")] if fleet.open_above else []
-    return (*open_above, *_p90_answers(fleet), *_each_gets(fleet), *_cost(fleet.cost))
+    return (*open_above, *_p90_answers(fleet), *_each_gets(fleet), *_low_load(fleet), *_cost(fleet.cost))
+
+
+def low_load(fleet: Fleet) -> Fact | None:
+    """What a low load at peak costs beside the default one; None where it is not low, or where both take as many replicas."""
+    safe = fleet.at_pass
+    if safe is None or fleet.headroom >= LOW_HEADROOM:
+        return None
+    usual = size(fleet.peak_rps, DEFAULT_HEADROOM, safe.replica_rps, fleet.gpus_per_endpoint)
+    if usual.replicas == safe.replicas:
+        return None
+    per_hour = None if fleet.cost is None else fleet.cost.per_hour
+    return fact(
+        "low_load_at_peak",
+        load_frac=fleet.headroom,
+        usual_frac=DEFAULT_HEADROOM,
+        replicas=safe.replicas,
+        usual_replicas=usual.replicas,
+        gpus=safe.gpus,
+        usual_gpus=usual.gpus,
+        per_hour=per_hour,
+        usual_per_hour=None if per_hour is None else per_hour * usual.gpus / safe.gpus,
+    )
+
+
+def low_load_before(ask: FleetAsk) -> Fact | None:
+    """The same before there is a fleet: how many times the replicas. None where the load at peak is not low."""
+    if ask.headroom >= LOW_HEADROOM:
+        return None
+    return fact("low_load_no_peak", load_frac=ask.headroom, usual_frac=DEFAULT_HEADROOM, times=DEFAULT_HEADROOM / ask.headroom)
+
+
+def _low_load(fleet: Fleet) -> Iterator[Fact]:
+    if (found := low_load(fleet)) is not None:
+        yield found
 
 
 def _p90_answers(fleet: Fleet) -> Iterator[Fact]:

@@ -55,7 +55,7 @@ def ceil_dusted(quotient: float) -> int:
 
 
 def size(peak_rps: float, headroom: float, replica_rps: float, gpus_per_endpoint: int) -> FleetSize:
-    """N = ceil(peak/(headroom*r)), exact at float dust and at least 1; GPUs = N * GPUs of the measured endpoint.
+    """N = ceil(peak/(load at peak*r)), exact at float dust and at least 1; GPUs = N * GPUs of the measured endpoint.
 
     `replica_rps` is what one endpoint carried as it was measured, with all engines and GPUs behind its address.
     """

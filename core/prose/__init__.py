@@ -4,9 +4,9 @@ from core.facts import Code, Fact, Said
 from core.prose import answers, checks, diagnosis, fleet, meanwhile, notes, repeats, steps, voids, warnings
 from core.prose.asked import estimate, limits, mode_words
 from core.prose.figures import Figures, Sentence
-from core.prose.fleet import LABELS
+from core.prose.fleet import LABELS, load_at_peak, load_brief
 
-__all__ = ["SENTENCES", "estimate", "limits", "mark_label", "mode_words", "sentence", "text"]
+__all__ = ["SENTENCES", "estimate", "limits", "load_at_peak", "load_brief", "mark_label", "mode_words", "sentence", "text"]
 
 SENTENCES: dict[Code, Sentence] = {
     **repeats.SENTENCES,
@@ -42,5 +42,5 @@ def sentence(said: Said) -> str:
 
 
 def mark_label(why: Fact) -> str:
-    """The name of a mark of the headroom, short enough for a slider."""
+    """The name of a mark of the load at peak, short enough for a slider."""
     return LABELS[why.code](Figures(why, ()))

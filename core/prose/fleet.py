@@ -1,4 +1,4 @@
-"""What a fleet rests on: marks of headroom, assumptions, gates, and what is to be known beside its size."""
+"""What a fleet rests on: marks of the load at peak, assumptions, gates, and what is to be known beside its size."""
 
 import math
 
@@ -75,6 +75,37 @@ def _each_gets(f: Figures) -> str:
         measured = f"; measured at {rate_text(f['floor_rps'])}: floor {percent(floor, rounded=math.floor)}"
     load = f"{percent(f['load_frac'], 2)} of what holds{'' if f['holds'] else ': too much'}"
     return f"{name} each gets {rate_text(f['rate_rps'])} at peak, {load}{measured}"
+
+
+def load_at_peak(frac: float) -> str:
+    """The load at peak that is set, and what it leaves: "load at peak 70 % of what holds (30 % spare)"."""
+    return f"load at peak {plain(frac)} of what holds ({_spare(frac)})"
+
+
+def load_brief(frac: float) -> str:
+    """The same where there is little room, or where what holds was just named: "load at peak 70 % (30 % spare)"."""
+    return f"load at peak {plain(frac)} ({_spare(frac)})"
+
+
+def _spare(frac: float) -> str:
+    return f"{plain(1 - frac)} spare" if frac < 1 else "nothing spare"
+
+
+def _low_load(f: Figures) -> str:
+    cost, usual = f.known("per_hour"), f.known("usual_per_hour")
+    if cost is not None and usual is not None:
+        money_words = f", {money(cost)} an hour instead of {money(usual)}"
+    else:
+        money_words = f", {count(f.n('gpus'), 'GPU')} instead of {count(f.n('usual_gpus'))}"
+    runs = f"you run {count(f.n('replicas'), 'replica')} instead of {count(f.n('usual_replicas'))} at {plain(f['usual_frac'])}"
+    return f"At {plain(f['load_frac'])} of what holds ({_spare(f['load_frac'])}) {runs}{money_words}"
+
+
+def _low_load_no_peak(f: Figures) -> str:
+    return (
+        f"{load_brief(f['load_frac'])} takes about {number(f['times'])} times the replicas and the money of "
+        f"{plain(f['usual_frac'])}, the default"
+    )
 
 
 def _fleet_cost(f: Figures) -> str:
@@ -204,6 +235,8 @@ SENTENCES: dict[Code, Sentence] = {
     "p90_answers": _p90_answers,
     "each_gets": _each_gets,
     "fleet_cost": _fleet_cost,
+    "low_load_at_peak": _low_load,
+    "low_load_no_peak": _low_load_no_peak,
     "mean_rate": _mean_rate,
     "stream_floor": _stream_floor,
     "stream_floor_allows": lambda f: f"{f.of[0]}: a TPOT limit of {limit(f['limit_s'])} is possible",

@@ -11,7 +11,7 @@ from core import fleet, prose
 from core.config import FleetAsk
 from core.facts import Fact, Said, fact
 from core.report.told import told, told_all
-from core.units import as_set, count, hundredths, number, percent, rate_text
+from core.units import count, number, percent, plain, rate_text
 
 GatePart = Literal["speed", "helps", "measured", "memory", "binds"]
 
@@ -70,7 +70,7 @@ def _closed(said: Said) -> str:
 def fleet_lines(plan: fleet.Fleet, width: int) -> list[str]:
     """The sized fleet: both ends, what it survives, what it costs, what it assumes."""
     gpus = f"{count(plan.gpus_per_endpoint, 'GPU')} per replica{'' if plan.layout_known else ' (assumed)'}"
-    head = f"Fleet for a peak of {rate_text(plan.peak_rps)} at headroom {as_set(plan.headroom)}, {gpus}:"
+    head = f"Fleet for a peak of {rate_text(plan.peak_rps)}, {prose.load_at_peak(plan.headroom)}, {gpus}:"
     lines = [*_wrap(head, width), "  if one replica carries     replicas   GPUs   load of each at peak"]
     ends = (("holds", plan.at_pass), ("fails", plan.at_fail), ("p90", plan.at_p90_output))
     lines += [_row(word, size) for word, size in ends if size is not None]
@@ -138,23 +138,25 @@ def unit_text(unit: fleet.Unit) -> str:
 
 
 def mark_number(mark: fleet.Mark) -> str:
-    """Cut off: a rounded mark might not hold any more."""
+    """In whole percent, cut off: a rounded mark might not hold any more."""
     if mark.rho is None:
         return "-"
-    return hundredths(mark.rho, math.floor)
+    return plain(math.floor(round(100 * mark.rho, 6)) / 100)
 
 
 def fleet_verdict(plan: fleet.Fleet) -> str:
-    """Whether the headroom that is set survives all marks, and which one binds."""
+    """Whether the load at peak that is set survives all marks, and which one binds."""
     binding = [mark for mark in plan.marks if mark.binds]
     if not binding:
         return ""
     failing = [mark for mark in plan.marks if mark.holds is False]
     if not failing:
-        return f"Headroom {as_set(plan.headroom)} is within all marks; {_names(binding)} binds ({mark_number(binding[0])})."
+        within = f"{prose.load_brief(plan.headroom)} is within all marks"
+        return f"{within[0].upper()}{within[1:]}; {_names(binding)} binds ({mark_number(binding[0])})."
     needed = max(mark.replicas for mark in failing if mark.replicas is not None)
-    how = "which no headroom gives" if binding[0].rho is None else f"headroom {mark_number(binding[0])}"
-    return f"Headroom {as_set(plan.headroom)} does not hold for {_names(failing)}: that takes {count(needed, 'replica')}, {how}."
+    how = "which no load at peak gives" if binding[0].rho is None else f"at most {mark_number(binding[0])}"
+    takes = f"that takes {count(needed, 'replica')}, {how}"
+    return f"Load at peak {plain(plan.headroom)} does not hold for {_names(failing)}: {takes}."
 
 
 def _names(marks: Iterable[fleet.Mark]) -> str:
@@ -170,7 +172,7 @@ def _mark_lines(plan: fleet.Fleet, width: int) -> list[str]:
     """One mark a line, with the reason under hanging indent."""
     if not plan.marks:
         return []
-    lines = ["  Marks (the largest headroom, after rounding replicas up, at which it still holds):"]
+    lines = ["  Marks (the highest load at peak, after rounding replicas up, at which it still holds):"]
     labels = [prose.mark_label(mark.why) for mark in plan.marks]
     for mark, label in zip(plan.marks, labels, strict=True):
         figure = f"{mark_number(mark)}{' binds' if mark.binds else ''}"

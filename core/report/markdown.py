@@ -131,7 +131,7 @@ def _asked(view: RunView) -> list[str]:
 
 
 def _fleet(view: RunView, answer: Answer) -> list[str]:
-    """The sizes, what they survive and cost, the marks of the headroom, and what limits one replica."""
+    """The sizes, what they survive and cost, the marks of the load at peak, and what limits one replica."""
     if view.config is None:
         return []
     ask, evidence = view.config.fleet, evidence_of(view)
@@ -139,7 +139,7 @@ def _fleet(view: RunView, answer: Answer) -> list[str]:
     plan = fleet.plan(answer.knee, ask, view.server, evidence)
     if plan is None:
         return gates
-    lines = [f"for a peak of {rate_text(plan.peak_rps)} at headroom {as_set(plan.headroom)}"]
+    lines = [f"for a peak of {rate_text(plan.peak_rps)}, {prose.load_at_peak(plan.headroom)}"]
     lines[0] += f", {count(plan.gpus_per_endpoint, 'GPU')} per replica{'' if plan.layout_known else ' (assumed)'}"
     for word, size in (("holds", plan.at_pass), ("fails", plan.at_fail), ("p90", plan.at_p90_output)):
         if size is not None:
@@ -151,7 +151,7 @@ def _fleet(view: RunView, answer: Answer) -> list[str]:
     lines += fleet_notes(plan)
     for mark in plan.marks:
         binds = ", which binds" if mark.binds else ""
-        lines.append(f"headroom {mark_number(mark)} at most for {prose.mark_label(mark.why)}{binds}: {prose.text(mark.why)}")
+        lines.append(f"load at peak {mark_number(mark)} at most for {prose.mark_label(mark.why)}{binds}: {prose.text(mark.why)}")
     return [*lines, *filter(None, [fleet_verdict(plan)]), *gates]
 
 

@@ -11,7 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from core.units import as_set, rate_text
+from core import prose
+from core.units import plain, rate_text
 
 Form = Literal["keda", "hpa", "rules"]
 
@@ -22,7 +23,7 @@ _NAME_CHARS = 40
 
 class Scaling(msgspec.Struct, frozen=True, kw_only=True):
     """What a snippet says. `source` are its comment lines: the run, the knee, the limits. `target_rps` is the safe rate times the
-    headroom, `waiting` how many requests may wait at one replica; `least` and `most` replicas, None: not known."""
+    load at peak (`headroom`), `waiting` how many requests may wait at one replica; `least` and `most` replicas, None: not known."""
 
     source: tuple[str, ...]
     model: str | None
@@ -52,8 +53,8 @@ def snippet(form: Form, scaling: Scaling) -> str:
 
 def _targets(scaling: Scaling) -> list[str]:
     return [
-        f"Target per replica: {rate_text(scaling.target_rps)}, headroom {as_set(scaling.headroom)} of "
-        f"{rate_text(scaling.safe_rps)}; and {scaling.waiting} waiting.",
+        f"Target per replica: {rate_text(scaling.target_rps)}, {prose.load_brief(scaling.headroom)} of the "
+        f"{rate_text(scaling.safe_rps)} that hold; and {scaling.waiting} waiting.",
         "The rate is of finished requests and cannot rise above what is served; the waiting ones show what is beyond that.",
         *([] if scaling.most is not None else ["No peak was given: set the highest number of replicas yourself."]),
     ]
@@ -125,7 +126,7 @@ def _pod_metric(name: str, value: str) -> list[str]:
 
 def _rules(scaling: Scaling) -> list[str]:
     rate, waiting = f"sum by (instance) ({_finished(scaling, '2m')})", f"sum by (instance) ({_waiting(scaling)})"
-    safe, target = rate_text(scaling.safe_rps), rate_text(scaling.target_rps)
+    safe, target, spare = rate_text(scaling.safe_rps), rate_text(scaling.target_rps), plain(1 - scaling.headroom)
     who, value = "{{ $labels.instance }}", "{{ $value | humanize }}"
     return [
         "groups:",
@@ -143,7 +144,7 @@ def _rules(scaling: Scaling) -> list[str]:
             f"{rate} > {_number(scaling.target_rps)}",
             "10m",
             "warning",
-            f"{who} serves {value} requests/s, more than {target}, which keeps headroom for a burst or a lost replica.",
+            f"{who} serves {value} requests/s, more than {target}, which leaves {spare} spare for a burst or a lost replica.",
         ),
         *_alert(
             "ReplicaQueueGrows",

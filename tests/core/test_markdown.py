@@ -34,7 +34,7 @@ def test_it_says_what_was_asked_the_answer_the_reason_the_fleet_and_how_to_repea
     assert "| clearly fails | 13.6 requests/s | 2 of 2 repeats failed, floor at most 87 % |" in text
     assert "- 13.6 requests/s: 2 of 2 repeats failed: at most 87 %" in text
     assert "- limits: TTFT at most 500 ms and TPOT at most 30 ms for 95 % of requests" in text
-    assert "- for a peak of 50.0 requests/s at headroom 0.7, 1 GPU per replica" in text
+    assert "- for a peak of 50.0 requests/s, load at peak 70 % of what holds (30 % spare), 1 GPU per replica" in text
     assert "- at 11.3 per replica (holds): 7 replicas, 7 GPUs; each gets 7.14 requests/s, 63 % of it" in text
     assert "- at 13.6 per replica (fails): 6 replicas, 6 GPUs; each gets 8.33 requests/s, 61 % of it" in text
     assert "```sh\nkneescope probe http://127.0.0.1:8000 --mode standard --peak-rps 50\n```" in text
@@ -84,9 +84,9 @@ def test_what_the_fleet_survives_and_what_limits_one_replica() -> None:
     assert view.config is not None
     ask = FleetAsk(peak_rps=50.0, rollout=2, cost_per_gpu_h=2.5, mean_rps=20.0, hardware=Hardware(gpu="H100 SXM", weights_gb=15.2))
     text = summary(replace(view, config=replace(view.config, fleet=ask), server=replace(samples.SERVER, kv_cache_tokens=45_000)))
-    assert "- headroom 0.88 at most for 1 lost: with 1 replica lost at peak" in text
-    assert "- headroom 0.73 at most for 2 out, which binds: with 2 replicas out" in text
-    assert "- Headroom 0.7 is within all marks; 2 out binds (0.73)." in text
+    assert "- load at peak 88 % at most for 1 lost: with 1 replica lost at peak" in text
+    assert "- load at peak 73 % at most for 2 out, which binds: with 2 replicas out" in text
+    assert "- Load at peak 70 % (30 % spare) is within all marks; 2 out binds (73 %)." in text
     assert "- With 1 lost each gets 8.33 requests/s at peak, 74 % of what holds; measured at 11.3 requests/s: floor 96.0 %." in text
     assert "- Cost: 17.50 an hour, 3.04 per million output tokens while the peak lasts" in text
     assert "- Speed: the TPOT floor is 6.48 ms" in text

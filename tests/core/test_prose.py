@@ -759,6 +759,7 @@ FLOOR = (
     "the TPOT floor is 21.5 ms, about 46.4 tokens/s for one stream "
     "(15.2 GB read for each token at 70 % of 1,008 GB/s, a guess; TP 1)"
 )
+LOW_LOAD = {"load_frac": 0.3, "usual_frac": 0.7, "replicas": 24, "usual_replicas": 11, "gpus": 48, "usual_gpus": 22}
 LOSS: dict[str, Figure] = {"rate_rps": 8.33, "load_frac": 0.737, "holds": True}
 SEEN = fact("fleet_kv_seen", kv_usage_max_frac=0.4, preemptions=0.0)
 
@@ -1160,6 +1161,18 @@ SENTENCES: list[tuple[Fact, str]] = [
     (
         fact("each_gets", lost=1, rate_rps=12.5, load_frac=1.106, holds=False, floor_frac=None, floor_rps=None),
         "With 1 lost each gets 12.5 requests/s at peak, 111 % of what holds: too much",
+    ),
+    (
+        fact("low_load_at_peak", **LOW_LOAD, per_hour=None, usual_per_hour=None),
+        "At 30 % of what holds (70 % spare) you run 24 replicas instead of 11 at 70 %, 48 GPUs instead of 22",
+    ),
+    (
+        fact("low_load_at_peak", **LOW_LOAD, per_hour=120.0, usual_per_hour=55.0),
+        "At 30 % of what holds (70 % spare) you run 24 replicas instead of 11 at 70 %, 120.00 an hour instead of 55.00",
+    ),
+    (
+        fact("low_load_no_peak", load_frac=0.3, usual_frac=0.7, times=0.7 / 0.3),
+        "load at peak 30 % (70 % spare) takes about 2.33 times the replicas and the money of 70 %, the default",
     ),
     (fact("fleet_cost", per_hour=35.0, per_million_at_peak=None, per_million_at_mean=None), "Cost: 35.00 an hour"),
     (
@@ -1625,7 +1638,7 @@ def test_whole_sentences_end_with_a_full_stop() -> None:
     assert prose.sentence(in_turn(fact("undecided"), fact("server_lost"))).count(".") == 2
 
 
-def test_the_marks_of_the_headroom_have_short_names() -> None:
+def test_the_marks_of_the_load_at_peak_have_short_names() -> None:
     names = {found.code: prose.mark_label(found) for found, _ in SENTENCES if found.code.startswith("mark_")}
     assert names == {
         "mark_peak": "peak",

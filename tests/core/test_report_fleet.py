@@ -7,7 +7,7 @@ import pytest
 
 from core.config import FleetAsk, Lengths, Workload
 from core.facts import fact
-from core.fleet import End, Evidence, Fleet, Gates, Held, Mark, Unit, answers_of, gates, notes_of, plan, tokens_of
+from core.fleet import End, Evidence, Fleet, Gates, Held, Mark, Unit, answers_of, gates, low_load_before, notes_of, plan, tokens_of
 from core.hardware import Hardware
 from core.records import ServerInfo
 from core.report import fleet_data, fleet_lines, fleet_verdict, gate_lines, mark_number, work_lines
@@ -56,7 +56,7 @@ def test_everything_that_was_asked_for_is_said_in_lines_that_fit() -> None:
     assert max(len(line) for line in lines) <= WIDTH
     whole = text(lines)
     for words in (
-        "Fleet for a peak of 50.0 requests/s at headroom 0.7, 2 GPUs per replica:",
+        "Fleet for a peak of 50.0 requests/s, load at peak 70 % of what holds (30 % spare), 2 GPUs per replica:",
         "11.3 requests/s (holds) 7 14 7.14 requests/s, 63 %",
         "13.6 requests/s (fails) 6 12 8.33 requests/s, 61 %",
         "One replica is one endpoint: 2 engines (TP 1, PP 1, DP 2), 2 GPUs.",
@@ -67,9 +67,9 @@ def test_everything_that_was_asked_for_is_said_in_lines_that_fit() -> None:
         "The mean rate of 20.0 requests/s needs 3 replicas: scaling to it would save 8 GPUs on average at most",
         "(57 %, 20.00 an hour).",
         "Assumes Poisson arrivals, an even split over the replicas, this mix of lengths.",
-        "1 lost 0.88 with 1 replica lost",
-        "growth 10 %/min, 4 min 0.73 binds",
-        "Headroom 0.7 is within all marks; 2 out and growth 10 %/min, 4 min binds (0.73).",
+        "1 lost 88 % with 1 replica lost",
+        "growth 10 %/min, 4 min 73 % binds",
+        "Load at peak 70 % (30 % spare) is within all marks; 2 out and growth 10 %/min, 4 min binds (73 %).",
         "a TPOT limit of 15 ms is not possible, and no number of replicas changes that",
         "What would help, each by itself: weights of at most",
         "Measured: a single stream has a TPOT of 25.0 ms: eta is",
@@ -79,9 +79,11 @@ def test_everything_that_was_asked_for_is_said_in_lines_that_fit() -> None:
         assert words in whole, words
 
 
-def test_a_headroom_above_a_mark_says_how_many_replicas_that_would_take() -> None:
+def test_a_load_at_peak_above_a_mark_says_how_many_replicas_that_would_take() -> None:
     fleet = planned(FleetAsk(peak_rps=50, headroom=0.8, growth_per_min=0.1, scale_out_s=240))
-    assert fleet_verdict(fleet) == "Headroom 0.8 does not hold for growth 10 %/min, 4 min: that takes 7 replicas, headroom 0.73."
+    assert (
+        fleet_verdict(fleet) == "Load at peak 80 % does not hold for growth 10 %/min, 4 min: that takes 7 replicas, at most 73 %."
+    )
 
 
 def test_what_is_to_be_known_beside_the_size() -> None:
@@ -108,7 +110,7 @@ def test_a_loss_that_is_too_much_is_said() -> None:
     )
 
 
-@pytest.mark.parametrize(("rho", "shown"), [(0.8849, "0.88"), (0.889999, "0.88"), (0.29, "0.29"), (1.0, "1.00"), (None, "-")])
+@pytest.mark.parametrize(("rho", "shown"), [(0.8849, "88 %"), (0.889999, "88 %"), (0.29, "29 %"), (1.0, "100 %"), (None, "-")])
 def test_a_mark_is_cut_off_and_never_rounded_up(rho: float | None, shown: str) -> None:
     assert mark_number(Mark(name="lost", rho=rho, replicas=None, why=fact("mark_lost", replicas=1, rate_rps=11.3))) == shown
 
@@ -157,7 +159,29 @@ def test_data_is_of_finite_numbers() -> None:
     walk(fleet_data(ASK, Unit(), planned(), gates(ASK, Unit(), SERVER, EVIDENCE)))
 
 
-def test_a_loss_that_no_headroom_covers_is_said_so() -> None:
+def test_a_loss_that_no_load_at_peak_covers_is_said_so() -> None:
     fleet = plan(Knee(pass_rps=200.0), FleetAsk(peak_rps=1), None)
     assert fleet is not None
-    assert fleet_verdict(fleet) == "Headroom 0.7 does not hold for 1 lost: that takes 2 replicas, which no headroom gives."
+    assert fleet_verdict(fleet) == "Load at peak 70 % does not hold for 1 lost: that takes 2 replicas, which no load at peak gives."
+
+
+@pytest.mark.parametrize(("load", "told"), [(0.3, True), (0.39, True), (0.4, False), (0.7, False)])
+def test_a_low_load_at_peak_is_answered_with_what_it_costs(load: float, told: bool) -> None:
+    fleet = planned(FleetAsk(peak_rps=84, headroom=load, cost_per_gpu_h=2.5))
+    found = [note for note in notes_of(fleet) if note.code == "low_load_at_peak"]
+    assert bool(found) is told
+    if found:
+        usual = planned(FleetAsk(peak_rps=84, headroom=0.7, cost_per_gpu_h=2.5))
+        assert fleet.at_pass is not None
+        assert usual.at_pass is not None
+        assert usual.cost is not None
+        figures = found[0].figures
+        assert (figures["replicas"], figures["usual_replicas"]) == (fleet.at_pass.replicas, usual.at_pass.replicas)
+        assert figures["usual_per_hour"] == pytest.approx(usual.cost.per_hour)
+
+
+def test_before_there_is_a_fleet_a_low_load_is_told_in_times() -> None:
+    found = low_load_before(FleetAsk(headroom=0.35))
+    assert found is not None
+    assert found.figures["times"] == pytest.approx(2)
+    assert low_load_before(FleetAsk(headroom=0.4)) is None

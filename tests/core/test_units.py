@@ -359,11 +359,6 @@ def test_what_was_typed_is_repeated_without_separators(value: float, text: str) 
     assert units.typed(value) == text
 
 
-def test_a_headroom_has_two_decimals_and_as_a_bound_is_cut_off() -> None:
-    assert (units.hundredths(0.7), units.hundredths(0.758), units.hundredths(0.758, math.floor)) == ("0.70", "0.76", "0.75")
-    assert units.hundredths(0.29, math.floor) == "0.29"
-
-
 def test_numbers_of_a_column() -> None:
     assert (units.milliseconds(0.00123), units.milliseconds(1.5)) == ("1.23", "1,500.00")
     assert units.stamp(12.34) == "   12.3 s"

@@ -43,7 +43,7 @@ def test_every_option_arrives(jobs: list[command.Job], tmp_path: Path) -> None:
         *("--input-tokens", "64", "--output-tokens", "lognormal:180,0.7,1024"),
         *("--mode", "acceptance", "--start-rps", "0.5", "--max-rps", "40", "--drain", "3m", "--seed", "0"),
         *("--repeats", "12", "--measure", "90s", "--budget", "70m", "--require-rps", "12.5", "--reset-cache"),
-        *("--peak-rps", "50", "--headroom", "65%", "--tp", "2", "--pp", "3", "--dp", "4"),
+        *("--peak-rps", "50", "--load-at-peak", "65%", "--tp", "2", "--pp", "3", "--dp", "4"),
         *("--mean-rps", "20", "--lost", "2", "--rollout", "0", "--growth", "10%", "--scale-out", "4m", "--burstiness", "0.3"),
         *("--cost", "2.5", "--gpu", "h100-sxm", "--gpu-bandwidth", "3000", "--gpu-memory", "79", "--params-b", "7.6"),
         *("--weight-bits", "4", "--eta", "60%", "--kv-bytes-per-token", "131072", "--activations-gb", "3"),
@@ -131,12 +131,12 @@ NONSENSE = [
     ),
     *(
         (name, bad, name)
-        for name in ("--target", "--max-error-rate", "--headroom")
+        for name in ("--target", "--max-error-rate", "--load-at-peak", "--headroom")
         for bad in ("101%", "-1%", "nan", "inf", "95", "x")
     ),
     *(("--target", bad, "--target") for bad in ("0", "0%", "99.991%", "99.9999999999999%")),
     ("--max-error-rate", "100%", "--max-error-rate"),
-    *(("--headroom", bad, "--headroom") for bad in ("0", "1e-300")),
+    *((name, bad, "--load-at-peak") for name in ("--load-at-peak", "--headroom") for bad in ("0", "1e-300")),
     *((name, bad, name) for name in ("--start-rps", "--max-rps") for bad in ("1e-300", "0.0009", "10001", "1e300")),
     ("--peak-rps", "1e300", "--peak-rps"),
     *(
@@ -364,8 +364,21 @@ def places(part: str, struct: type[msgspec.Struct]) -> Iterator[str]:
         yield from places(f"{part}{field.name}.", field.type) if inner else [f"{part}{field.name}"]
 
 
+@pytest.mark.parametrize(("option", "value"), [("--load-at-peak", "70%"), ("--load-at-peak", "0.7"), ("--headroom", "0.7")])
+def test_the_load_at_peak_and_its_old_name_say_the_same(jobs: list[command.Job], option: str, value: str) -> None:
+    assert probe(option, value)[0] == 0
+    assert jobs[0].config.fleet.headroom == 0.7
+
+
+def test_both_names_of_the_load_at_peak_must_agree(jobs: list[command.Job]) -> None:
+    assert probe("--load-at-peak", "70%", "--headroom", "0.7")[0] == 0
+    code, out, err = probe("--load-at-peak", "70%", "--headroom", "0.3")
+    assert (code, out, len(jobs)) == (2, "", 1)
+    assert "--load-at-peak 70% and --headroom 30%" in err
+
+
 def test_every_place_of_the_configuration_is_set_by_one_option() -> None:
-    found = [path for option in RUN_OPTIONS for path in option.sets]
+    found = [path for option in RUN_OPTIONS if option.name != "headroom" for path in option.sets]  # an old name
     without = {"target.url", "target.prefix", "slo.default", "workload.temperature", "access.api_key"}
     assert sorted([*found, *without]) == sorted([*places("", ProbeConfig), *places("access.", Access)])
 

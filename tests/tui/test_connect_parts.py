@@ -29,12 +29,12 @@ def test_fields_and_the_command_line_are_the_same_run() -> None:
     texts = {
         **{"url": f" {URL}/v1 ", "model": "-m", "api": "chat", "input-tokens": "lognormal:64,1,128", "output-tokens": "32"},
         **{"ttft": "500ms", "tpot": "none", "e2e": "10s", "target": "99%", "mode": "careful", "max-rps": "40"},
-        **{"peak-rps": "50", "headroom": "0.5", "more": "--seed 3 --between 'x y' --json -"},
+        **{"peak-rps": "50", "load-at-peak": "50%", "more": "--seed 3 --between 'x y' --json -"},
     }
     request = read(texts, "", {})
     line = (
         "--model=-m --api chat --input-tokens lognormal:64,1,128 --output-tokens 32 --ttft 500ms --tpot none --e2e 10s"
-        " --target 99% --careful --max-rps 40 --peak-rps 50 --headroom 0.5 --seed 3 --between 'x y' --json -"
+        " --target 99% --careful --max-rps 40 --peak-rps 50 --load-at-peak 50% --seed 3 --between 'x y' --json -"
     )
     assert (request.url, request.config) == (URL, asked_in_words(line))
     assert (request.options["between"], request.options["json"]) == ("x y", "-")
@@ -73,7 +73,7 @@ def test_every_wrong_field_is_named() -> None:
         ("target", "nan", "--target: 'nan' is not a share"),
         ("max-rps", "inf", "--max-rps: inf is not possible"),
         ("peak-rps", "-5", "--peak-rps: -5 is not possible"),
-        ("headroom", "1.5", "--headroom: '1.5' is not a share"),
+        ("load-at-peak", "1.5", "--load-at-peak: '1.5' is not a share"),
         ("api-key-file", "/no/such", "--api-key-file: the file cannot be read"),
         ("api-key-file", "/dev/zero", "--api-key-file: this is not a regular file"),
         ("key", "two words", "API key: this does not hold an API key"),

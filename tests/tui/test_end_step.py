@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from core.config import FleetAsk
 from core.facts import fact
 from core.run import log as runs
 from core.run.events import RepeatStarted, StepJudged
@@ -14,6 +13,7 @@ from tests.builders import asked_step
 from tests.core.run import fakes
 from tests.core.run.bench import Bench, events_of, scripted
 from tests.tui.screen import settle, text_of
+from tui.again import Left
 from tui.app import KneescopeApp, RunControls
 from tui.cli import probe
 from tui.terminal import display
@@ -53,9 +53,9 @@ async def test_n_ends_the_step_and_the_run_goes_on_to_the_next(tmp_path: Path, m
 async def test_the_screen_of_a_run_is_given_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[RunControls] = []
 
-    async def show(*_: object, controls: RunControls, **__: object) -> FleetAsk | None:
+    async def show(*_: object, controls: RunControls, **__: object) -> Left:
         given.append(controls)
-        return None
+        return Left()
 
     monkeypatch.setattr(display, "show", show)
     session = Session(fakes.config(), log := runs.RunLog(tmp_path / "run.jsonl"))

@@ -1,14 +1,19 @@
 """`kneescope fleet` and `kneescope report --format`: figures in, a fleet or a sentence out; nothing is sent to anybody."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from core.config import FleetAsk
 from core.report import SCHEMA
+from tui.again import Left
+from tui.cli import fleet as command
 from tui.cli.commands import cli
+from tui.terminal import display
 
 DEMO = str(Path(__file__).parents[2] / "screenshots/demo.jsonl")
 """A recorded demo run: 17.5 requests/s held, 24.7 failed in the ramp; asked for a peak of 100."""
@@ -46,7 +51,8 @@ def test_a_rate_from_output_tokens_and_half_as_long_answers_half_the_fleet() -> 
     assert (whole["knee"]["pass_rps"], whole["replicas"]) == (7.8125, 10)
     assert (half["knee"]["pass_rps"], half["replicas"]) == (15.625, 5)
     said = text_of("--peak-rps", "50", "--output-tps", "2000", "--output-tokens", "256")
-    assert said.startswith("One replica: 2,000 output tokens/s / 256 tokens an answer = 7.81 requests/s.")
+    assert said.startswith("Fleet for a peak of 50.0 requests/s")
+    assert "One replica: 2,000 output tokens/s / 256 tokens an answer = 7.81 requests/s." in said
 
 
 def test_an_interval_in_an_interval_out() -> None:
@@ -161,7 +167,7 @@ def test_a_refused_call_leaves_no_empty_file(tmp_path: Path) -> None:
 
 def test_help_has_the_examples_and_headings() -> None:
     said = kneescope("fleet", "--help").stdout
-    assert "kneescope fleet --peak-rps 50 --replica-rps 7.8125 --headroom 0.7 --tp 1\n" in said
+    assert "kneescope fleet --peak-rps 50 --replica-rps 7.8125 --load-at-peak 70% --tp 1\n" in said
     for heading in ("One replica:", "Fleet:", "Hardware on paper:", "Output:"):
         assert f"\n{heading}\n" in said
 
@@ -201,3 +207,46 @@ def test_a_run_in_which_nothing_held_scales_nothing(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (3, "")
     assert "No rate was seen to hold" in result.stderr
     assert kneescope("fleet", "--run", str(path), "--peak-rps", "9").exit_code == 3
+
+
+def test_a_run_without_a_peak_says_which_option_is_missing() -> None:
+    result = kneescope("fleet", "--run", "tests/data/pictures/kvlim-inverted.jsonl")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Give --peak-rps for tests/data/pictures/kvlim-inverted.jsonl" in result.stderr
+
+
+def test_a_run_begins_with_the_fleet() -> None:
+    assert text_of("--run", DEMO).startswith("Fleet for a peak of 100 requests/s, load at peak 70 % of what holds (30 % spare)")
+
+
+class Seen:
+    """A fleet screen that is left with this ask."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, left: FleetAsk | None) -> None:
+        self.asks: list[FleetAsk | None] = []
+        self.on: list[str] = []
+
+        async def show(*_: object, ask: FleetAsk | None, on: str, **__: object) -> Left:
+            self.asks.append(ask)
+            self.on.append(on)
+            return Left(ask=left)
+
+        monkeypatch.setattr(display, "show", show)
+        monkeypatch.setattr(command, "_has_screen", lambda options: not options["headless"])
+
+
+def test_at_a_terminal_a_run_opens_on_its_fleet_screen_where_the_peak_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = shutil.copy("tests/data/pictures/kvlim-inverted.jsonl", tmp_path / "run.jsonl")
+    seen = Seen(monkeypatch, FleetAsk(peak_rps=50.0))
+    assert kneescope("fleet", "--run", str(run)).stdout.startswith("Fleet for a peak of 50.0 requests/s")
+    assert ([ask and ask.peak_rps for ask in seen.asks], seen.on) == ([None], ["fleet"])
+    assert data_of("--run", str(run), "--headless")["peak_rps"] == 50, "it was kept beside the run"
+
+
+def test_left_without_a_peak_there_is_nothing_to_print(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = shutil.copy("tests/data/pictures/kvlim-inverted.jsonl", tmp_path / "run.jsonl")
+    Seen(monkeypatch, FleetAsk())
+    result = kneescope("fleet", "--run", str(run))
+    assert (result.exit_code, result.stdout) == (0, "")

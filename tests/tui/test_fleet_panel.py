@@ -1,4 +1,4 @@
-"""The fleet screen: numbers that follow peak, price and headroom at once, and never claim more than was measured."""
+"""The fleet screen: numbers that follow peak, price and load at peak at once, and never claim more than was measured."""
 
 import re
 
@@ -75,7 +75,7 @@ async def test_typing_and_sliding_move_every_number() -> None:
         await pilot.press("tab", "2", "full_stop", "5", "tab", "right", "right", "right")
         await settle(app, pilot)
         assert app.screen.query_one(Slider).value == 0.73
-        assert "use at most 73 % of what holds (27 % spare)" in text_of(app)
+        assert "load at peak 73 % of what holds (27 % spare)" in text_of(app)
         assert "17.50 $/h" in text_of(app)
         await pilot.press("home")
         assert app.screen.query_one(Slider).value == 0.01
@@ -88,7 +88,7 @@ async def test_typing_and_sliding_move_every_number() -> None:
 async def test_the_slider_follows_the_mouse() -> None:
     async with shown(samples.finished(50.0), (120, 36), on="fleet") as (app, pilot, _):
         slider = app.screen.query_one(Slider)
-        track = slider.size.width - 7
+        track = slider.size.width - 2
         await pilot.mouse_down(slider, offset=(1, 0))
         assert slider.value == 0.01
         await pilot.hover(slider, offset=(track, 0))
@@ -194,10 +194,10 @@ async def test_another_ask_from_elsewhere_is_followed_and_its_own_echo_is_not() 
         for value in (0.6, 0.61):
             panel.on_slider_changed(Slider.Changed(value))
         panel.show(Frame(view=view, live=view, ask=FleetAsk(peak_rps=120.0, headroom=0.6)))
-        assert "headroom 0.61" in str(panel.border_title)
+        assert "load at peak 61 %" in str(panel.border_title)
         panel.show(Frame(view=view, live=view, ask=FleetAsk(peak_rps=120.0, headroom=0.61)))
         panel.show(Frame(view=view, live=view, ask=FleetAsk(peak_rps=120.0, headroom=0.6)))
-        assert "headroom 0.60" in str(panel.border_title)
+        assert "load at peak 60 %" in str(panel.border_title)
 
 
 def as_measured(knee: Knee, rate_rps: float) -> str:
@@ -318,7 +318,7 @@ async def test_where_room_is_short_the_numbers_stay_and_the_rest_is_counted(size
     async with shown(operated(), size, on="fleet") as (app, _, _):
         text = squeezed(text_of(app))
         assert "6 replicas 6 GPUs 15.00 $/h" in text
-        assert "✘ Headroom 0.75 does not hold" in text
+        assert "✘ Load at peak 75 % does not hold" in text
         assert re.search(r"… \d+ more: c copies all", text)
         assert ("load of each replica" in text) == (size[1] == 36)
         if size[1] >= 24:
@@ -326,7 +326,7 @@ async def test_where_room_is_short_the_numbers_stay_and_the_rest_is_counted(size
             assert long is not None
             assert f": {rate_brief(long.replica_rps)}, estimated" in text
             assert "two lost 12.5 req/s" in text
-            assert text.index("✘ fails ◂ binds") > text.index("largest headroom")
+            assert text.index("✘ fails ◂ binds") > text.index("highest load at peak")
         if size[1] >= 36:
             assert "speed binds and not memory" in text
 
@@ -352,3 +352,40 @@ async def test_a_price_that_cannot_be_is_refused_in_a_sentence_and_changes_nothi
         await pilot.press("backspace")
         await settle(app, pilot)
         assert "✘ --cost" not in text_of(app)
+
+
+@pytest.mark.parametrize(
+    "before", [(), ("8",), ("tab",), ("escape",)], ids=["at once", "after a figure", "at the price", "nothing"]
+)
+async def test_left_and_right_move_the_load_at_peak_whatever_has_the_focus(before: tuple[str, ...]) -> None:
+    async with shown(samples.finished(50.0), (120, 36)) as (app, pilot, _):
+        await pilot.press("f", *before, "left", "left", "left")
+        assert app.screen.query_one(Slider).value == 0.67
+        await pilot.press("right")
+        await settle(app, pilot)
+        assert app.fleet_ask is not None
+        assert app.fleet_ask.headroom == 0.68
+        assert app.fleet_ask.peak_rps == (8.0 if before == ("8",) else 50.0), "figures are the peak's as ever"
+
+
+@pytest.mark.parametrize(
+    ("value", "marks", "shown_as"),
+    [(0.7, (), "● 70 % ─"), (1.0, (), "─ 100 % ●"), (0.7, (0.72,), "─ 70 % ●▾"), (0.01, (), "├● 1 % ─")],
+)
+async def test_the_slider_shows_its_value_at_the_knob_and_hides_no_mark_that_binds(
+    value: float, marks: tuple[float, ...], shown_as: str
+) -> None:
+    async with shown(samples.finished(), (120, 36), on="fleet") as (app, pilot, _):
+        slider = app.screen.query_one(Slider)
+        slider.value = value
+        await settle(app, pilot)
+        slider.marks, slider.binding = marks, marks[0] if marks else None
+        assert shown_as in "".join(segment.text for segment in slider.render_line(0))
+
+
+async def test_a_low_load_at_peak_says_what_it_costs() -> None:
+    view = with_ask(knee_samples.finished(), FleetAsk(peak_rps=50.0, headroom=0.3, cost_per_gpu_h=2.5))
+    text = squeezed(await rendered(view, (120, 36), "fleet"))
+    few, many = fleet.size(50, 0.7, 11.3, 1).replicas, fleet.size(50, 0.3, 11.3, 1).replicas
+    assert f"you run {many} replicas instead of {few} at 70 %" in text
+    assert "▲" not in await rendered(with_ask(knee_samples.finished(), FleetAsk(peak_rps=50.0)), (120, 36), "fleet")

@@ -254,8 +254,10 @@ def report(run: str, json_file: str | None, form: str) -> int:
 def fleet(**options: Any) -> int:
     """Size a fleet from figures you give or from a recorded run (--run), and show what limits one replica.
 
+    At a terminal --run opens the fleet screen of that run, where the peak can be typed.
+
     \b
-    kneescope fleet --peak-rps 50 --replica-rps 7.8125 --headroom 0.7 --tp 1
+    kneescope fleet --peak-rps 50 --replica-rps 7.8125 --load-at-peak 70% --tp 1
     kneescope fleet --peak-rps 50 --output-tps 2000 --output-tokens 256
     kneescope fleet --weights-gb 15.2 --gpu 4090 --tpot 15ms
     kneescope fleet --run last --peak-rps 50 --growth 10% --scale-out 4m
@@ -264,6 +266,7 @@ def fleet(**options: Any) -> int:
     """
     from tui.cli.fleet import run
 
+    interrupt_on_terminate()
     return run(options)
 
 

@@ -116,8 +116,19 @@ def access_of(options: Mapping[str, Any], environ: Mapping[str, str]) -> Access:
     return access
 
 
+def one_load_at_peak(options: Mapping[str, Any]) -> None:
+    """Refuse (UserError) two values for one thing: `headroom` is the old name of `load_at_peak`."""
+    new, old = options.get("load_at_peak"), options.get("headroom")
+    if new is not None and old is not None and new != old:
+        raise UserError(
+            f"--load-at-peak {typed(100 * new)}% and --headroom {typed(100 * old)}% are two names of one share, the load at peak; "
+            "give one of them."
+        )
+
+
 def fleet_ask(options: Mapping[str, Any], base: FleetAsk | None = None) -> FleetAsk:
     """The fleet that was asked for; `base` fills in what was not given. Raises UserError for options that contradict each other."""
+    one_load_at_peak(options)
     base = base or FleetAsk()
     hardware, paper = base.hardware, _fields("fleet.hardware", options)
     if "weights_gb" in paper or "params_b" in paper:

@@ -1,6 +1,7 @@
 """`kneescope fleet`: a fleet from figures that are given, or from a recorded run with some of them changed."""
 
 import json
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,10 +15,13 @@ from core.records import ServerInfo
 from core.report import SCHEMA, WIDTH, answer_of, evidence_of, finite
 from core.results import Knee
 from core.units import as_set, number, rate_text
+from tui.cli import kept
 from tui.cli.configure import fleet_ask
+from tui.cli.options import REPLICA_OPTIONS
 from tui.cli.output import JsonOut, emit
-from tui.cli.recorded import Recorded
+from tui.cli.recorded import Recorded, screen
 from tui.terminal.signals import NO_ANSWER
+from tui.terminal.whole import why_no_screen
 
 LOWEST_REPLICA_RPS, HIGHEST_REPLICA_RPS = 1e-4, 1e6
 
@@ -34,11 +38,17 @@ class ReplicaFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(options: Mapping[str, Any]) -> int:
-    """Print the fleet, or write it as JSON; 3 where the TPOT limit is out of reach of any fleet, or a recorded run has no rate that
-    held to size one by. Raises UserError."""
+    """Print the fleet, or write it as JSON; of a recorded run at a terminal, show its fleet screen first. 3 where the TPOT limit is
+    out of reach of any fleet, or a recorded run has no rate that held to size one by. Raises UserError."""
     out = JsonOut(options["json"])
     try:
-        figures = _with_options(_recorded(options["run"]) if options["run"] is not None else ReplicaFigures(), options)
+        recorded = None if options["run"] is None else Recorded(options["run"])
+        figures = _with_options(ReplicaFigures() if recorded is None else _recorded(recorded), options)
+        if recorded is not None and _has_screen(options):
+            ask = screen(recorded, figures.ask, "fleet")
+            if ask is None or ask.peak_rps is None:  # it was asked for there, and left open
+                return 0
+            figures = replace(figures, ask=ask)
         unit = fleet.unit_of(figures.ask, figures.server)
         gates = fleet.gates(figures.ask, unit, figures.server, figures.evidence)
         refused = gates.speed is not None and gates.speed.refuses
@@ -53,13 +63,21 @@ def run(options: Mapping[str, Any]) -> int:
     return NO_ANSWER if refused or unsized else 0
 
 
-def _recorded(run: str) -> ReplicaFigures:
-    recorded = Recorded(run)
+def _has_screen(options: Mapping[str, Any]) -> bool:
+    """Whether the fleet screen can show it: at a terminal, and only of what the run itself knows of its replica."""
+    known = [options[option.name] for option in REPLICA_OPTIONS if option.name != "run"]
+    if options["headless"] or options["json"] is not None or any(value is not None for value in known):
+        return False
+    return why_no_screen(sys.stdin, sys.stderr) is None and sys.stdout is not None and sys.stdout.isatty()
+
+
+def _recorded(recorded: Recorded) -> ReplicaFigures:
     view = recorded.view()
+    ask = kept.read(recorded.path, view)
     knee = answer_of(view).knee
     held = "no rate held" if knee.pass_rps is None else f"one replica held {rate_text(knee.pass_rps)}"
     return ReplicaFigures(
-        ask=view.config.fleet if view.config else FleetAsk(),
+        ask=ask or (view.config.fleet if view.config else FleetAsk()),
         knee=knee,
         server=view.server,
         evidence=evidence_of(view),
@@ -143,10 +161,12 @@ def _given(**values: Any) -> dict[str, Any]:
 
 
 def _require_something(figures: ReplicaFigures, plan: fleet.Fleet | None, gates: fleet.Gates) -> None:
-    if plan is not None or gates.speed is not None or gates.memory is not None:
+    if plan is not None or gates.speed is not None or (gates.memory is not None and figures.run_log is None):
         return
     if figures.knee.pass_rps is None and figures.run_log is not None:
         raise UserError(f"No rate held in {figures.run_log}; give one with --replica-rps.", exit_code=NO_ANSWER)
+    if figures.run_log is not None:
+        raise UserError(f"The peak is missing: no fleet is sized without one. Give --peak-rps for {figures.run_log}.")
     missing = "--peak-rps" if figures.ask.peak_rps is None else "--replica-rps (or --output-tps and --output-tokens, or --run)"
     raise UserError(
         f"There is nothing to work out: give {missing}. For a fleet give --peak-rps and --replica-rps, for the speed gate "
@@ -156,10 +176,10 @@ def _require_something(figures: ReplicaFigures, plan: fleet.Fleet | None, gates:
 
 def _text(figures: ReplicaFigures, plan: fleet.Fleet | None, gates: fleet.Gates, refused: bool) -> str:
     parts = [
-        [figures.source] if figures.source else [],
-        report.work_lines(figures.evidence.tokens, WIDTH),
         report.fleet_lines(plan, WIDTH) if plan is not None else [],
         ["No fleet size: no number of replicas can meet that TPOT limit."] if refused else [],
+        [figures.source] if figures.source else [],
+        report.work_lines(figures.evidence.tokens, WIDTH),
         report.gate_lines(gates, WIDTH),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"

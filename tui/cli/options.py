@@ -227,7 +227,13 @@ _METHOD = (
 """Which rates are judged, how thoroughly, and what happens between two repeats."""
 
 _SAFETY = (
-    Option(SAFETY, "--max-rps", "safety.max_rps", "Never load above this rate, warm-up included [default: no limit].", type=_RATE),
+    Option(
+        SAFETY,
+        "--max-rps",
+        "safety.max_rps",
+        "Limit on the rates that are tried: never load above this, warm-up included [default: no limit].",
+        type=_RATE,
+    ),
     Option(
         SAFETY,
         "--max-in-flight",
@@ -272,7 +278,14 @@ _FLEET = (
         "Mean rate of the same traffic, to show what autoscaling to it would save.",
         type=_USER_RATE,
     ),
-    Option(FLEET, "--headroom", "fleet.headroom", "Share of one replica's safe rate to use at peak [default: 0.7].", type=_SHARE),
+    Option(
+        FLEET,
+        "--load-at-peak",
+        "fleet.headroom",
+        "Share of one replica's safe rate to use at peak; 70% leaves 30 % spare [default: 70%].",
+        type=_SHARE,
+    ),
+    Option(FLEET, "--headroom", "fleet.headroom", "Old name of --load-at-peak, with the same meaning.", type=_SHARE),
     Option(FLEET, "--tp", "fleet.tp", "Tensor-parallel size [default: as the server reports, else 1].", type=_COUNT),
     Option(FLEET, "--pp", "fleet.pp", "Pipeline-parallel size [default: as the server reports, else 1].", type=_COUNT),
     Option(FLEET, "--dp", "fleet.dp", "Data-parallel size [default: as the server reports, else 1].", type=_COUNT),
@@ -383,7 +396,7 @@ _OUTPUT = (
     Option(OUTPUT, "--quiet", "", "Print only the result: no screen, no progress lines.", is_flag=True),
 )
 
-_REPLICA = (
+REPLICA_OPTIONS = (
     Option(
         REPLICA, "--run", "", "Recorded run to start from: a path, or last. Options given here override it.", metavar="FILE|last"
     ),
@@ -457,8 +470,16 @@ PREFLIGHT_OPTIONS = tuple(
 """What the checks need without a run."""
 
 FLEET_COMMAND_OPTIONS = (
-    *(*_REPLICA, *_FLEET, *_HARDWARE),
+    *(*REPLICA_OPTIONS, *_FLEET, *_HARDWARE),
     Option(OUTPUT, "--json", "", "Write the fleet as JSON to this file; - for stdout.", metavar="FILE|-"),
+    Option(
+        OUTPUT,
+        "--headless",
+        "",
+        "With --run: print the fleet instead of opening its screen; automatic without a terminal, with --json, and with options"
+        " about the replica.",
+        is_flag=True,
+    ),
 )
 """What `kneescope fleet` takes: the known figures of one replica, and what the fleet must carry."""
 

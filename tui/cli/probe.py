@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 from msgspec.structs import replace
 
-from core import prose, report
+from core import fleet, prose, report
 from core.access import Access
 from core.config import FleetAsk, ProbeConfig
 from core.errors import UserError
@@ -22,7 +22,9 @@ from core.records import Check
 from core.results import Answer
 from core.run import NoAnswer, RunLog, Session, default_path
 from core.view import RunView
-from tui.cli import headless, prompts
+from tui.again import Left, Wish
+from tui.cli import anew, headless, prompts
+from tui.cli import kept as kept_fleet
 from tui.cli.configure import CliOptions
 from tui.cli.output import JsonOut, emit, say, say_if_heard, scrubbed
 from tui.frame import with_fleet
@@ -48,6 +50,7 @@ class Served(Protocol):
 class Job:
     """A run that was asked for. `name` names the run file; `truth_rps` is the long-run knee of a simulated replica.
 
+    `out` None: the file that the options name, or a new one. `ask`: the fleet as it was set on the screen of the run before.
     `start` starts the server to be probed, which is stopped after the run; its address then takes the configured one's place.
     """
 
@@ -55,6 +58,8 @@ class Job:
     options: CliOptions
     command: str
     name: str | None
+    out: str | None = None
+    ask: FleetAsk | None = None
     access: Access = field(default_factory=Access)
     truth_rps: float | None = None
     start: Callable[[], Awaitable[Served]] | None = None
@@ -63,11 +68,12 @@ class Job:
 @dataclass(frozen=True, kw_only=True)
 class Ended:
     """A run that is over, answered or not. `path` is None when nothing could be written into its file, `failure` is what broke
-    it, `between_output` what a failing --between command said."""
+    it, `between_output` what a failing --between command said, `left` how the screen was left."""
 
     view: RunView
     path: Path | None
     failure: Exception | None
+    left: Left
     between_output: str | None = field(default=None, repr=False)
 
 
@@ -107,9 +113,15 @@ def _done(job: Job) -> int:
     if job.start is None and not (job.options["headless"] or job.options["quiet"]) and prompts.can_ask():
         config, access = prompts.settle(job.config, job.access)
         job = dataclasses.replace(job, config=config, access=access)
+    if (low := fleet.low_load_before(job.config.fleet)) is not None and not job.options["quiet"]:
+        say_if_heard(prose.sentence(low))
     out = JsonOut(job.options["json"])
     try:
         ended = asyncio.run(_run(job))
+        while ended.left.wish is not None:
+            say_if_heard(f"The run before is kept in {plain(str(ended.path))}; `kneescope report` prints it.")
+            job = _next(job, ended, ended.left.wish)
+            ended = asyncio.run(_run(job))
         if ended.between_output:
             said = "\n".join(f"  {plain(line)}" for line in ended.between_output.splitlines())
             say_if_heard(f"The --between command failed with these lines (they are not recorded):\n{said}")
@@ -122,11 +134,22 @@ def _done(job: Job) -> int:
     return code_of(ended.view)
 
 
+def _next(job: Job, ended: Ended, wish: Wish) -> Job:
+    """The run that was wished for, with the same access and a file of its own."""
+    out = anew.own_file(job.out or job.options["out"])
+    job = dataclasses.replace(job, out=out, ask=ended.left.ask)
+    if wish == "again" or ended.view.answer is None:
+        return job
+    config, command = anew.verified(job.config, job.command, ended.view.answer.knee)
+    return dataclasses.replace(job, config=config, command=command)
+
+
 async def _run(job: Job) -> Ended:
     """The run in one event loop, from the start of a server of its own to its stop; no load is left when it returns."""
     async with _target(job) as config:
-        log = RunLog(Path(job.options["out"]) if job.options["out"] else default_path(job.name))
-        failure, ask = None, None
+        out = job.out or job.options["out"]
+        log = RunLog(Path(out) if out else default_path(job.name))
+        failure, left = None, Left()
         try:
             session = Session(
                 config,
@@ -137,14 +160,22 @@ async def _run(job: Job) -> Ended:
                 truth_rps=job.truth_rps,
             )
             try:
-                ask = await _watch(session, log.path, job.options)
+                left = await _watch(session, log.path, job)
             except Exception as error:  # raised again by `run`, once what was measured is handed over
                 failure = error
         finally:
             log.close()
             kept = not _dropped_empty(log.path)
-    view = with_fleet(session.state.view(time.monotonic()), ask)
-    return Ended(view=view, path=log.path if kept else None, failure=failure, between_output=session.between_output)
+    view = session.state.view(time.monotonic())
+    if kept:
+        kept_fleet.write(log.path, view, left.ask)
+    return Ended(
+        view=with_fleet(view, left.ask),
+        path=log.path if kept else None,
+        failure=failure,
+        left=left,
+        between_output=session.between_output,
+    )
 
 
 @asynccontextmanager
@@ -160,10 +191,10 @@ async def _target(job: Job) -> AsyncIterator[ProbeConfig]:
         await server.stop()
 
 
-async def _watch(session: Session, path: Path, options: CliOptions) -> FleetAsk | None:
-    """Run the session under the screen where there is a terminal for it, else as lines, or in silence; returns the fleet that
-    was asked for on the screen."""
-    quiet, no_screen = bool(options["quiet"]), options["headless"] or options["quiet"]
+async def _watch(session: Session, path: Path, job: Job) -> Left:
+    """Run the session under the screen where there is a terminal for it, else as lines, or in silence; returns how the screen was
+    left."""
+    quiet, no_screen = bool(job.options["quiet"]), job.options["headless"] or job.options["quiet"]
     why = None if no_screen else why_no_screen(sys.stdin, sys.stderr)
     if no_screen or why:
         if why:
@@ -171,8 +202,8 @@ async def _watch(session: Session, path: Path, options: CliOptions) -> FleetAsk 
         if not quiet:
             say_if_heard(f"run file  {path}")
         await _lines(session, quiet)
-        return None
-    return await _screen(session, path)
+        return Left()
+    return await _screen(session, path, job.ask)
 
 
 def code_of(view: RunView) -> int:
@@ -269,13 +300,13 @@ async def _lines(session: Session, quiet: bool) -> None:
             await headless.follow(session.run(), lambda: printer.feed(live.view()), say, session.stop)
 
 
-async def _screen(session: Session, path: Path) -> FleetAsk | None:
+async def _screen(session: Session, path: Path, ask: FleetAsk | None = None) -> Left:
     from tui.app import RunControls
     from tui.terminal import display  # textual and plotext are loaded only when they are shown
 
     live = Live(session)
     controls = RunControls(stop=session.stop, rate=session.change_rate, end_step=session.end_step)
-    return await display.show(live, run=live.run, controls=controls, end=live.end, path=str(path))
+    return await display.show(live, run=live.run, controls=controls, end=live.end, path=str(path), ask=ask, repeats=True)
 
 
 def _dropped_empty(path: Path) -> bool:

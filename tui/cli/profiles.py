@@ -19,7 +19,7 @@ from core.errors import UserError
 from tui.cli import argv
 from tui.cli.argv import OPTIONS
 from tui.cli.click_types import Reads
-from tui.cli.configure import is_given
+from tui.cli.configure import is_given, one_load_at_peak
 from tui.cli.inputs import read_server
 from tui.cli.options import ACCESS, OUTPUT, SECRET_OPTIONS, SERVER
 
@@ -49,10 +49,16 @@ _GIVES_WAY: Mapping[str, frozenset[str]] = {
     "with_others": frozenset({"reset_cache"}),
     "ca_file": frozenset({"insecure"}),
     "insecure": frozenset({"ca_file"}),
+    "load_at_peak": frozenset({"headroom"}),
+    "headroom": frozenset({"load_at_peak"}),
     "weights_gb": frozenset({"params_b", "weight_bits"}),
     "params_b": frozenset({"weights_gb"}),
 }
 """What of a profile goes with an option of the command line that excludes it: the command line wins."""
+
+
+_OLD_NAMES: Mapping[str, str] = {"load-at-peak": "headroom"}
+"""Options whose key in the file keeps its old name; both names are read, and the new one is handed on."""
 
 
 def last_path() -> Path:
@@ -66,10 +72,11 @@ def load(path: Path) -> dict[str, argv.Text]:
         texts: dict[str, argv.Text] = {name: _text(name, value) for name, value in _read(path).items()}
         if URL in texts:
             texts[URL] = read_server(str(texts[URL]), URL)
-        argv.parsed(argv.words(_options(texts)))
+        one_load_at_peak(argv.parsed(argv.words(_options(texts))))
     except UserError as error:
         raise UserError(f"profile {path}: {error}") from None
-    return texts
+    new_names = {old: new for new, old in _OLD_NAMES.items()}
+    return {new_names.get(name, name): text for name, text in texts.items()}
 
 
 def under(path: Path, values: Mapping[str, Any], *, server: bool = True) -> tuple[str | None, dict[str, Any]]:
@@ -94,7 +101,8 @@ def save(path: Path, url: str, options: Sequence[str], *, replace: bool = False)
     """
     texts = argv.texts(options)
     left_out = [name for name in texts if not _may_hold(name)]
-    content = {URL: url, **{name: _value(name, text) for name, text in texts.items() if name not in left_out}}
+    kept = {_OLD_NAMES.get(name, name): _value(name, text) for name, text in texts.items() if name not in left_out}
+    content = {URL: url, **kept}
     _write(path, (_HEAD + tomli_w.dumps(content)).encode(errors="replace"), replace=replace)
     return left_out
 

@@ -4,15 +4,20 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
+from core.config import FleetAsk
 from core.errors import UserError
 from core.report import Form, scaling_text, to_json, to_markdown, while_going
 from core.run import Replay, is_going, read_run, resolve_run
 from core.view import RunView
+from tui.cli import kept
 from tui.cli.output import JsonOut, emit
 from tui.cli.probe import hand_over
 from tui.frame import Playback, with_fleet
+
+if TYPE_CHECKING:
+    from tui.app import Name
 
 SPEEDS = (0.25, 64.0)
 """A run of an hour is through in a minute; slower than a quarter nothing more is to be seen."""
@@ -83,12 +88,22 @@ class Recorded:
 def show(run: str) -> None:
     """The screen over a recorded run, and its verdict when another fleet was set there. Needs a terminal."""
     recorded = Recorded(run)
+    before = kept.read(recorded.path, recorded.view())
+    ask = screen(recorded, before)
+    if ask is not None and ask != before:
+        view = recorded.result
+        if (changed := with_fleet(view, ask)) != view or before is not None:
+            hand_over(changed, recorded.path, JsonOut(None), also_say=False)
+
+
+def screen(recorded: Recorded, ask: FleetAsk | None, on: "Name" = "ramp") -> FleetAsk | None:
+    """The screens over a recorded run, with the fleet that was set for it before; returns and keeps what was set there."""
     from tui.terminal import display  # textual and plotext are loaded only when they are shown
 
-    before = recorded.result
-    view = with_fleet(before, asyncio.run(display.show(recorded, player=recorded, path=str(recorded.path))))
-    if view != before:
-        hand_over(view, recorded.path, JsonOut(None), also_say=False)
+    left = asyncio.run(display.show(recorded, player=recorded, path=str(recorded.path), ask=ask, on=on))
+    if left.ask != ask:
+        kept.write(recorded.path, recorded.view(), left.ask)
+    return left.ask
 
 
 def report(run: str, json_file: str | None, form: str = "text") -> None:
@@ -99,9 +114,10 @@ def report(run: str, json_file: str | None, form: str = "text") -> None:
         raise UserError(f"--format {form} and --json - both write to stdout; give --json a file.")
     try:
         recorded = Recorded(run)
-        view, path = recorded.result, recorded.path
+        path = recorded.path
+        view = with_fleet(recorded.result, kept.read(path, recorded.view()))
         if form == "text":
-            hand_over(view, recorded.path, out, also_say=False)
+            hand_over(view, path, out, also_say=False)
             return
         text = to_markdown(view, str(path)) if form == "md" else scaling_text(view, str(path), cast(Form, form))
         out.write(to_json(view, str(path)))

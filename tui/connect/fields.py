@@ -10,7 +10,7 @@ from msgspec import structs
 from core.access import Access
 from core.config import ProbeConfig, Slo, Target
 from core.errors import UserError
-from core.units import as_set, limit, plain
+from core.units import limit, plain
 from tui.cli import argv, inputs
 from tui.cli.argv import OPTIONS
 from tui.cli.configure import CliOptions, access_of, build
@@ -77,7 +77,7 @@ ROWS: tuple[tuple[Field, ...], ...] = (
     ),
     (
         _option("peak-rps", "peak", empty=lambda _: "no fleet size"),
-        _option("headroom", "headroom", empty=lambda run: as_set(run.fleet.headroom)),
+        _option("load-at-peak", "load", empty=lambda run: f"{plain(run.fleet.headroom)} of what holds"),
     ),
     (
         Field(

@@ -12,20 +12,24 @@ from tui.frame import Frame
 from tui.screens.run_screen import RunScreen
 from tui.widgets import curve, fleet_rows
 from tui.widgets.curve import CurvePanel, knee_of
-from tui.widgets.fleet_panel import CURVE, FIGURES, PANELS, FleetPanel
+from tui.widgets.fleet_panel import CURVE, FIGURES, PANELS, SLIDES, FleetPanel
 
 _CURVE_FROM = 33
 """Rows of a screen from which on the numbers leave room for the curve."""
 
 
 class FleetScreen(RunScreen):
-    """Peak, price and headroom to set, what they make of the measured replica, and where that lies on its curve."""
+    """Peak, price and load at peak to set, what they make of the measured replica, and where that lies on its curve."""
 
     RIBBON = False
-    BINDINGS: ClassVar[list[BindingType]] = [Binding(key, f"typed('{char}')", show=False) for key, char in FIGURES]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(key, f"typed('{char}')", show=False) for key, char in FIGURES),
+        *(Binding(key, f"slide({steps})", show=False) for key, steps in SLIDES),
+    ]
 
     def __init__(self) -> None:
         super().__init__()
+        self._ribbon.display = self.RIBBON  # from the beginning: its rows are the results'
         self._fleet = FleetPanel(id="fleet", classes="panel")
         self._curve = CurvePanel(id=CURVE, classes="panel")
 
@@ -52,6 +56,10 @@ class FleetScreen(RunScreen):
     def on_screen_suspend(self) -> None:
         """What is typed elsewhere is for no field here."""
         self.set_focus(None)
+
+    def action_slide(self, steps: int) -> None:
+        """The load at peak, from wherever the focus is."""
+        self._fleet.slide(steps)
 
     def action_typed(self, char: str) -> None:
         """A figure that no field has taken, as those do that are typed right behind the key that leads here."""

@@ -14,8 +14,10 @@ from textual.drivers.linux_driver import LinuxDriver
 from core.config import FleetAsk
 from core.errors import UserError
 from core.results import Answer
-from tui.app import KneescopeApp, Player, RunControls, Source
+from tui.again import Left
+from tui.app import KneescopeApp, Name, Player, RunControls, Source
 from tui.draw import symbols
+from tui.terminal import theme
 from tui.terminal.signals import NO_ANSWER, TwoStage, leave_now, timer
 from tui.terminal.whole import Guard, guarded
 
@@ -33,25 +35,29 @@ async def show(
     end: Callable[[], Awaitable[None]] | None = None,
     player: Player | None = None,
     path: str = "",
-) -> FleetAsk | None:
+    ask: FleetAsk | None = None,
+    on: Name = "ramp",
+    repeats: bool = False,
+) -> Left:
     """Show `source` until the user leaves, then await `end`. Raises what `end` raises, and UserError when the screen itself failed.
 
-    Returns the fleet that was asked for as it stood on the screen, None when it never did. `player`: the run is recorded.
-    `path`: of the run file.
+    `player`: the run is recorded. `path`: of the run file. `ask`: the fleet that was set for this run before, `on`: the screen to
+    begin with. `repeats`: the caller does another run where one is wished for.
     SIGINT is the key Ctrl-C. SIGTERM and SIGHUP stop the load and leave. A second signal leaves whatever happens.
     """
     app = KneescopeApp(source, run=run, controls=controls, player=player, path=path, driver_class=StderrDriver)
+    app.begin_with(on, ask, repeats=repeats)
     await carried(app, app.action_leave, lambda: app.request_stop(leave=True), end)
     if app.return_code:
         raise UserError("The screen failed with an error of its own; what was measured is kept, and no load is running.", NO_ANSWER)
-    return app.fleet_ask
+    return Left(ask=app.fleet_ask, wish=app.wish)
 
 
 async def carried(
     app: App[Any], interrupt: Callable[[], None], close: Callable[[], None], end: Callable[[], Awaitable[None]] | None = None
 ) -> None:
     """Run an app until it ends, then await `end`: SIGINT calls `interrupt`, SIGTERM and SIGHUP `close`, a second signal leaves."""
-    with guarded() as guard:
+    with guarded() as guard, theme.remembered(app):
         leaving = _Leaving(close, guard)
 
         def first(number: int) -> None:

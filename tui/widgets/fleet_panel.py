@@ -13,11 +13,11 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Label, Static
 
-from core import fleet
+from core import fleet, prose
 from core.config import FleetAsk
 from core.errors import UserError
 from core.report import evidence_of
-from core.units import hundredths, plain, rate_brief, typed
+from core.units import rate_brief, typed
 from core.view import RunView
 from tui.frame import Frame
 from tui.widgets import fleet_rows
@@ -28,6 +28,8 @@ from tui.widgets.slider import Slider
 
 FIGURES = (*((char, char) for char in "0123456789"), ("full_stop", "."))
 """Keys of numbers, as textual names them, and what they write."""
+SLIDES = (("left", -1), ("right", 1))
+"""Keys that move the load at peak from every field: a number of a few figures needs no cursor in its middle."""
 PANELS, CURVE = "fleet-panels", "fleet-curve"
 _OWN, _CURVE = 5, 9
 """Rows of the panel beside words and results, and those that the curve keeps, borders included."""
@@ -37,7 +39,10 @@ class NumberInput(Input):
     """A field for a number above zero, which takes no key by itself: figures come back to it by way of the app, where all keys keep
     their order, also those that were typed before the field had the focus. Every other key is the app's: `x` must stop the load."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding(key, f"typed('{char}')", show=False) for key, char in FIGURES]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(key, f"typed('{char}')", show=False) for key, char in FIGURES),
+        *(Binding(key, f"screen.slide({steps})", show=False) for key, steps in SLIDES),
+    ]
 
     def __init__(self, placeholder: str, id: str) -> None:
         super().__init__(
@@ -86,7 +91,7 @@ class NumberInput(Input):
 
 
 class FleetPanel(Vertical, Titled):
-    """Peak, price and headroom to set; replicas, GPUs and cost at both ends of the bracket, and what if some are lost."""
+    """Peak, price and load at peak to set; replicas, GPUs and cost at both ends of the bracket, and what if some are lost."""
 
     ALLOW_MAXIMIZE = True
 
@@ -104,11 +109,8 @@ class FleetPanel(Vertical, Titled):
         self._sent: list[FleetAsk] = []
         self._early = ""
         self._replica, self._words, self._result = Static(id="fleet-replica"), Static(id="fleet-words"), Static(id="fleet-result")
-        self._peak, self._price, self._headroom = (
-            NumberInput("type it", "peak"),
-            NumberInput("none", "price"),
-            Slider(id="headroom"),
-        )
+        self._peak, self._price = NumberInput("type it", "peak"), NumberInput("none", "price")
+        self._load = Slider(id="load-at-peak")
         self._refusal = ""
 
     def compose(self) -> ComposeResult:
@@ -122,7 +124,7 @@ class FleetPanel(Vertical, Titled):
             Label(" $/GPU h"),
             classes="fleet-row",
         )
-        yield Horizontal(Label("safer  "), self._headroom, Label(" fewer replicas"), classes="fleet-row")
+        yield Horizontal(Label("load ← safer "), self._load, Label(" fewer replicas →"), classes="fleet-row")
         yield self._words
         yield self._result
 
@@ -144,15 +146,20 @@ class FleetPanel(Vertical, Titled):
         self._set(peak_rps=self._peak.number, cost_per_gpu_h=self._price.number)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter: on to the headroom."""
+        """Enter: on to the load at peak."""
         event.stop()
-        self._headroom.focus()
+        self._load.focus()
 
     def on_slider_changed(self, event: Slider.Changed) -> None:
-        """Another headroom: every number moves at once."""
+        """Another load at peak: every number moves at once."""
         event.stop()
         if event.value != round(self._ask.headroom, 2):  # the slider stands at hundredths only
             self._set(headroom=event.value)
+
+    def slide(self, steps: int) -> None:
+        """The load at peak, one hundredth a step, whatever has the focus."""
+        if self._seen is not None:
+            self._load.action_move(steps)
 
     def typed(self, char: str) -> None:
         """A figure typed where nothing takes it is the peak's; before there is anything to change it is kept until there is."""
@@ -177,7 +184,7 @@ class FleetPanel(Vertical, Titled):
             del self._sent[: self._sent.index(ask) + 1]
             return
         self._ask, self._sent = ask, []
-        self._headroom.value = ask.headroom
+        self._load.value = ask.headroom
         self._peak.put(ask.peak_rps)
         self._price.put(ask.cost_per_gpu_h)
         for char in early:
@@ -205,10 +212,10 @@ class FleetPanel(Vertical, Titled):
         plan = fleet.plan(knee, ask, view.server, evidence)
         gates = fleet.gates(ask, unit, view.server, evidence)
         marks = [mark for mark in plan.marks if mark.rho is not None] if plan else []
-        self._headroom.marks = tuple(mark.rho for mark in marks if mark.rho is not None)
-        self._headroom.binding = next((mark.rho for mark in marks if mark.binds), None)
+        self._load.marks = tuple(mark.rho for mark in marks if mark.rho is not None)
+        self._load.binding = next((mark.rho for mark in marks if mark.binds), None)
         self._replica.update(fleet_rows.replica(view, knee, unit.gpus, unit.known, width))
-        words = [_words(ask.headroom), *fleet_rows.verdict(plan, width)]
+        words = [*fleet_rows.load_words(ask, plan, width), *fleet_rows.verdict(plan, width)]
         if self._refusal:
             words = [Content.assemble(styled(f"✘ {self._refusal}", "breaks"))]
         self._words.update(Content("\n").join(words))
@@ -219,7 +226,7 @@ class FleetPanel(Vertical, Titled):
                 Piece(fleet_rows.sizes(plan.at_pass, ask.cost_per_gpu_h), "strong", 0),
                 Piece(f"for {rate_brief(plan.peak_rps)}", "muted", 1),
             ]
-            pieces.append(Piece(f"headroom {hundredths(plan.headroom)}", "muted", 2))
+            pieces.append(Piece(prose.load_brief(plan.headroom), "muted", 2))
         self.set_title(tuple(pieces))
 
     def _room(self, words: int) -> int:
@@ -228,10 +235,3 @@ class FleetPanel(Vertical, Titled):
         rows, curve = panels.size.height, _CURVE if panels.query(f"#{CURVE}").first().display else 0
         own = _OWN if self.screen.has_class("-short") else _OWN + 1  # there is air above the results
         return max(1, rows - curve - own - words)
-
-
-def _words(headroom: float) -> Content:
-    """The headroom in words: a larger one leaves less room."""
-    used = round(100 * headroom)
-    spare = f"{plain(1 - used / 100)} spare" if used < 100 else "nothing spare"
-    return Content.assemble(styled(f"use at most {plain(used / 100)} of what holds ({spare})", "plain"))

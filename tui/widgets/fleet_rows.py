@@ -92,8 +92,20 @@ def result(
     return clip([*ends, *if_lost, *whys, *binds, *_cost(plan, width), *others, last[-1]], height, _ELSEWHERE)
 
 
+def load_words(ask: FleetAsk, plan: fleet.Fleet | None, width: int) -> Block:
+    """The load at peak in words, and what it costs where it is low."""
+    words: Block = [Content.assemble(styled(prose.load_at_peak(ask.headroom), "plain"))]
+    found = fleet.low_load_before(ask) if plan is None else fleet.low_load(plan)
+    return words if found is None else [*words, *_warned(prose.sentence(found), width)]
+
+
+def _warned(text: str, width: int) -> Block:
+    lines = textwrap.wrap(f"▲ {text}", max(20, width), subsequent_indent="  ")
+    return [Content.assemble(styled(line, "strong")) for line in lines]
+
+
 def verdict(plan: fleet.Fleet | None, width: int) -> Block:
-    """Whether the headroom that is set survives all marks, and which one binds."""
+    """Whether the load at peak that is set survives all marks, and which one binds."""
     if plan is None or not (text := report.fleet_verdict(plan)):
         return []
     mark = _FAILS if any(each.holds is False for each in plan.marks) else _HOLDS
@@ -102,9 +114,9 @@ def verdict(plan: fleet.Fleet | None, width: int) -> Block:
 
 
 def mark_blocks(plan: fleet.Fleet, width: int, *, reasons: bool) -> list[Block]:
-    """A row for each mark: the largest headroom at which it still holds, and the replicas that this takes; with the reason beside
-    it, or below where there is no room beside."""
-    head = f"{'mark':<{_NAME}}largest headroom at which it still holds"
+    """A row for each mark: the highest load at peak at which it still holds, the replicas that this takes, and the reason, beside
+    or below where there is no room beside."""
+    head = f"{'mark':<{_NAME}}highest load at peak at which it still holds"
     blocks: list[Block] = [[Content.assemble(styled(head, "muted"))]]
     widest = max(_NAME, *(len(prose.mark_label(mark.why)) + 2 for mark in plan.marks))
     for mark in plan.marks if reasons else sorted(plan.marks, key=lambda mark: not mark.binds):

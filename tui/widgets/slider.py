@@ -1,4 +1,4 @@
-"""A small slider from 0.01 to 1.00: keys, click and drag."""
+"""A small slider from 1 to 100 %, with its value beside the knob: keys, click and drag."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,12 +10,14 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from core.units import hundredths
+from core.units import plain
 from tui.draw.style import STYLES
 from tui.widgets.pieces import styled
 
 LEAST, MOST, STEP = 0.01, 1.0, 0.01
 _ENDS = 2
+_AROUND = 2
+"""Blanks around the value, so that it does not run into the track."""
 _KNOB, _FOCUSED, _MARK, _BINDS = "●", "◆", "┴", "▾"
 
 
@@ -98,28 +100,41 @@ class Slider(Widget, can_focus=True):
             self.value = LEAST + (MOST - LEAST) * (x - 1) / (track - 1)
 
     def _track(self) -> int:
-        return self.size.width - _ENDS - len(" 0.00")
+        return self.size.width - _ENDS
 
     def render(self) -> Content:
-        """Track with a knob, and the value in figures."""
-        track = self._track()
-        if track < 2:
-            return Content.assemble(styled(hundredths(self.value), "strong"))
+        """Track with a knob, the value in figures at it, on the side where it hides less."""
+        track, said = self._track(), plain(self.value)
+        if track < 2 * (len(said) + _AROUND):
+            return Content.assemble(styled(said, "strong"))
         cells = ["─"] * track
         for mark in self.marks:
             cells[self._cell(mark)] = _MARK
         if self.binding is not None:
             cells[self._cell(self.binding)] = _BINDS
         line, knob = "".join(cells), self._cell(self.value)
+        before, after = _sides(line, knob, len(said) + _AROUND)
+        knob_part = (_FOCUSED, f"{STYLES['strong']} reverse") if self.has_focus else styled(_KNOB, "strong")
+        label = styled(f" {said} ", "strong")
         return Content.assemble(
-            styled("├" + line[:knob], "muted"),
-            (_FOCUSED, f"{STYLES['strong']} reverse") if self.has_focus else styled(_KNOB, "strong"),
-            styled(line[knob + 1 :] + "┤", "muted"),
-            styled(f" {hundredths(self.value)}", "strong"),
+            styled("├" + line[:before], "muted"),
+            *((label, knob_part) if before < knob else (knob_part, label)),
+            styled(line[after:] + "┤", "muted"),
         )
 
     def _cell(self, value: float) -> int:
         return round((min(MOST, max(LEAST, value)) - LEAST) / (MOST - LEAST) * (self._track() - 1))
+
+
+def _sides(line: str, knob: int, width: int) -> tuple[int, int]:
+    """Where knob and label together begin, and where the track goes on behind them: to the right of the knob, or to the left where
+    that hides less of the marks, of which the one that binds counts most."""
+    right, left = line[knob + 1 : knob + 1 + width], line[max(0, knob - width) : knob]
+
+    def hidden(cells: str) -> tuple[bool, bool, int]:
+        return len(cells) < width, _BINDS in cells, cells.count(_MARK)
+
+    return (knob - width, knob + 1) if hidden(left) < hidden(right) else (knob, knob + 1 + width)
 
 
 def typed_share(text: str) -> float | None:

@@ -1,4 +1,4 @@
-"""Marks on the headroom slider: the largest share at which it still holds, after rounding the replicas up."""
+"""Marks on the slider of the load at peak: the largest share at which it still holds, after rounding the replicas up."""
 
 import math
 
@@ -25,7 +25,7 @@ def rho(mark: Mark) -> float:
 
 
 def test_one_lost_of_the_worked_example() -> None:
-    """50/11.3 takes 5 replicas, so 6 for one lost: up to a headroom just under 50/(5 * 11.3) = 0.885."""
+    """50/11.3 takes 5 replicas, so 6 for one lost: up to a load just under 50/(5 * 11.3) = 0.885."""
     found = marks(FleetAsk(peak_rps=50))
     assert (found["lost"].replicas, found["lost"].rho) == (6, 0.8849)
     assert size(50, 0.8849, 11.3, 1).replicas == 6
@@ -47,7 +47,7 @@ def test_growth_compounds_by_the_minute() -> None:
     assert half["growth"].replicas == math.ceil(50 * 1.1**0.5 / 11.3) == 5
 
 
-def test_the_smallest_mark_binds_and_marks_above_the_headroom_do_not_hold() -> None:
+def test_the_smallest_mark_binds_and_marks_above_the_load_do_not_hold() -> None:
     ask = FleetAsk(peak_rps=50, headroom=0.8, lost=1, rollout=3, growth_per_min=0.1, scale_out_s=240)
     found = marks(ask)
     assert [name for name, mark in found.items() if mark.binds] == ["rollout"]
@@ -64,7 +64,7 @@ def test_nothing_to_survive_leaves_the_peak() -> None:
     assert found["peak"].binds
 
 
-def test_no_headroom_is_enough_for_a_thousand_lost() -> None:
+def test_no_load_at_peak_is_enough_for_a_thousand_lost() -> None:
     mark = marks(FleetAsk(peak_rps=5, lost=1000))["lost"]
     assert (mark.rho, mark.replicas, mark.holds, mark.binds) == (None, 1001, False, True)
 
