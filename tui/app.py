@@ -189,7 +189,7 @@ class KneescopeApp(App[Answer | None]):
             case "play" | "speed":
                 return self._player is not None
             case "cursor":  # of the fleet these keys move the headroom
-                return self.begun and self._shown != "fleet"
+                return (self.begun or self._player is not None) and self._shown != "fleet"
             case "seek":
                 return self._player is not None or (self.begun and self._shown != "fleet")
             case "newest":
