@@ -49,7 +49,8 @@ class Past:
         if not self._kept or from_s + by_s >= self._kept[-1].now_s:
             return None
         that_side = [view for view in self._kept if (view.now_s - from_s) * by_s > 0]
-        return min(that_side, key=lambda view: abs(view.now_s - from_s - by_s), default=self._kept[0])
+        found = min(that_side, key=lambda view: abs(view.now_s - from_s - by_s), default=self._kept[0])
+        return None if by_s > 0 and found is self._kept[-1] else found
 
     def _stretch(self, view: RunView) -> int:
         return math.floor(view.now_s / self._stretch_s)

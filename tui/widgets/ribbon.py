@@ -255,7 +255,7 @@ def names(view: RunView, found: Sequence[Slice], axis: Axis, cursor_s: float | N
     placed: list[Name] = [] if cursor_s is None else _at_cursor(found, axis, cursor_s)
     named = bands(view)
     columns = [axis.holding(band.start_s) for band in named]
-    for band, start, end in zip(named, columns, [*columns[1:], axis.columns + 1], strict=True):
+    for band, start, end in zip(named, columns, [*columns, axis.columns + 1][1:], strict=True):
         fitting = (Name(start, text, band.role) for text in band.names if len(text) < end - start)
         placed += [next((name for name in fitting if _is_free(name, placed, axis)), Name(0, "", "muted"))]
     for at_s, at_end in ((axis.start_s, False), (axis.end_s, True)):
