@@ -223,7 +223,7 @@ async def test_a_look_while_the_screens_go_is_none(on: Name, monkeypatch: pytest
 
 async def test_space_holds_the_panels_and_says_that_the_load_goes_on() -> None:
     fake = FakeRun()
-    async with shown(samples.mid_step(), run=fake.run, controls=RunControls(stop=fake.stop)) as (app, pilot, held):
+    async with shown(samples.mid_step(), (200, 60), run=fake.run, controls=RunControls(stop=fake.stop)) as (app, pilot, held):
         await press(app, pilot, "space")
         assert "‖ VIEW at 2:16, now 2:16, the load goes on" in text_of(app)
         assert "Resume" in lines_of(app)[-1]
@@ -333,7 +333,7 @@ async def test_the_footer_fits_and_has_no_more_keys_than_are_read(width: int) ->
 async def test_every_theme_can_be_read(no_color: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if no_color:
         monkeypatch.setenv("NO_COLOR", "1")
-    async with shown(samples.failing(), (120, 36)) as (app, pilot, _):
+    async with shown(samples.failing(), (200, 60)) as (app, pilot, _):
         for theme in app.available_themes:
             app.theme = theme
             await pilot.pause()

@@ -216,13 +216,14 @@ async def test_a_click_on_the_ribbon_sets_it_and_one_on_what_is_not_yet_leads_ba
 
 async def test_plots_show_the_moment_on_the_axis_of_the_ribbon_with_a_line_at_it() -> None:
     async with going_on() as (app, pilot, held, _):
-        held.now = live_at(100.5)
         await press(app, pilot, "comma", "comma", "comma", "comma")
+        held.now = live_at(100.5)
+        await settle(app, pilot)
         for name in ("ttft", "tpot", "queue", "kv"):
             body = app.screen.query_one(f"#{name}", PlotPanel)._body
             assert not isinstance(body, str)
             assert body.x_range == (0.0, 120.0)
-            assert [upright.name for upright in body.uprights] == ["1:05"]
+            assert [upright.name for upright in body.uprights] == ["1:04"]
             assert max(t for curve in body.curves for t, _ in curve.points) < 65.5
 
 
