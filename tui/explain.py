@@ -75,18 +75,6 @@ PANELS: dict[str, Explained] = {
             ("FAIL early", "a repeat ends as soon as it can no longer meet the target"),
         ),
     ),
-    "steps": Explained(
-        "8 steps",
-        "which rates were tried, and with what result?",
-        (
-            ("req/s", "requests offered per second, at random times (Poisson), whether or not the server keeps up"),
-            ("repeats", "✔ passed, ✘ failed, ⊘ void (does not count), … running, · not judged; ramp: only a hint of where to look"),
-            ("floor", "share of the worst repeat; a bound if that repeat was decided early"),
-            ("verdict", "PASS: every repeat met the target. MIXED: some did. VOID: the evidence does not count"),
-            ("CPU lag late", "the client's figures, worst of the repeats, if there is room (8 makes room): see top line"),
-            ("ramp", "the rates of the ramp have rows too, if there is room; UNJUDGED: the ramp ended before it was judged"),
-        ),
-    ),
     "ttft": Explained(
         "3 TTFT",
         "how long until the first token?",
@@ -136,6 +124,18 @@ PANELS: dict[str, Explained] = {
             ("served", "requests that succeeded, per second; while it stays below offered, work piles up"),
         ),
     ),
+    "steps": Explained(
+        "8 steps",
+        "which rates were tried, and with what result?",
+        (
+            ("req/s", "requests offered per second, at random times (Poisson), whether or not the server keeps up"),
+            ("repeats", "✔ passed, ✘ failed, ⊘ void (does not count), … running, · not judged; ramp: only a hint of where to look"),
+            ("floor", "share of the worst repeat; a bound if that repeat was decided early"),
+            ("verdict", "PASS: every repeat met the target. MIXED: some did. VOID: the evidence does not count"),
+            ("CPU lag late", "the client's figures, worst of the repeats, if there is room (8 makes room): see top line"),
+            ("ramp", "the rates of the ramp have rows too, if there is room; UNJUDGED: the ramp ended before it was judged"),
+        ),
+    ),
     "knee-cliff": _cliff(" (knee)"),
     "knee-curve": Explained(
         "2 attainment (knee)",
@@ -152,15 +152,6 @@ PANELS: dict[str, Explained] = {
             ("not known", "between that rate and the lowest one with a failing repeat"),
             ("MIXED", "from the lowest rate with a failing repeat; FAIL from the lowest rate that clearly fails"),
             ("long-run knee", "the true knee of a simulated replica, known beforehand"),
-        ),
-    ),
-    "knee-served": Explained(
-        "5 goodput (knee)",
-        "how much of the offered load did the server handle?",
-        (
-            ("● good", "requests per second that met every limit, one point per repeat; orange if the repeat failed"),
-            ("○ served", "requests per second that finished in the window, if clearly more"),
-            ("⠤", "the offered rate; below it the server fell behind, or the repeat was cut short"),
         ),
     ),
     "knee-step": Explained(
@@ -196,6 +187,15 @@ PANELS: dict[str, Explained] = {
             ("OPEN", "what could not be checked"),
             ("NOT", "what was checked and is not the reason, the client and the prompts first"),
             ("·", "what else to know about the answer"),
+        ),
+    ),
+    "knee-served": Explained(
+        "5 goodput (knee)",
+        "how much of the offered load did the server handle?",
+        (
+            ("● good", "requests per second that met every limit, one point per repeat; orange if the repeat failed"),
+            ("○ served", "requests per second that finished in the window, if clearly more"),
+            ("⠤", "the offered rate; below it the server fell behind, or the repeat was cut short"),
         ),
     ),
     "fleet": Explained(
