@@ -13,6 +13,7 @@ from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.command import CommandPalette
 from textual.driver import Driver
+from textual.markup import escape
 from textual.reactive import reactive
 from textual.screen import Screen
 
@@ -24,12 +25,14 @@ from core.view import RunView
 from tui import again, keys
 from tui.draw.style import THEME_16, VERDICTS, clean, set_up_themes
 from tui.frame import Frame, Playback, with_fleet
+from tui.past import Past
 from tui.screens.fleet import FleetScreen
 from tui.screens.help import HelpScreen
 from tui.screens.knee import KneeScreen
 from tui.screens.ramp import RampScreen
 from tui.screens.run_screen import RunScreen
 from tui.widgets.fleet_panel import FleetPanel
+from tui.widgets.ribbon import Ribbon
 
 POLL_S = 0.25
 LEAVE_S = 2.0
@@ -57,6 +60,10 @@ class Player(Source, Protocol):
 
     @property
     def playback(self) -> Playback: ...
+
+    @property
+    def whole(self) -> RunView:
+        """The run as it ended."""
 
     def play(self) -> None:
         """Play on, or from the beginning when it stands at the end."""
@@ -90,17 +97,19 @@ class KneescopeApp(App[Answer | None]):
 
     TITLE = "kneescope"
     DEFAULT_MODE = "ramp"
-    CSS_PATH: ClassVar[list[str | PurePath]] = ["app.tcss", "knee_fleet.tcss"]
+    CSS_PATH: ClassVar[list[str | PurePath]] = ["app.tcss", "knee_fleet.tcss", "ribbon.tcss"]
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings()]
 
     frozen: reactive[RunView | None] = reactive(None, bindings=True)
-    """The view that is held still, or None while the panels are live."""
+    """The past view that the panels of a live run show, be it that they were paused or moved back, or None while they are live."""
     running: reactive[bool] = reactive(False, bindings=True)
     """Whether the run's task is alive."""
     phase: reactive[str | None] = reactive(None, bindings=True)
     """What the step that runs is for; None between steps and when the load is to stop."""
+    begun: reactive[bool] = reactive(False, bindings=True)
+    """Whether there is a first step, and so a past to move in."""
 
     def __init__(
         self,
@@ -124,6 +133,7 @@ class KneescopeApp(App[Answer | None]):
         self._controls = controls or RunControls()
         self._player = player
         self._path = path
+        self._past = Past()
         self._shown: Name = "ramp"
         self._run_screens: dict[Name, RunScreen] = {name: make() for name, make in SCREENS.items()}
         for name in SCREENS:
@@ -157,6 +167,14 @@ class KneescopeApp(App[Answer | None]):
         self.fleet_ask = event.ask
         self.look()
 
+    def on_ribbon_picked(self, event: Ribbon.Picked) -> None:
+        """A place on the ribbon: the panels show the run as it was then."""
+        if self._player is not None:
+            self._player.seek(event.at_s)
+        else:
+            self.frozen = self._past.at(event.at_s)
+        self.look()
+
     def request_stop(self, leave: bool) -> None:
         """For signal handlers in this loop: end the load at once, and leave when the run has ended."""
         self.action_stop_load()
@@ -179,8 +197,14 @@ class KneescopeApp(App[Answer | None]):
                 return self.running and self.frozen is None
             case "resume":
                 return self.frozen is not None
-            case "play" | "seek" | "speed":
+            case "play" | "speed":
                 return self._player is not None
+            case "cursor":  # of the fleet these keys move the headroom
+                return (self.begun or self._player is not None) and self._shown != "fleet"
+            case "seek":
+                return self._player is not None or (self.begun and self._shown != "fleet")
+            case "newest":
+                return self._player is not None or self.frozen is not None
             case "stop_load":
                 return self.running
             case "repeat":
@@ -227,11 +251,27 @@ class KneescopeApp(App[Answer | None]):
             (self._player.hold if self._player.playback.playing else self._player.play)()
         self.look()
 
+    def action_cursor(self, steps: int) -> None:
+        """Through a run by columns of the ribbon."""
+        self._move(steps * self._run_screens[self._shown].query_one(Ribbon).column_s)
+
     def action_seek(self, steps: int) -> None:
-        """Through a recorded run by twentieths of it."""
+        """Through a run by twentieths of it."""
+        length_s = self._source.view().now_s if self._player is None else self._player.playback.length_s
+        self._move(steps * length_s / SEEK_STEPS)
+
+    def action_newest(self) -> None:
+        """Back to now, of a recorded run to its end."""
         if self._player is not None:
-            at = self._player.playback
-            self._player.seek(at.at_s + steps * at.length_s / SEEK_STEPS)
+            self._player.seek(self._player.playback.length_s)
+        self.action_resume()
+
+    def _move(self, by_s: float) -> None:
+        """Show the run as it was earlier or later; in a live run that is a pause with another moment, and later than now is now."""
+        if self._player is not None:
+            self._player.seek(self._player.playback.at_s + by_s)
+        else:
+            self.frozen = self._past.beyond((self.frozen or self._source.view()).now_s, by_s)
         self.look()
 
     def action_speed(self, steps: int) -> None:
@@ -315,9 +355,8 @@ class KneescopeApp(App[Answer | None]):
         for key in keys.KEYS:
             name, parameters = actions.parse(key.action)[1:]
             if key.action != "interrupt" and self._means_something(name, parameters):
-                yield SystemCommand(
-                    key.short if name != "panel" else f"Zoom {parameters[0]}", key.help, partial(self.run_action, key.action)
-                )
+                title = key.short if name != "panel" else f"Zoom {parameters[0]}"
+                yield SystemCommand(f"{title}  {escape(f'[{keys.alone(key)}]')}", key.help, partial(self.run_action, key.action))
         yield SystemCommand("Theme", "other colours", self.action_change_theme)
 
     def _loading(self) -> bool:
@@ -358,7 +397,9 @@ class KneescopeApp(App[Answer | None]):
         if not self.is_running:  # the timer's last call, when the screens are being closed already
             return
         live = self._source.view()
-        if self.frozen is not None and self.frozen.answer is None and live.answer is not None:
+        if self._player is None:
+            self._past.keep(live)
+        if live.answer is not None and not self._answered:
             self.frozen = None
         frame = Frame(
             view=self.frozen or live,
@@ -367,7 +408,9 @@ class KneescopeApp(App[Answer | None]):
             stopping=self._stop_asked and self.running,
             playback=self._player.playback if self._player is not None else None,
             ask=self.fleet_ask,
+            recording=self._player.whole if self._player is not None else None,
         )
+        self.begun = live.current is not None or bool(live.steps)
         self._run_screens[self._shown].show(frame)
         if isinstance(self.screen, HelpScreen):
             self.screen.show(frame)

@@ -26,9 +26,46 @@ TOP_LINE = Explained(
 )
 """What is said of the client on every screen of a run."""
 
+RIBBON = Explained(
+    "ribbon",
+    "what became of the requests of each moment?",
+    (
+        ("█ ━", "all good: they met every limit. Thick: inside the window that counts; thin: ramp, warm-up or after the window"),
+        ("▁ to ▇ ╍", "some missed: the height is the share that was good; thin: ╍ whatever the share"),
+        ("╳ ×", "none good: each that is decided missed a limit or failed"),  # noqa: RUF001
+        ("▒ ╌", "none missed so far, and some are still open or were cut off"),
+        ("names", "each rate with its verdict; of the ramp ✘ where it did not hold, which only shows where to look"),
+        ("↑", "the cursor, and what was sent in that column; ← → and a click move it, and the panels show that moment"),
+    ),
+)
+"""What stands under the top line of the screens that draw a run over time."""
+
+
+def _cliff(screen: str = "") -> Explained:
+    return Explained(
+        f"1 cliff{screen}",
+        "how close is each rate to its limits?",
+        (
+            ("columns", "one for each rate that was sent, requests/s to the right; the thicker, the more requests"),
+            (
+                "height",
+                "how much of its limit a request used, of several limits that with the least left; the line is the limit",
+            ),
+            ("over the limit", "missed: what lies above the line, and what failed"),
+            ("not ended", "open or cut off: drawn at the least that it can still use, so it may only go up"),
+            (
+                "95 % up to here",
+                "as many as the target asks for lie below that mark; while it is below the line, the rate meets it",
+            ),
+            ("bright", "requests in the window of a repeat, which are judged; pale and (): only ramp and warm-up"),
+        ),
+    )
+
+
 PANELS: dict[str, Explained] = {
+    "cliff": _cliff(),
     "floor": Explained(
-        "1 attainment floor",
+        "2 attainment floor",
         "does this rate still hold?",
         (
             ("so far", "share of the requests sent so far that met every limit; a range, because some are still open"),
@@ -36,18 +73,6 @@ PANELS: dict[str, Explained] = {
             ("open", "share of the requests sent that are not decided yet"),
             ("r1 r2 …", "the repeats; ▒ spans the lowest to the highest share that each can still reach"),
             ("FAIL early", "a repeat ends as soon as it can no longer meet the target"),
-        ),
-    ),
-    "steps": Explained(
-        "2 steps",
-        "which rates were tried, and with what result?",
-        (
-            ("req/s", "requests offered per second, at random times (Poisson), whether or not the server keeps up"),
-            ("repeats", "✔ passed, ✘ failed, ⊘ void (does not count), … running, · not judged; ramp: only a hint of where to look"),
-            ("floor", "share of the worst repeat; a bound if that repeat was decided early"),
-            ("verdict", "PASS: every repeat met the target. MIXED: some did. VOID: the evidence does not count"),
-            ("CPU lag late", "the client's figures, worst of the repeats, if there is room (2 makes room): see top line"),
-            ("ramp", "the rates of the ramp have rows too, if there is room; UNJUDGED: the ramp ended before it was judged"),
         ),
     ),
     "ttft": Explained(
@@ -99,8 +124,21 @@ PANELS: dict[str, Explained] = {
             ("served", "requests that succeeded, per second; while it stays below offered, work piles up"),
         ),
     ),
+    "steps": Explained(
+        "8 steps",
+        "which rates were tried, and with what result?",
+        (
+            ("req/s", "requests offered per second, at random times (Poisson), whether or not the server keeps up"),
+            ("repeats", "✔ passed, ✘ failed, ⊘ void (does not count), … running, · not judged; ramp: only a hint of where to look"),
+            ("floor", "share of the worst repeat; a bound if that repeat was decided early"),
+            ("verdict", "PASS: every repeat met the target. MIXED: some did. VOID: the evidence does not count"),
+            ("CPU lag late", "the client's figures, worst of the repeats, if there is room (8 makes room): see top line"),
+            ("ramp", "the rates of the ramp have rows too, if there is room; UNJUDGED: the ramp ended before it was judged"),
+        ),
+    ),
+    "knee-cliff": _cliff(" (knee)"),
     "knee-curve": Explained(
-        "1 attainment (knee)",
+        "2 attainment (knee)",
         "where does it break?",
         (
             (
@@ -114,15 +152,6 @@ PANELS: dict[str, Explained] = {
             ("not known", "between that rate and the lowest one with a failing repeat"),
             ("MIXED", "from the lowest rate with a failing repeat; FAIL from the lowest rate that clearly fails"),
             ("long-run knee", "the true knee of a simulated replica, known beforehand"),
-        ),
-    ),
-    "knee-served": Explained(
-        "2 goodput (knee)",
-        "how much of the offered load did the server handle?",
-        (
-            ("● good", "requests per second that met every limit, one point per repeat; orange if the repeat failed"),
-            ("○ served", "requests per second that finished in the window, if clearly more"),
-            ("⠤", "the offered rate; below it the server fell behind, or the repeat was cut short"),
         ),
     ),
     "knee-step": Explained(
@@ -158,6 +187,15 @@ PANELS: dict[str, Explained] = {
             ("OPEN", "what could not be checked"),
             ("NOT", "what was checked and is not the reason, the client and the prompts first"),
             ("·", "what else to know about the answer"),
+        ),
+    ),
+    "knee-served": Explained(
+        "5 goodput (knee)",
+        "how much of the offered load did the server handle?",
+        (
+            ("● good", "requests per second that met every limit, one point per repeat; orange if the repeat failed"),
+            ("○ served", "requests per second that finished in the window, if clearly more"),
+            ("⠤", "the offered rate; below it the server fell behind, or the repeat was cut short"),
         ),
     ),
     "fleet": Explained(

@@ -27,10 +27,11 @@ class Playback:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """`view` is drawn in the panels; `live` tells the state of the load and the last event. The two differ while paused.
+    """`view` is drawn in the panels; `live` tells the state of the load and the last event. The two differ while paused, which is:
+    while the panels show the past.
 
-    `stopping`: the user asked for the end of load. `playback`: all this is past, None of a live run. `ask`: the fleet as the
-    user set it on the screen, None until he did.
+    `stopping`: the user asked for the end of load. `playback`: all this is past, None of a live run; `recording` is the whole of
+    it, as it ended. `ask`: the fleet as the user set it on the screen, None until he did.
     """
 
     view: RunView
@@ -39,6 +40,19 @@ class Frame:
     stopping: bool = False
     playback: Playback | None = None
     ask: FleetAsk | None = None
+    recording: RunView | None = None
+
+    @property
+    def whole(self) -> RunView:
+        """All that is known of the run, whatever moment the panels show: its time axis is that of all of them."""
+        return self.recording or self.live
+
+    @property
+    def cursor_s(self) -> float | None:
+        """The past moment that the panels show, in seconds since the run began; None where they show the newest."""
+        if self.playback is not None:
+            return None if self.playback.at_end else self.playback.at_s
+        return self.view.now_s if self.paused else None
 
     @property
     def recorded(self) -> bool:

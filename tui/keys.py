@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from textual.binding import Binding
 
 MOST_IN_FOOTER = 7
-"""With the palette's; more than that nobody reads. A recording has one more, for there are two ways through it."""
+"""Beside the palette's; more than that nobody reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +38,37 @@ KEYS: tuple[Key, ...] = (
         "Pause",
         "freeze the panels; the load and the top line go on",
         1,
-        page="freeze the panels while the load goes on, and unfreeze them; recorded run: play or pause",
+        page="freeze the panels while the load goes on, or go back to now; recorded run: play or pause",
     ),
-    Key(("space",), "space", "resume", "Resume", "unfreeze the panels", 1),
+    Key(("space",), "space", "resume", "Resume", "the panels show now again", 1),
     Key(("space",), "space", "play", "Play", "play or pause a recorded run; at its end, play from the beginning", 1),
     Key(
-        ("comma",),
+        ("left",),
+        "← →",
+        "cursor(-1)",
+        "Cursor",
+        "show an earlier moment in the panels: back by one column of the ribbon",
+        4,
+        page="move the cursor on the ribbon: the panels show that moment, the load goes on; so does a click on the ribbon",
+    ),
+    Key(("right",), "→", "cursor(1)", "Cursor on", "show a later moment in the panels: ahead by one column of the ribbon"),
+    Key(
+        ("comma", "shift+left"),
         ", .",
         "seek(-1)",
         "Seek",
-        "jump back 5 % in a recorded run",
-        2,
-        page="jump back or ahead 5 % in a recorded run",
+        "show an earlier moment in the panels: back by 5 % of the run",
+        page="the same by 5 % of the run, back or ahead; also ← → with shift",
     ),
-    Key(("full_stop",), ".", "seek(1)", "Seek on", "jump ahead 5 % in a recorded run"),
+    Key(("full_stop", "shift+right"), ".", "seek(1)", "Seek on", "show a later moment in the panels: ahead by 5 % of the run"),
+    Key(
+        ("end",),
+        "end",
+        "newest",
+        "Now",
+        "show the newest moment in the panels, of a recorded run its end",
+        page="back to now, as space and esc; recorded run: to its end",
+    ),
     Key(
         ("left_square_bracket",),
         "[ ]",
@@ -91,7 +108,7 @@ KEYS: tuple[Key, ...] = (
             f"panel({n})",
             "Zoom",
             "show one panel alone; press again for all",
-            4 if n == 1 else None,
+            3 if n == 1 else None,
         )
         for n in range(1, 9)
     ),
@@ -171,8 +188,7 @@ def in_footer(active: Iterable[str], width: int) -> list[Key]:
     if "play" in able:  # in a recording the other screens and the way through it matter more
         able -= {"panel(1)"}
     ranked = sorted((key.rank, at) for at, key in enumerate(KEYS) if key.rank is not None and key.action in able)
-    most = MOST_IN_FOOTER - 1 + ("play" in able)
-    chosen = [_counted(KEYS[at], panels) for _, at in ranked[:most]]
+    chosen = [_counted(KEYS[at], panels) for _, at in ranked[:MOST_IN_FOOTER]]
     while sum(len(key.shown_as) + len(key.short) + 2 for key in chosen) - 1 > width:  # the last one's blank may be cut
         chosen.pop()
     return chosen
@@ -182,10 +198,15 @@ def in_help(panels: int) -> list[tuple[str, str]]:
     """Keys and what they do, for the page about them on a screen of so many panels: what belongs together on one line."""
     rows: dict[str, str] = {}
     for key in KEYS:
-        if (key.rank is not None or key.action == "picture") and (panels or key.action != "panel(1)"):
+        if (key.rank is not None or key.page or key.action == "picture") and (panels or key.action != "panel(1)"):
             name = "q, ctrl+c" if key.action == "leave" else _counted(key, panels).shown_as
             rows.setdefault(name, key.page or key.help)
     return [*rows.items(), *_TEXTUALS]
+
+
+def alone(key: Key) -> str:
+    """How the key of one command is written, of a pair that shares its place in the footer its own half."""
+    return key.shown_as.split()[0]
 
 
 def _counted(key: Key, panels: int) -> Key:

@@ -337,6 +337,10 @@ class StandingStill:
 
     playback = Playback(at_s=60.0, length_s=60.0, speed=1.0, playing=False)
 
+    @property
+    def whole(self) -> RunView:
+        return mid_step()
+
     def view(self) -> RunView:
         return mid_step()
 

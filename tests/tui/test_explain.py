@@ -36,7 +36,7 @@ async def test_a_digit_and_a_question_mark_explain_that_panel(name: Name, digit:
         assert told.name.startswith(digit)
         text = words(text_of(app))
         assert f"{told.name}: {told.question}" in text
-        for what, meaning in (*told.rows, *explain.TOP_LINE.rows):
+        for what, meaning in (*told.rows, *explain.TOP_LINE.rows, *explain.RIBBON.rows):
             assert words(f"{what} {meaning}") in text
 
 
@@ -53,7 +53,7 @@ async def test_on_the_fleet_screen_the_fleet_is_explained_and_its_curve_when_it_
         assert explain.PANELS["fleet-curve"].question in text_of(app)
 
 
-@pytest.mark.parametrize(("name", "digits"), [("ramp", "1-7"), ("knee", "1-4"), ("fleet", "")])
+@pytest.mark.parametrize(("name", "digits"), [("ramp", "1-8"), ("knee", "1-5"), ("fleet", "")])
 async def test_digits_are_offered_as_far_as_there_are_panels(name: Name, digits: str) -> None:
     async with shown(samples.finished(50.0), (160, 80), on=name) as (app, pilot, _):
         footer = text_of(app).splitlines()[-1]
@@ -69,9 +69,10 @@ async def test_digits_are_offered_as_far_as_there_are_panels(name: Name, digits:
 
 
 def test_help_has_each_key_once_and_says_what_both_of_a_pair_do() -> None:
-    rows = dict(keys.in_help(7))
-    assert len(rows) == len(keys.in_help(7))
-    assert "unfreeze" in rows["space"]
+    rows = dict(keys.in_help(8))
+    assert len(rows) == len(keys.in_help(8))
+    assert "go back to now" in rows["space"]
+    assert "click on the ribbon" in rows["← →"]
     assert "recorded run: play" in rows["space"]
     assert "back or ahead" in rows[", ."]
     assert "halve or double" in rows["[ ]"]

@@ -33,7 +33,7 @@ class Recorded:
         self._clock = clock
         try:
             self._replay = Replay(read_run(self.path))
-            self._replay.view(self._replay.length_s)
+            self._whole = self._replay.view(self._replay.length_s)
         except (ArithmeticError, LookupError, MemoryError, ValueError) as error:  # lines that are whole and cannot be true
             raise UserError(f"{self.path} is not what kneescope wrote ({error}): the file was changed or damaged.") from error
         self._at_s, self._since, self._speed, self._playing = self._replay.length_s, 0.0, 1.0, False
@@ -47,6 +47,11 @@ class Recorded:
         """Where it stands."""
         at_s = self._now_s()
         return Playback(at_s=at_s, length_s=self._replay.length_s, speed=self._speed, playing=self._playing, going=self.going)
+
+    @property
+    def whole(self) -> RunView:
+        """The run as it ended."""
+        return self._whole
 
     @property
     def result(self) -> RunView:

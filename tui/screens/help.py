@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tui.explain import PANELS, TOP_LINE, Explained
+from tui.explain import PANELS, RIBBON, TOP_LINE, Explained
 from tui.frame import Frame
 from tui.keys import in_help
 from tui.widgets.pieces import styled
@@ -50,9 +50,9 @@ class HelpScreen(ModalScreen[None]):
 
 
 def page(panel: Explained | None, panels: int, width: int) -> Content:
-    """The panel in full, then the keys and the top line; without one the keys, the top line, then each panel in a line."""
+    """The panel in full, then the keys, the top line and the ribbon; without one the keys, these, then each panel in a line."""
     key_rows = rows("Keys", in_help(panels), width)
-    top = _explained(TOP_LINE, width)
+    top = [*_explained(TOP_LINE, width), Content(), *_explained(RIBBON, width)]
     if panel is not None:
         return Content("\n").join([*_explained(panel, width), Content(), *key_rows, Content(), *top])
     questions = [(each.name, each.question) for each in PANELS.values()]

@@ -53,6 +53,6 @@ class RampScreen(RunScreen):
         self._steps_table.show(view)
         self._sparks.show(view)
         for name, content_of in _PLOTS.items():
-            self._plots[name].show_content(content_of(view))
+            self._plots[name].show_content(content_of(view), frame.cursor_s, panel_content.time_range(frame.whole))
         for name in _OF_THE_SERVER:
             self._plots[name].set_class(panel_content.age_text(view) is not None, "-stale")

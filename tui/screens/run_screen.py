@@ -14,6 +14,7 @@ from textual.widgets import Static
 from tui.draw.style import STYLES
 from tui.frame import Frame
 from tui.widgets.key_footer import KeyFooter
+from tui.widgets.panel_content import time_range
 from tui.widgets.plot_view import Titled
 from tui.widgets.ribbon import Ribbon
 from tui.widgets.status import EventLine, HeaderLine, StatusStrip, too_small
@@ -96,13 +97,15 @@ class RunScreen(Screen[None]):
         else:
             self.maximize(panel, container=False)
 
-    def action_restore(self) -> None:
-        """All panels again, nothing focused."""
+    async def action_restore(self) -> None:
+        """All panels again, nothing focused; where they are all there, they show now again."""
         if self.maximized is not None:
             self.minimize()
+        else:
+            await self.run_action("app.resume")
         self.set_focus(None)
 
 
 def _facts(frame: Frame) -> tuple[object, ...]:
     """What a body depends on beside its room."""
-    return frame.view.version, frame.view.now_s, frame.view.config, frame.ask
+    return frame.view.version, frame.view.now_s, frame.view.config, frame.ask, frame.cursor_s, time_range(frame.whole)

@@ -1,7 +1,7 @@
 """A plot on the screen, bare or as a panel with a title; drawn again only when its data, size or theme changed."""
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, get_args
 
 from rich.segment import Segment
@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from core.units import DASH, clock
 from tui.draw import plots
-from tui.draw.plots import Ground, Ink, Plot, Run
+from tui.draw.plots import Ground, Ink, Plot, Run, Upright
 from tui.draw.style import THEME_16
 from tui.widgets.pieces import Piece, fit, join
 
@@ -113,11 +113,17 @@ class PlotPanel(PlotView, Titled, can_focus=True):
 
     ALLOW_MAXIMIZE = True
 
-    def show_content(self, content: PanelContent) -> None:
-        """Take a new title and new data."""
+    def show_content(
+        self, content: PanelContent, cursor_s: float | None = None, x_range: tuple[float, float] | None = None
+    ) -> None:
+        """Take a new title and new data. `cursor_s`: a moment to draw a line at; `x_range`: another time axis than its own."""
+        body = content.body
+        if not isinstance(body, str):
+            line = () if cursor_s is None else (Upright(cursor_s, clock(cursor_s)),)
+            body = replace(body, x_range=x_range or body.x_range, uprights=(*body.uprights, *line))
         self.set_title(content.title)
-        self.set_subtitle(span_text(content.body))
-        self.show(content.body)
+        self.set_subtitle(span_text(body))
+        self.show(body)
 
 
 def span_text(body: Plot | str) -> str:

@@ -147,7 +147,7 @@ def status(frame: Frame) -> tuple[Piece, ...]:
     if frame.playback is not None and not frame.playback.at_end:
         pieces.append(playback_piece(frame.playback))
     if frame.paused:
-        pieces.append(Piece("‖ VIEW PAUSED, the load goes on" if view.load == "loading" else "‖ VIEW PAUSED", "strong", 0))
+        pieces.append(past_piece(frame))
     if view.answer is not None:
         pieces.append(Piece(f"ended after {clock(view.duration_s if view.duration_s is not None else view.now_s)}", "plain", 1))
     elif view.current is None:
@@ -157,6 +157,16 @@ def status(frame: Frame) -> tuple[Piece, ...]:
     if view.left_s is not None and view.answer is None:
         pieces.append(Piece(f"left ~{long_duration(round(view.left_s))}", "muted", 5))
     return tuple(pieces)
+
+
+def past_piece(frame: Frame) -> Piece:
+    """That the panels show the past, and when that was; whatever they show, the load goes on."""
+    live = frame.live
+    if live.answer is not None:
+        now = f" of {clock(live.now_s)}"
+    else:
+        now = f", now {clock(live.now_s)}" + (", the load goes on" if live.load == "loading" else "")
+    return Piece(f"‖ VIEW at {clock(frame.view.now_s)}{now}", "strong", 0)
 
 
 def playback_piece(playback: Playback) -> Piece:
