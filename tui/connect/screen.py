@@ -13,6 +13,7 @@ from textual.widgets import Button, Footer, Static
 
 from core.units import clock
 from core.view import RunView
+from tui.cli.profiles import URL
 from tui.connect.fields import FIELDS
 from tui.connect.forecast import Forecast
 from tui.connect.form import Form
@@ -32,6 +33,7 @@ _SEPARATOR = " · "
 
 NOT_CHECKED = Mark("·", "NOT CHECKED", "muted")
 CHECKING = Mark("…", "CHECKING", "strong")
+STARTING = Mark("…", "CHECKING, THEN START", "strong")
 READY = Mark("✔", "READY", "holds")
 WARNED = Mark("▲", "READY, WITH WARNINGS", "strong")
 ASKS = Mark("▲", "SERVING OTHERS", "strong")
@@ -58,6 +60,8 @@ class Shown:
     forecast: Forecast | None = None
     command: str = ""
     next: str = ""
+    understood: str | None = None
+    """The address that the typed one stands for, where it is another."""
 
     @property
     def may_start(self) -> bool:
@@ -164,7 +168,7 @@ class ExpectPanel(Vertical, Titled):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._lines, self._next = Static(id="forecast"), Static(id="next")
-        self._start = Button(START, id="start", compact=True, disabled=True)
+        self._start = Button(START, id="start", classes="-off", compact=True)  # a disabled one would give its focus away
 
     def compose(self) -> ComposeResult:
         yield self._lines
@@ -176,7 +180,7 @@ class ExpectPanel(Vertical, Titled):
         width = self.size.width
         put(self._lines, _forecast_lines(shown.forecast, width, brief=brief))
         usable = shown.may_start or shown.may_ask
-        self._start.disabled = not usable
+        self._start.set_class(not usable, "-off")
         put(self._next, Content.assemble(styled(shown.next, "strong" if usable else "muted")))
 
 
@@ -243,6 +247,19 @@ class ConnectScreen(Screen[None]):
         )
         self._say_hint()
 
+    @property
+    def too_small(self) -> bool:
+        """Whether there is no room for anything."""
+        return self.has_class("-cramped") or self.has_class("-squat")
+
+    def on_resize(self) -> None:
+        """The field that has the focus stays in sight."""
+        self.call_after_refresh(self._see_focus)
+
+    def _see_focus(self) -> None:
+        if self.focused is not None and not self.too_small and self.focused is not self._checks:
+            self.focused.scroll_visible(animate=False)
+
     def read_checks(self) -> None:
         """The checks in whole sentences."""
         self._checks.focus()
@@ -260,4 +277,6 @@ class ConnectScreen(Screen[None]):
         elif self._shown is not None and name in self._shown.problems:
             put(self._hint, _sentence(CHECKS["refuse"], self._shown.problems[name], self._hint.size.width))
         else:
-            put(self._hint, Content.assemble(styled(FIELDS[name].help, "muted")))
+            known = self._shown.understood if self._shown is not None and name == URL else None
+            arrow = [styled(f"→ {clean(known)}  ", "strong")] if known else []
+            put(self._hint, Content.assemble(*arrow, styled(FIELDS[name].help, "muted")))
