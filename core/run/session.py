@@ -229,7 +229,7 @@ class Session:
     def _recall(self, kept: Kept) -> None:
         """Say that the checks were made before this run, and record the single requests that are its idle server."""
         now = self._clock()
-        self._note(fact("checks_kept", age_s=max(0.0, now - kept.ended_t)))
+        self._emit(Note(t=now, text=fact("checks_kept", age_s=max(0.0, now - kept.ended_t))))
         for event in kept.events(now):
             self._emit(event)
 

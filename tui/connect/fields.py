@@ -53,7 +53,7 @@ ROWS: tuple[tuple[Field, ...], ...] = (
         Field(
             URL,
             "URL",
-            "Address of the server, as you would paste it. Leaving the field asks it for its models. f2: recent servers.",
+            "Address of the server. Leaving the field asks it for its models; f2 lists recent servers.",
             empty=lambda _: f"such as {_ANYWHERE}:8000",
         ),
     ),

@@ -20,7 +20,7 @@ from tui.draw.style import clean
 from tui.widgets.pieces import styled
 from tui.widgets.plot_view import Titled
 
-_NAME_CELLS = 60
+_NAME_CELLS = 54
 """Of a model's name in the list."""
 _ARROW = 2
 """Cells of the sign that a field is a list, with its blank."""
