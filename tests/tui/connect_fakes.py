@@ -32,6 +32,12 @@ BUSY = Check(check="traffic", status="refuse", message=fact("server_busy", other
 REFUSED = Check(check="model", status="refuse", message=fact("model_not_chosen", "[red]a[/red]", "b", models=2))
 
 
+def hello_for(config: ProbeConfig) -> Hello:
+    """What the load would be told after checks of this."""
+    alphabet = PromptAlphabet(token_ids=(1, 2))
+    return Hello(target=config.target, model="tiny", workload=config.workload, alphabet=alphabet, nonce="00")
+
+
 class FakeChecker:
     """Says each check that it is told to; ends when told, or when stopped."""
 
@@ -65,16 +71,9 @@ class FakeChecker:
     def end(self, failure: Exception | None = None, singles: tuple[RequestRecord, ...] = ()) -> None:
         """There are no more."""
         self.singles = singles
-        hello = Hello(
-            target=self.config.target,
-            model="tiny",
-            workload=self.config.workload,
-            alphabet=PromptAlphabet(token_ids=(1, 2)),
-            nonce="00",
-        )
         if failure is None and all(check.status != "refuse" for check in self._checks):
             info = ServerInfo(url=self.config.target.url, model="tiny")
-            self.found = Found(checks=tuple(self._checks), info=info, hello=hello, singles=singles, ended_t=0.0)
+            self.found = Found(checks=tuple(self._checks), info=info, hello=hello_for(self.config), singles=singles, ended_t=0.0)
         self._end.set_result(failure)
 
 

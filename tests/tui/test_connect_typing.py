@@ -6,6 +6,7 @@ import pytest
 from textual import events
 
 from tests.tui.connect_fakes import PASSED, SINGLES, URL, Server, connecting, form_of, settle, text_of, words_of
+from tui.cli import profiles
 from tui.connect.app import ConnectApp
 from tui.connect.form import pasted
 
@@ -97,11 +98,11 @@ async def test_the_button_keeps_the_focus_when_the_checks_run_again() -> None:
         assert "x" not in form_of(app).texts.values()
 
 
-async def test_a_path_typed_right_behind_the_key_that_asks_for_it() -> None:
+async def test_a_path_typed_right_behind_the_key_that_asks_for_it(tmp_path: Path) -> None:
     async with connecting(Server("tiny"), {"url": URL}) as (app, pilot):
         typed(app, "ctrl+o", *"prod", "enter", "end", *"/x")
         await landed(app, pilot)
-        assert Path("prod.toml").exists()
+        assert profiles.load(tmp_path / "prod.toml") == {"url": URL}
         assert form_of(app).texts["url"] == f"{URL}/x"
 
 

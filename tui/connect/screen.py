@@ -103,17 +103,20 @@ class ChecksPanel(VerticalScroll, Titled, can_focus=True):
     def on_resize(self) -> None:
         """Another width breaks the lines elsewhere; the check that was at the top is there again."""
         self._tell()
-        self.call_after_refresh(self._read_on)
+        self._read_on_soon()
 
     def on_mount(self) -> None:
         """What is said gets longer or shorter some time after it is said."""
-        self.watch(self, "virtual_size", lambda: self.call_after_refresh(self._read_on), init=False)
+        self.watch(self, "virtual_size", self._read_on_soon, init=False)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Somebody reads on; a scroll that another size makes is nobody's."""
         super().watch_scroll_y(old_value, new_value)
         if self.has_focus and self.size == self._read_at:
             self._reading = _place(self._starts(), new_value)
+
+    def _read_on_soon(self) -> None:
+        self.call_after_refresh(self._read_on)
 
     def _read_on(self) -> None:
         """Go on reading where that was, in this size."""
