@@ -6,6 +6,7 @@ from typing import TypeVar
 from textual import events
 from textual.app import App
 from textual.message import Message
+from textual.widgets import Input
 
 R = TypeVar("R")
 
@@ -14,6 +15,10 @@ _ROUNDS = 4
 messages, at most three in a row."""
 _STUCK_S = 0.25
 """A marker is through within milliseconds; one that went to a widget which was just removed never comes."""
+
+
+def _is_text(event: events.Event) -> bool:
+    return isinstance(event, events.Key) and event.is_printable
 
 
 class InOrder(App[R]):
@@ -57,8 +62,12 @@ class InOrder(App[R]):
             if self.accepts(event):
                 self._sent += 1
                 self._awaited = self._sent
+                stays = isinstance(self.focused, Input) and (isinstance(event, events.Paste) or _is_text(event))
                 await super().on_event(event)
-                self._mark(_ROUNDS)
+                if stays:  # the field keeps the order of what is typed into it by itself
+                    self._awaited = None
+                else:
+                    self._mark(_ROUNDS)
 
     def _mark(self, left: int) -> None:
         target = self.focused or self.screen
