@@ -265,6 +265,7 @@ Code = Literal[
     "unfinished",
     "still_going",
     # what happens meanwhile
+    "checks_kept",
     "step_judged",
     "at_rate",
     "check_said",

@@ -21,10 +21,11 @@ from textual.widgets import Input
 
 from core.access import Access
 from core.config import Lengths, ProbeConfig
-from core.records import Check, RequestEnded
+from core.records import Check, Hello, PromptAlphabet, RequestEnded
 from core.results import Answer
 from core.run import log as runs
 from core.run.events import CheckDone, Event, RepeatStarted, RunStarted, ServerKnown, StepJudged, StepStarted, time_of
+from core.run.found import Found
 from core.run.replay import Replay
 from core.run.state import State
 from core.units import limit
@@ -70,6 +71,13 @@ class Checks:
         orders = [event.order.order for event in events if isinstance(event, RepeatStarted) and event.order.phase == "single"]
         ended = {event.order: event for event in events if isinstance(event, RequestEnded)}
         self.singles = tuple(ended[order] for order in orders if order in ended)
+        started = next(event for event in events if isinstance(event, RunStarted))
+        info = next(event.info for event in events if isinstance(event, ServerKnown))
+        target, workload = started.config.target, started.config.workload
+        hello = Hello(target=target, model=info.model or "", workload=workload, alphabet=PromptAlphabet(token_ids=()), nonce="")
+        self.found: Found | None = Found(
+            checks=tuple(self._checks), info=info, hello=hello, singles=self.singles, ended_t=time_of(events[last])
+        )
 
     async def preflight(self) -> list[Check]:
         """All of them."""

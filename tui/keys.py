@@ -139,7 +139,7 @@ CONNECT: tuple[Key, ...] = (
         "ctrl+s",
         "start",
         "Start",
-        "start the load once the checks are done; until then, run the checks",
+        "start the load; before any checks, run them; while they run, start when they are done",
         0,
         anywhere=True,
     ),
@@ -148,6 +148,9 @@ CONNECT: tuple[Key, ...] = (
     Key(("pagedown",), "pgdn", "read", "Read checks", "show every check in full; tab goes back to the fields"),
     Key(("escape",), "esc", "leave", "Leave", "stop the checks; leave if none are running", 0),
     Key(("ctrl+c",), "ctrl+c", "interrupt", "Interrupt", "same as esc, whatever is open", anywhere=True),
+    Key(("f2",), "f2", "recent", "Recent", "choose a server that was checked before; down in an empty URL field does the same", 0),
+    Key(("f3",), "f3", "demo", "Demo", "run against a simulated replica instead, as `kneescope demo`; needs no server"),
+    Key(("f4",), "f4", "limits", "Limits", "choose usual limits: interactive, long-context, code completion, batch", 0),
 )
 """The keys of the screen before a run."""
 _TEXTUALS = (

@@ -68,6 +68,7 @@ SENTENCES: dict[Code, Sentence] = {
     "step_judged": _step_judged,
     "at_rate": lambda f: f"{rate_text(f['rate_rps'])}: {f.of[0]}",
     "check_said": lambda f: f"{f.word('check')}: {f.of[0]}",
+    "checks_kept": lambda f: f"These settings were checked {duration(f['age_s'])} before this run; the checks are not made again",
     "done_again": lambda f: f"A repeat at {rate_text(f['rate_rps'])} does not count and is run again: {f.of[0]}",
     "warmup_again": lambda f: f"A repeat at {rate_text(f['rate_rps'])} is run again with a longer warm-up: {f.of[0]}",
     "rate_next": _rate_next,

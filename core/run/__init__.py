@@ -4,6 +4,7 @@ Others import these names, and nothing else of the room.
 """
 
 from core.run.ends import NoAnswer
+from core.run.found import Found
 from core.run.limits import others_rps
 from core.run.log import RunLog, default_path, is_going, read_run, resolve_run
 from core.run.replay import Replay
@@ -11,6 +12,7 @@ from core.run.session import Session
 from core.run.state import State, step_told
 
 __all__ = [
+    "Found",
     "NoAnswer",
     "Replay",
     "RunLog",

@@ -29,6 +29,7 @@ from core.run.client_info import client_info
 from core.run.conductor import Conductor, Load
 from core.run.ends import ClientSilent, NoAnswer, SafetyStop, Stopped
 from core.run.events import CheckDone, Event, LoadStateChanged, Note, RunEnded, RunStarted, SearchRestarted, ServerKnown
+from core.run.found import Found, Kept
 from core.run.limits import Others, on_top, watch
 from core.run.log import RunLog
 from core.run.scraping import MachineReadings, Readings, Source
@@ -58,7 +59,8 @@ def _scraper(url: str, client: httpx.AsyncClient, credential: Credential, models
 class Session:
     """Runs a probe from preflight to answer. Readers look at `state.view(now)`; `stop` ends the load at once.
 
-    `between` is a shell command to run between repeats; it is written nowhere. What stands after it is for tests: fakes of
+    `between` is a shell command to run between repeats; it is written nowhere. `found` is
+    what the checks of a session for the same found just now, which are not made again. What stands after it is for tests: fakes of
     the child, the checks, the scraper and the clock.
     """
 
@@ -73,6 +75,7 @@ class Session:
         command: str = "",
         truth_rps: float | None = None,
         between: str | None = None,
+        found: Found | None = None,
         start_load: Callable[[], Awaitable[Load]] = Generator.start,
         preflight: Callable[[ProbeConfig, Access, str, httpx.AsyncClient, SendSingles], Checks] = Preflight,
         scraper: Callable[[str, httpx.AsyncClient, Credential, tuple[str, ...]], Source] = _scraper,
@@ -87,7 +90,7 @@ class Session:
         self._truth_rps = truth_rps
         self._between_command = between
         self._start_load = start_load
-        self._make_preflight = preflight
+        self._make_preflight = preflight if found is None else found.again
         self._make_scraper = scraper
         self._make_http = http or (lambda: http_client(access, config.target.insecure))
         self._others = Others(config.safety)
@@ -103,6 +106,7 @@ class Session:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = False
         self._singles: tuple[RequestRecord, ...] = ()
+        self._found: Found | None = None
         self._idle: Idle | None = None
         self._anew = False
         self._alive_path: str | None = None
@@ -169,6 +173,11 @@ class Session:
         return self._singles
 
     @property
+    def found(self) -> Found | None:
+        """What the checks found, for a run right after them; None before they are through, and where one of them refuses."""
+        return self._found
+
+    @property
     def between_output(self) -> str | None:
         """The end of what a failing --between command printed: for the terminal alone, since no log or result holds it."""
         return self._between.output if self._between is not None else None
@@ -198,15 +207,31 @@ class Session:
             return await self._conducting.singles(hello, n, phase, method.seed, method.drain_s)
 
         preflight = self._make_preflight(self._config, self._access, secrets.token_hex(8), http, send)
+        said: list[Check] = []
         async for check in preflight.checks():
+            said.append(check)
             self._emit(CheckDone(t=self._clock(), check=check))
+        if isinstance(preflight, Kept):
+            self._recall(preflight)
         speed = speed_check(self._config, preflight.info, preflight.singles)
         for own in (speed, lengths_check(self._config, preflight.singles)):
             if own is not None:
                 self._emit(CheckDone(t=self._clock(), check=own))
         self._emit(ServerKnown(t=self._clock(), info=preflight.info))
         self._singles, self._alive_path = tuple(preflight.singles), preflight.info.alive_path
+        refused = any(check.status == "refuse" for check in self.state.view(self._clock()).checks)
+        if preflight.hello is not None and not refused:
+            self._found = Found(
+                checks=tuple(said), info=preflight.info, hello=preflight.hello, singles=self._singles, ended_t=self._clock()
+            )
         return preflight
+
+    def _recall(self, kept: Kept) -> None:
+        """Say that the checks were made before this run, and record the single requests that are its idle server."""
+        now = self._clock()
+        self._emit(Note(t=now, text=fact("checks_kept", age_s=max(0.0, now - kept.ended_t))))
+        for event in kept.events(now):
+            self._emit(event)
 
     async def _climb(self, server: ServerInfo, idle_s: float) -> Answer:
         """Run what the search asks for until it has its answer."""

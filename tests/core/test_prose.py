@@ -130,6 +130,7 @@ ANSWERS: list[tuple[Fact, str]] = [
         fact("checks_incomplete", MAX_DURATION),
         "The checks are not complete: stopped: --max-duration of 1 min is over",
     ),
+    (fact("checks_kept", age_s=20.0), "These settings were checked 20 s before this run; the checks are not made again"),
     (fact("stopped_before_answer"), "Stopped before the answer; what was finished is kept"),
     (fact("limit_reached", MAX_DURATION), "No answer, stopped: --max-duration of 1 min is over; finished steps are kept"),
     (

@@ -18,6 +18,7 @@ from core.config import ProbeConfig
 from core.errors import UserError
 from core.records import Check, RequestRecord
 from core.results import Answer, ClientInfo, Knee, Outcome
+from core.run import Found
 from core.run.events import CheckDone, Event, Note, RunEnded, RunStarted
 from core.run.log import RunLog
 from core.run.state import State
@@ -64,7 +65,9 @@ class FakeSession:
         between: str | None = None,
         command: str = "",
         truth_rps: float | None = None,
+        found: Found | None = None,
     ) -> None:
+        self.given, self.found = found, None
         self.config, self.log, self.access, self.command, self.truth_rps = config, log, access, command, truth_rps
         self.between, self.between_output = between, self.prints
         self.factors: list[float] = []

@@ -11,7 +11,8 @@ from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
 from core.facts import fact
-from core.records import Check, RequestRecord, ServerSample
+from core.records import Check, Hello, PromptAlphabet, RequestRecord, ServerInfo, ServerSample
+from core.run import Found
 from core.run.events import CheckDone, RunStarted
 from core.run.state import State
 from core.server.probe import ServerGlance
@@ -31,6 +32,12 @@ BUSY = Check(check="traffic", status="refuse", message=fact("server_busy", other
 REFUSED = Check(check="model", status="refuse", message=fact("model_not_chosen", "[red]a[/red]", "b", models=2))
 
 
+def hello_for(config: ProbeConfig) -> Hello:
+    """What the load would be told after checks of this."""
+    alphabet = PromptAlphabet(token_ids=(1, 2))
+    return Hello(target=config.target, model="tiny", workload=config.workload, alphabet=alphabet, nonce="00")
+
+
 class FakeChecker:
     """Says each check that it is told to; ends when told, or when stopped."""
 
@@ -39,6 +46,7 @@ class FakeChecker:
         self.state = State()
         self.stops = 0
         self.singles: tuple[RequestRecord, ...] = ()
+        self.found: Found | None = None
         self._end: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         self._checks: list[Check] = []
 
@@ -63,6 +71,9 @@ class FakeChecker:
     def end(self, failure: Exception | None = None, singles: tuple[RequestRecord, ...] = ()) -> None:
         """There are no more."""
         self.singles = singles
+        if failure is None and all(check.status != "refuse" for check in self._checks):
+            info = ServerInfo(url=self.config.target.url, model="tiny")
+            self.found = Found(checks=tuple(self._checks), info=info, hello=hello_for(self.config), singles=singles, ended_t=0.0)
         self._end.set_result(failure)
 
 

@@ -16,7 +16,7 @@ from tui.cli import argv
 from tui.cli.configure import build
 from tui.connect import fields
 from tui.connect.app import listed
-from tui.connect.fields import FIELDS, Wrong, fields_of, read
+from tui.connect.fields import FIELDS, LOAD_AT_PEAK, Wrong, fields_of, read
 from tui.connect.forecast import forecast
 from tui.connect.preflight_run import PreflightRun
 
@@ -29,12 +29,12 @@ def test_fields_and_the_command_line_are_the_same_run() -> None:
     texts = {
         **{"url": f" {URL}/v1 ", "model": "-m", "api": "chat", "input-tokens": "lognormal:64,1,128", "output-tokens": "32"},
         **{"ttft": "500ms", "tpot": "none", "e2e": "10s", "target": "99%", "mode": "careful", "max-rps": "40"},
-        **{"peak-rps": "50", "load-at-peak": "50%", "more": "--seed 3 --between 'x y' --json -"},
+        **{"peak-rps": "50", LOAD_AT_PEAK: "0.5", "more": "--seed 3 --between 'x y' --json -"},
     }
     request = read(texts, "", {})
     line = (
         "--model=-m --api chat --input-tokens lognormal:64,1,128 --output-tokens 32 --ttft 500ms --tpot none --e2e 10s"
-        " --target 99% --careful --max-rps 40 --peak-rps 50 --load-at-peak 50% --seed 3 --between 'x y' --json -"
+        f" --target 99% --careful --max-rps 40 --peak-rps 50 --{LOAD_AT_PEAK} 0.5 --seed 3 --between 'x y' --json -"
     )
     assert (request.url, request.config) == (URL, asked_in_words(line))
     assert (request.options["between"], request.options["json"]) == ("x y", "-")
@@ -73,7 +73,7 @@ def test_every_wrong_field_is_named() -> None:
         ("target", "nan", "--target: 'nan' is not a share"),
         ("max-rps", "inf", "--max-rps: inf is not possible"),
         ("peak-rps", "-5", "--peak-rps: -5 is not possible"),
-        ("load-at-peak", "1.5", "--load-at-peak: '1.5' is not a share"),
+        (LOAD_AT_PEAK, "1.5", f"--{LOAD_AT_PEAK}: '1.5' is not a share"),
         ("api-key-file", "/no/such", "--api-key-file: the file cannot be read"),
         ("api-key-file", "/dev/zero", "--api-key-file: this is not a regular file"),
         ("key", "two words", "API key: this does not hold an API key"),
@@ -124,6 +124,10 @@ def test_every_option_without_a_field_of_its_own_goes_through_the_last_one() -> 
 )
 def test_a_profile_fills_the_fields(profile: dict[str, str | bool], texts: dict[str, str]) -> None:
     assert fields_of(profile) == texts
+
+
+def test_a_profile_may_name_the_load_at_peak_as_it_was_called_before() -> None:
+    assert fields_of({"headroom": "0.5"}) == {LOAD_AT_PEAK: "0.5", "more": ""}
 
 
 def test_what_the_checks_depend_on() -> None:

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from core import __version__
+from core.access import Access
 from core.errors import UserError
 from tui.cli import profiles
 from tui.cli.argv import key_refused, logged
@@ -116,9 +117,20 @@ def _connect() -> int:
     request = app.ask(os.environ)
     if request is None:
         return INTERRUPTED
+    if isinstance(request, app.Demo):
+        from tui.cli import argv, demo
+
+        return demo.run("demo", argv.options([]), "kneescope demo", Access())
     options = request.options
     return probe.run(
-        probe.Job(config=request.config, options=options, command=request.command, name=options["model"], access=request.access)
+        probe.Job(
+            config=request.config,
+            options=options,
+            command=request.command,
+            name=options["model"],
+            access=request.access,
+            found=request.found,
+        )
     )
 
 

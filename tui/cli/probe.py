@@ -20,7 +20,7 @@ from core.config import FleetAsk, ProbeConfig
 from core.errors import UserError
 from core.records import Check
 from core.results import Answer
-from core.run import NoAnswer, RunLog, Session, default_path
+from core.run import Found, NoAnswer, RunLog, Session, default_path
 from core.view import RunView
 from tui.again import Left, Wish
 from tui.cli import anew, headless, prompts
@@ -51,6 +51,7 @@ class Job:
     """A run that was asked for. `name` names the run file; `truth_rps` is the long-run knee of a simulated replica.
 
     `out` None: the file that the options name, or a new one. `ask`: the fleet as it was set on the screen of the run before.
+    `found` is what checks of the same server and settings found a moment ago, which are then not made again.
     `start` starts the server to be probed, which is stopped after the run; its address then takes the configured one's place.
     """
 
@@ -63,6 +64,7 @@ class Job:
     access: Access = field(default_factory=Access)
     truth_rps: float | None = None
     start: Callable[[], Awaitable[Served]] | None = None
+    found: Found | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +112,8 @@ def run(job: Job) -> int:
 
 
 def _done(job: Job) -> int:
-    if job.start is None and not (job.options["headless"] or job.options["quiet"]) and prompts.can_ask():
+    asks = job.start is None and job.found is None
+    if asks and not (job.options["headless"] or job.options["quiet"]) and prompts.can_ask():
         config, access = prompts.settle(job.config, job.access)
         job = dataclasses.replace(job, config=config, access=access)
     if (low := fleet.low_load_before(job.config.fleet)) is not None and not job.options["quiet"]:
@@ -158,6 +161,7 @@ async def _run(job: Job) -> Ended:
                 between=job.options["between"],
                 command=job.command,
                 truth_rps=job.truth_rps,
+                found=job.found,
             )
             try:
                 left = await _watch(session, log.path, job)

@@ -3,7 +3,8 @@
 import asyncio
 import dataclasses
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -11,7 +12,8 @@ import httpx
 from msgspec.structs import replace
 from rich.segment import Segments
 from rich.traceback import Traceback
-from textual.app import App, SystemCommand
+from textual import events
+from textual.app import SystemCommand
 from textual.binding import BindingType
 from textual.driver import Driver
 from textual.screen import Screen
@@ -28,21 +30,26 @@ from tui import keys
 from tui.cli import profiles, prompts
 from tui.cli.argv import Texts
 from tui.cli.probe import checking
+from tui.connect import recent
+from tui.connect.choose import Choose
 from tui.connect.confirm import Confirm
-from tui.connect.fields import FIELDS, MORE, RunRequest, Wrong, fields_of, placeholders, read, sketch
+from tui.connect.fields import FIELDS, MODEL, MORE, RunRequest, Wrong, fields_of, placeholders, read, sketch, understood
 from tui.connect.forecast import forecast
 from tui.connect.form import Form
 from tui.connect.help import ConnectHelp
+from tui.connect.in_order import InOrder
 from tui.connect.preflight_run import Makes, PreflightRun, connect_status
+from tui.connect.presets import PRESETS
 from tui.connect.save_profile import SaveProfile
 from tui.connect.screen import ConnectScreen, Shown
 from tui.draw.style import CHECKS, THEME_16, set_up_themes
 from tui.terminal.signals import NO_ANSWER
 
 POLL_S = 0.25
+_LEAVE_KEYS = ("escape", "ctrl+c", "ctrl+q")
 LEAVE_S = 2.0
 """Single requests are cancelled within 0.5 s; the app waits so long for that before it leaves anyway."""
-WIDTHS: list[tuple[int, str]] = [(0, "-cramped"), (60, "-narrow"), (100, "-broad"), (160, "-wide")]
+WIDTHS: list[tuple[int, str]] = [(0, "-cramped"), (60, "-narrow"), (100, "-broad"), (120, "-roomy"), (160, "-wide")]
 HEIGHTS: list[tuple[int, str]] = [(0, "-squat"), (16, "-short"), (22, "-middle"), (32, "-tall")]
 
 MOST_MODELS = 500
@@ -65,8 +72,15 @@ async def listed(url: str, access: Access, insecure: bool = False, http: httpx.A
     return tuple(card.id for card in cards[:MOST_MODELS])
 
 
-class ConnectApp(App[RunRequest]):
-    """Returns the run that was asked for and may start, or None when the user left. `profile`: what the fields begin with;
+@dataclass(frozen=True)
+class Demo:
+    """A run of a simulated replica was asked for, which needs no server, no checks and no form."""
+
+
+class ConnectApp(InOrder[RunRequest]):
+    """Returns the run that was asked for and may start, or None when the user left; `demo` is what was asked for instead.
+
+    `profile`: what the fields begin with;
     `note` is said above the checks until there are any. The rest is for tests and pictures, which reach no server."""
 
     TITLE = "kneescope"
@@ -103,6 +117,8 @@ class ConnectApp(App[RunRequest]):
         self._request: RunRequest | None = None
         self._sketch: ProbeConfig | None = None
         self._problems: Mapping[str, str] = {}
+        self._wish: RunRequest | None = None
+        self.demo: Demo | None = None
         self._listed: str | None = None
         self._preflight: PreflightRun | None = None
         self._work: asyncio.Task[None] | None = None
@@ -131,6 +147,11 @@ class ConnectApp(App[RunRequest]):
     def on_resize(self) -> None:
         """Text that depends on the size follows it at once."""
         self.call_after_refresh(self.look, again=True)
+
+    def accepts(self, event: events.Event) -> bool:
+        """Where nothing can be seen nothing is typed, and nothing starts."""
+        blind = self.screen is self._ask and self._ask.too_small
+        return not (blind and isinstance(event, events.Key | events.Paste)) or getattr(event, "key", "") in _LEAVE_KEYS
 
     # --- what the user does ---
 
@@ -170,10 +191,14 @@ class ConnectApp(App[RunRequest]):
         self.look()
 
     def action_start(self) -> None:
-        """Start what was checked, with the permission that it takes; else check it first, and start at another press. What a
-        check refuses never starts."""
+        """Start what was checked, with the permission that it takes; else check it first, and start at another press, which may
+        come while the checks run. What a check refuses never starts."""
         self.look()
         request, shown = self._request, self._shown()
+        if request is not None and self._may_wish:
+            self._wish = request
+            self.look()
+            return
         if request is not None and shown.may_start:
             self.run_worker(self._begin(request), group="start", exclusive=True)
         elif request is not None and shown.may_ask:
@@ -194,8 +219,11 @@ class ConnectApp(App[RunRequest]):
         self.look()
 
     def action_leave(self) -> None:
-        """Stop the checks while there are any, the second time leave."""
-        if self._work is None or self._leaving:
+        """Take back a start that waits for the checks; stop the checks while there are any; then leave."""
+        if self._wish is not None and not self._leaving:
+            self._wish = None
+            self.look()
+        elif self._work is None or self._leaving:
             self._go()
         elif self._preflight is not None and self._preflight.stopping:
             self.close()
@@ -205,6 +233,26 @@ class ConnectApp(App[RunRequest]):
     def action_interrupt(self) -> None:
         """Ctrl-C: as escape, whatever is open."""
         self.action_leave()
+
+    def action_recent(self) -> None:
+        """Choose one of the servers of the last times."""
+        servers = recent.load()
+        if not servers:
+            self._tell("No server has been checked from this screen yet.")
+            return
+        self._choose("Recent servers", servers, [{profiles.URL: each.url, MODEL: each.model} for each in servers], profiles.URL)
+
+    def action_limits(self) -> None:
+        """Choose limits that are usual for a kind of use."""
+        self._choose("Limits for", [(each.name, each.told) for each in PRESETS], [each.texts for each in PRESETS], "ttft")
+
+    def action_demo(self) -> None:
+        """Run against a simulated replica, as `kneescope demo`; what stands in the fields is left as it is."""
+        if self._work is None:
+            self.demo = Demo()
+            self._go()
+        else:
+            self._tell("Checks are running; esc stops them, then f3 starts the demo.")
 
     def action_explain(self) -> None:
         """The keys, what is sent when, and the fields."""
@@ -218,7 +266,9 @@ class ConnectApp(App[RunRequest]):
         """While a question or the help is open nothing else begins."""
         if action in ("explain", "read"):
             return self.screen is self._ask
-        return action not in ("check", "start", "save") or not isinstance(self.screen, Confirm | ConnectHelp)
+        if action in ("recent", "limits", "demo"):
+            return self.screen is self._ask
+        return action not in ("check", "start", "save") or not isinstance(self.screen, Confirm | ConnectHelp | Choose)
 
     async def action_quit(self) -> None:
         """Textual's own ways to quit mean the same as escape."""
@@ -248,15 +298,48 @@ class ConnectApp(App[RunRequest]):
 
     # --- what is done about it ---
 
-    async def _begin(self, request: RunRequest) -> None:
-        """Go, unless the server is far and nobody permits its load."""
+    async def _begin(self, asked: RunRequest, *, may_ask: bool = True) -> None:
+        """Go, unless the server is far and nobody permits its load. `may_ask` False: no question comes up by itself, for what
+        somebody is typing into a field must not be its answer."""
+        request = asked
         if not request.config.safety.public_ok and not await self._near(request.config):
+            if not may_ask:
+                self._tell(f"The checks are done. {request.url} is a remote server: ctrl+s asks whether you may load it.")
+                return
             if not await self.push_screen_wait(Confirm(prompts.FAR.format(request.url))):
                 return
             request = _agreed(request, public_ok=True)
-        if not self._leaving and self._shown().may_start:
+        if self._request != asked:
+            self._tell("The settings have changed, so nothing was started; ctrl+s starts with what they are now.")
+        elif not self._leaving and self._shown().may_start and self._preflight is not None:
             profiles.save_last(request.url, request.words)
-            self._go(request)
+            self._go(dataclasses.replace(request, found=self._preflight.kept))
+
+    def _grant(self) -> None:
+        """The checks are through, and a start was waiting for them."""
+        request, self._wish = self._wish, None
+        if request is None or not self._shown().may_start:
+            return
+        if self.screen is self._ask:
+            self.run_worker(self._begin(request, may_ask=False), group="start", exclusive=True)
+        else:
+            self._tell("The checks are done; ctrl+s starts the load.")
+
+    @property
+    def _may_wish(self) -> bool:
+        """Whether checks of what the fields hold are going on."""
+        running = self._preflight is not None and self._preflight.stage == "checking" and not self._preflight.stopping
+        return running and not self._stale
+
+    def _choose(self, title: str, rows: Sequence[tuple[str, str]], texts: Sequence[Mapping[str, str]], left: str) -> None:
+        """Let one of the rows be chosen, whose texts go into the fields as if they had been typed and the field `left` left."""
+
+        def take(at: int | None) -> None:
+            if at is not None:
+                self._ask.form.fill(texts[at])
+                self.on_form_left(Form.Left(left))
+
+        self.push_screen(Choose(title, rows), take)
 
     async def _ask_for_others(self, request: RunRequest) -> None:
         """How many requests of others there are now; permission to load on top of them, and then the checks that they held up."""
@@ -286,6 +369,9 @@ class ConnectApp(App[RunRequest]):
             self._request, self._problems = None, {"": str(error)}
         except Wrong as error:
             self._request, self._problems = None, error.problems
+        if self._wish is not None and self._wish != self._request:
+            self._wish = None
+            self._tell("The settings have changed, so the load does not start by itself any more.")
 
     @property
     def _stale(self) -> bool:
@@ -324,9 +410,19 @@ class ConnectApp(App[RunRequest]):
             self._go()
         elif self._again and self._request is not None:
             self._check(self._request)
+        else:
+            self._remember(preflight)
+            self._grant()
         self.look()
 
+    def _remember(self, preflight: PreflightRun) -> None:
+        """A server that was understood is one of the recent ones."""
+        if preflight.stage == "ready":
+            model = preflight.found.info.model if preflight.found is not None else None
+            recent.remember(preflight.request.url, preflight.request.config.target.model or model)
+
     def _stop(self) -> None:
+        self._wish = None
         if self._preflight is not None:
             self._preflight.stop()
 
@@ -359,12 +455,13 @@ class ConnectApp(App[RunRequest]):
         request, preflight, stale = self._request, self._preflight, self._stale
         problems = {name: why for name, why in self._problems.items() if name in self._left or not name}
         singles = preflight.singles if preflight is not None and not stale else ()
-        mark, following = connect_status(preflight, stale=stale, wrong=bool(problems))
+        mark, following = connect_status(preflight, stale=stale, wrong=bool(problems), wished=self._wish is not None)
         note = preflight.failure if preflight is not None and preflight.failure else self._note if preflight is None else None
         return Shown(
             mark=mark,
             next=following,
             problems=problems,
+            understood=understood(self._ask.form.texts[profiles.URL]),
             placeholders=placeholders(self._sketch, self._environ),
             checks=preflight.view() if preflight is not None else None,
             note=note,
@@ -391,8 +488,8 @@ def _models_note(n: int) -> str | None:
     return None if n == 1 else f"▲ The server has {n} models: choose one."
 
 
-def ask(environ: Mapping[str, str]) -> RunRequest | None:
-    """Show the screen, with the settings of the last time, until a run is asked for or the user leaves (None).
+def ask(environ: Mapping[str, str]) -> RunRequest | Demo | None:
+    """Show the screen, with the settings of the last time, until a run or the demo is asked for or the user leaves (None).
 
     Raises UserError when the screen itself failed.
     """
@@ -403,4 +500,4 @@ def ask(environ: Mapping[str, str]) -> RunRequest | None:
     asyncio.run(carried(app, app.action_leave, app.close, app.end))
     if app.return_code:
         raise UserError("The screen failed with an error of its own; no load was sent.", NO_ANSWER)
-    return app.return_value
+    return app.demo or app.return_value

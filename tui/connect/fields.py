@@ -10,6 +10,7 @@ from msgspec import structs
 from core.access import Access
 from core.config import ProbeConfig, Slo, Target
 from core.errors import UserError
+from core.run import Found
 from core.units import limit, plain
 from tui.cli import argv, inputs
 from tui.cli.argv import OPTIONS
@@ -18,6 +19,8 @@ from tui.cli.profiles import URL
 
 MORE, KEY, MODE, MODEL = "more", "key", "mode", "model"
 CAREFUL = "careful"
+LOAD_AT_PEAK = "load-at-peak"
+"""The option as it is named today; profiles may hold the older name."""
 _ANYWHERE = "http://127.0.0.1"
 
 
@@ -41,12 +44,16 @@ def _limit(seconds: float | None, slo: Slo) -> str:
     return "none" if seconds is None else f"{limit(seconds)}{' default' if slo.default else ''}"
 
 
+def _load(share: float) -> str:
+    return f"{plain(share)} ({plain(1 - share)} spare)"
+
+
 ROWS: tuple[tuple[Field, ...], ...] = (
     (
         Field(
             URL,
             "URL",
-            "Address of the server. Leaving the field asks it for its list of models.",
+            "Address of the server. Leaving the field asks it for its models; f2 lists recent servers.",
             empty=lambda _: f"such as {_ANYWHERE}:8000",
         ),
     ),
@@ -77,7 +84,7 @@ ROWS: tuple[tuple[Field, ...], ...] = (
     ),
     (
         _option("peak-rps", "peak", empty=lambda _: "no fleet size"),
-        _option("load-at-peak", "load", empty=lambda run: f"{plain(run.fleet.headroom)} of what holds"),
+        _option(LOAD_AT_PEAK, "load at peak", empty=lambda run: _load(run.fleet.headroom)),
     ),
     (
         Field(
@@ -114,6 +121,8 @@ class RunRequest:
     options: CliOptions
     config: ProbeConfig
     access: Access
+    found: Found | None = field(default=None, repr=False, compare=False)
+    """What its checks found a moment ago."""
 
     @property
     def command(self) -> str:
@@ -175,6 +184,15 @@ def problem(name: str, text: str) -> str | None:
     return None
 
 
+def understood(text: str) -> str | None:
+    """The server that a typed or pasted address stands for, where that is not what stands there; None also for what is none."""
+    try:
+        url = inputs.read_server(text, "URL") if text.strip() else None
+    except UserError:
+        return None
+    return None if url == text.strip() else url
+
+
 def sketch(texts: Mapping[str, str]) -> ProbeConfig | None:
     """The run that the options ask for, of whatever server; None while one of them is wrong."""
     try:
@@ -192,6 +210,7 @@ def placeholders(config: ProbeConfig | None, environ: Mapping[str, str]) -> dict
 
 def fields_of(profile: argv.Texts) -> dict[str, str]:
     """The texts of the fields for the options in a profile; what has no field of its own goes into the last one."""
+    profile = {LOAD_AT_PEAK if name == "headroom" else name: text for name, text in profile.items()}
     texts = {name: text for name, text in profile.items() if name in FIELDS and isinstance(text, str)}
     rest = {name: text for name, text in profile.items() if name not in texts}
     if texts.get(MODE) == "quick":

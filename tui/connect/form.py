@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
@@ -10,17 +11,42 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Label, Select
+from textual.widgets._select import SelectCurrent
 from textual.widgets.select import NoSelection
 
-from tui.connect.fields import FIELDS, KEY, MORE, ROWS, Field
-from tui.draw.style import clean, shorten
+from tui.cli.profiles import URL
+from tui.connect.fields import FIELDS, KEY, MODEL, MORE, ROWS, Field
+from tui.draw.style import clean
 from tui.widgets.pieces import styled
 from tui.widgets.plot_view import Titled
 
-_NAME_CELLS = 60
+_NAME_CELLS = 54
 """Of a model's name in the list."""
+_ARROW = 2
+"""Cells of the sign that a field is a list, with its blank."""
 _MOST_CHARS = 4096
 _CHOOSE = "choose one"
+_AROUND_URL = " \t\"'`<>,;"
+"""What an address is often pasted with."""
+
+
+def keep_end(text: str, width: int) -> str:
+    """Cut at the front where there is no room: names of models differ at their ends."""
+    if cell_len(text) <= width:
+        return text
+    kept = text
+    while kept and cell_len(kept) > max(0, width - 1):
+        kept = kept[1:]
+    return f"…{kept}" if width > 0 else ""
+
+
+def pasted(name: str, text: str) -> str:
+    """What a field takes of a pasted text: its first line that is not blank; of options all lines, as the shell would read them."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if name == MORE:
+        return " ".join(line.removesuffix("\\").rstrip() for line in lines)
+    first = lines[0] if lines else ""
+    return first.strip(_AROUND_URL) if name == URL else first
 
 
 class TextField(Input):
@@ -40,6 +66,23 @@ class TextField(Input):
         """What is in it, or will be."""
         return self.value if self._begin is None else self._begin
 
+    def on_paste(self, event: events.Paste) -> None:
+        """Textual's own takes the first line, also where that is blank, and lets the form behind it have the event too."""
+        event.stop()
+        event.prevent_default()
+        text = pasted(self.name or "", event.text)
+        if self.name != MORE and sum(bool(line.strip()) for line in event.text.splitlines()) > 1:
+            self.app.notify("Only the first line was pasted.", timeout=8, markup=False)
+        start, end = sorted(self.selection)
+        self.replace(text, start, end)
+
+    async def on_key(self, event: events.Key) -> None:
+        """Down has nothing to move to in an empty address; it opens the list of those that were used."""
+        if event.key == "down" and self.name == URL and not self.value:
+            event.stop()
+            event.prevent_default()
+            await self.run_action("app.recent")
+
     def action_copy(self) -> None:
         """A key never goes to the clipboard, which terminals hand on."""
         if not self.password:
@@ -58,7 +101,8 @@ class ChoiceField(Select[str]):
 
     def __init__(self, field: Field, text: str) -> None:
         self._own, self._begin = field.choices, text
-        super().__init__(_options(with_choice(field.choices, text)), value=text, allow_blank=False, compact=True, name=field.name)
+        self._offered = tuple(with_choice(field.choices, text))
+        super().__init__(_options(self._offered), value=text, allow_blank=False, compact=True, name=field.name)
         self.tooltip = Content(field.help)
 
     @property
@@ -68,11 +112,35 @@ class ChoiceField(Select[str]):
 
     def offer(self, values: Sequence[str]) -> None:
         """These to choose from. A single one needs no choice; without any, the field's own are left. What is chosen stays so."""
-        text = self.text
         own = self._own if not values else ((values[0] if len(values) == 1 else _CHOOSE, ""),)
-        self.set_options(_options(with_choice((*own, *((value, value) for value in values)), text)))
+        self._take((*own, *((value, value) for value in values)), self.text)
+
+    def choose(self, text: str) -> None:
+        """This, whether or not it is in the list."""
+        self._take(self._offered, text)
+
+    def on_resize(self) -> None:
+        """Another width shows more of the name, or less."""
+        self._fit()
+
+    def _take(self, choices: Iterable[tuple[str, str]], text: str) -> None:
+        offered = tuple(with_choice(choices, text))
+        if offered != self._offered:  # the same list may be open, with one of its lines chosen
+            self._offered = offered
+            self.set_options(_options(offered))
         self.value = text
-        self.mutate_reactive(ChoiceField.value)  # type: ignore[misc]  # the same value may have another name now
+        self._fit()
+
+    def watch_value(self) -> None:
+        """Textual has just shown the whole name."""
+        self._fit()
+
+    def _fit(self) -> None:
+        """Show the end of a name that has no room."""
+        for current in self.query(SelectCurrent):
+            name = next((label for label, value in self._offered if value == self.text), "")
+            room = current.size.width - _ARROW
+            current.update(Text(keep_end(_shown(name), room) if room > 0 else _shown(name)))
 
 
 class Form(VerticalScroll, Titled, can_focus=False):
@@ -104,7 +172,8 @@ class Form(VerticalScroll, Titled, can_focus=False):
     def compose(self) -> ComposeResult:
         for row in ROWS:
             cells: list[Widget] = []
-            for field in row:
+            for at, field in enumerate(row):
+                self._labels[field.name].set_class(at > 0, "-second")
                 cells += [self._labels[field.name], self.control(field.name)]
             yield Horizontal(*cells, classes="field-row")
 
@@ -125,7 +194,15 @@ class Form(VerticalScroll, Titled, can_focus=False):
 
     def offer_models(self, names: Sequence[str]) -> None:
         """The models to choose from."""
-        self._choices["model"].offer(names)
+        self._choices[MODEL].offer(names)
+
+    def fill(self, texts: Mapping[str, str]) -> None:
+        """Put these into their fields, as if they had been typed."""
+        for name, text in texts.items():
+            if name in self._texts:
+                self._texts[name].value = text
+            else:
+                self._choices[name].choose(text)
 
     def mark(self, problems: Mapping[str, str]) -> None:
         """Show which fields have something wrong in them."""
@@ -140,8 +217,13 @@ class Form(VerticalScroll, Titled, can_focus=False):
     def fill_in(self, placeholders: Mapping[str, str]) -> None:
         """What empty fields stand for."""
         for name, text in placeholders.items():
-            if name in self._texts and self._texts[name].placeholder != text:
-                self._texts[name].placeholder = text
+            if name not in self._texts:
+                continue
+            field = self._texts[name]
+            fits = 0 < cell_len(text) <= field.size.width or field.size.width == 0
+            text = text if fits else text.partition(" (")[0]
+            if field.placeholder != text:
+                field.placeholder = text
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Typed."""
@@ -176,6 +258,10 @@ def with_choice(choices: Iterable[tuple[str, str]], text: str) -> list[tuple[str
     return listed if any(value == text for _, value in listed) else [*listed, (text, text)]
 
 
+def _shown(label: str) -> str:
+    return clean(label) or "(no name)"
+
+
 def _options(choices: Iterable[tuple[str, str]]) -> list[tuple[Text, str]]:
     """As a list shows them; rich text, because strings would be read as markup, and a server's name may hold any."""
-    return [(Text(shorten(clean(label), _NAME_CELLS) or "(no name)"), value) for label, value in choices]
+    return [(Text(keep_end(_shown(label), _NAME_CELLS)), value) for label, value in choices]

@@ -16,9 +16,9 @@ from tui.widgets.pieces import styled
 
 SENT = (
     ("typing", "sends nothing"),
-    ("leaving URL", "one request for its list of models, without your key and headers"),
+    ("leaving URL, or choosing a recent server", "one request for its list of models, without your key and headers"),
     ("ctrl+r", "reads its metrics and sends about five single requests, one after another; no load"),
-    ("ctrl+s", "runs the checks again, then sends the load described under what to expect"),
+    ("ctrl+s", "sends the load described under what to expect; checks that are older than 2 min are made again before it"),
 )
 CHECKS = (
     ("✔ pass", "as it should be"),

@@ -14,13 +14,18 @@ from core.config import ProbeConfig
 from core.errors import UserError
 from core.facts import says
 from core.records import Check, RequestRecord
-from core.run import NoAnswer, State
+from core.run import Found, NoAnswer, State
+from core.units import duration
 from core.view import RunView
 from tui.cli.probe import checking
 from tui.cli.prompts import agreed
 from tui.connect import screen
 from tui.connect.fields import RunRequest
 from tui.draw.style import Mark
+
+KEPT_S = 120.0
+"""So long a start does not make the checks again: time enough to read them, and too short for much to change at a server; other
+clients that come meanwhile are noticed by the run itself."""
 
 Stage = Literal["checking", "ready", "refused", "stopped", "broken"]
 
@@ -35,6 +40,8 @@ class Checker(Protocol):
 
     @property
     def singles(self) -> tuple[RequestRecord, ...]: ...
+    @property
+    def found(self) -> Found | None: ...
 
 
 Makes = Callable[[ProbeConfig, Access], AbstractContextManager[Checker]]
@@ -48,6 +55,7 @@ class PreflightRun:
         self.stage: Stage = "checking"
         self.failure: str | None = None
         self.singles: tuple[RequestRecord, ...] = ()
+        self.found: Found | None = None
         self._makes = makes
         self._clock = clock
         self._checker: Checker | None = None
@@ -67,7 +75,7 @@ class PreflightRun:
                     checks = await checker.preflight()
                 finally:
                     self._last, self._checker = self.view(), None
-                self.singles = checker.singles
+                self.singles, self.found = checker.singles, checker.found
             refused = not checks or any(check.status == "refuse" for check in checks)
             self.stage = "stopped" if self.stopping else "refused" if refused else "ready"
         except NoAnswer as error:
@@ -94,19 +102,27 @@ class PreflightRun:
         return self.stage == "refused" and len(refusals) == 1 and says(refusals[0].message, "server_busy", "server_working")
 
     @property
+    def kept(self) -> Found | None:
+        """What a start need not find out again: the checks have just passed."""
+        age_s = self.age_s
+        return self.found if self.stage == "ready" and age_s is not None and age_s <= KEPT_S else None
+
+    @property
     def age_s(self) -> float | None:
         """How long ago it ended; None while it goes on."""
         return None if self._done_at is None else self._clock() - self._done_at
 
 
-def connect_status(preflight: PreflightRun | None, *, stale: bool, wrong: bool) -> tuple[Mark, str]:
-    """The state as a mark, and a sentence about Start."""
+def connect_status(preflight: PreflightRun | None, *, stale: bool, wrong: bool, wished: bool = False) -> tuple[Mark, str]:
+    """The state as a mark, and a sentence about Start. `wished`: it was pressed while the checks ran."""
     if wrong:
         return screen.WRONG, "fix what is marked ✘"
     if preflight is None:
         return screen.NOT_CHECKED, "ctrl+r checks first: about five single requests, no load"
     if preflight.stage == "checking":
-        return screen.CHECKING, "when the checks are done; esc stops them"
+        if wished:
+            return screen.STARTING, "starts when the checks are done; esc takes it back"
+        return screen.CHECKING, "ctrl+s starts when the checks are done; esc stops them"
     if stale:
         return screen.CHANGED, "ctrl+r checks the new settings first"
     if preflight.asks:
@@ -115,5 +131,13 @@ def connect_status(preflight: PreflightRun | None, *, stale: bool, wrong: bool) 
         return screen.REFUSED, "blocked by a check; fix what it says first"
     if preflight.stage == "ready":
         warned = any(check.status == "warn" for check in preflight.view().checks)
-        return screen.WARNED if warned else screen.READY, "ctrl+s repeats the checks, then starts the load"
+        return screen.WARNED if warned else screen.READY, _start_of(preflight)
     return (screen.STOPPED if preflight.stage == "stopped" else screen.BROKEN), "ctrl+r checks again, esc leaves"
+
+
+def _start_of(preflight: PreflightRun) -> str:
+    """What Start does with these checks."""
+    age_s = preflight.age_s
+    if preflight.kept is None or age_s is None:
+        return "ctrl+s repeats the checks, then starts the load"
+    return f"ctrl+s starts the load; checked {f'{duration(age_s // 1)} ago' if age_s >= 1 else 'just now'}"

@@ -1,18 +1,20 @@
 """The Connect screen: is it safe and sensible to start? The form, the checks, what is to be expected, and Start."""
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
+from textual.geometry import Size
 from textual.screen import Screen
 from textual.widgets import Button, Footer, Static
 
 from core.units import clock
 from core.view import RunView
+from tui.cli.profiles import URL
 from tui.connect.fields import FIELDS
 from tui.connect.forecast import Forecast
 from tui.connect.form import Form
@@ -25,13 +27,14 @@ START = "Start"
 NOTHING_SENT, LIST_SENT = "Nothing has been sent.", "Nothing has been sent but one request for the list of models."
 BEFORE = (
     "The checks send about five single requests, one after another, and no load. No server at hand? "
-    "`kneescope demo` starts a simulated one."
+    "f3 runs against a simulated one."
 )
 _LABEL = 7
 _SEPARATOR = " · "
 
 NOT_CHECKED = Mark("·", "NOT CHECKED", "muted")
 CHECKING = Mark("…", "CHECKING", "strong")
+STARTING = Mark("…", "CHECKING, THEN START", "strong")
 READY = Mark("✔", "READY", "holds")
 WARNED = Mark("▲", "READY, WITH WARNINGS", "strong")
 ASKS = Mark("▲", "SERVING OTHERS", "strong")
@@ -58,6 +61,8 @@ class Shown:
     forecast: Forecast | None = None
     command: str = ""
     next: str = ""
+    understood: str | None = None
+    """The address that the typed one stands for, where it is another."""
 
     @property
     def may_start(self) -> bool:
@@ -84,6 +89,7 @@ class ChecksPanel(VerticalScroll, Titled, can_focus=True):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._text = Static()
+        self._reading, self._read_at = (0, 0.0), Size(0, 0)
 
     def compose(self) -> ComposeResult:
         yield self._text
@@ -95,12 +101,42 @@ class ChecksPanel(VerticalScroll, Titled, can_focus=True):
         self._tell()
 
     def on_resize(self) -> None:
-        """Another width breaks the lines elsewhere."""
+        """Another width breaks the lines elsewhere; the check that was at the top is there again."""
         self._tell()
+        self._read_on_soon()
+
+    def on_mount(self) -> None:
+        """What is said gets longer or shorter some time after it is said."""
+        self.watch(self, "virtual_size", self._read_on_soon, init=False)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Somebody reads on; a scroll that another size makes is nobody's."""
+        super().watch_scroll_y(old_value, new_value)
+        if self.has_focus and self.size == self._read_at:
+            self._reading = _place(self._starts(), new_value)
+
+    def _read_on_soon(self) -> None:
+        self.call_after_refresh(self._read_on)
+
+    def _read_on(self) -> None:
+        """Go on reading where that was, in this size."""
+        if not self.has_focus:
+            return
+        starts = self._starts()
+        at = min(self._reading[0], len(starts) - 2)
+        self.scroll_to(y=starts[at] + round(self._reading[1] * (starts[at + 1] - starts[at])), animate=False, immediate=True)
+        self._read_at = self.size
+
+    def _starts(self) -> list[int]:
+        """The first rows of what is said, and the row behind the last; about so where a narrow panel breaks lines once more."""
+        lines = self._content(self.size.width, 0).plain.split("\n")
+        scale = max(1.0, self.virtual_size.height / len(lines)) if self.virtual_size.height > self.size.height else 1.0
+        return [round(at * scale) for at, line in enumerate([*lines, ""]) if at == 0 or not line.startswith(" ")]
 
     def watch_has_focus(self, has_focus: bool) -> None:
         """To be read: in whole sentences; left again: at a glance, from the top."""
         super().watch_has_focus(has_focus)
+        self._reading, self._read_at = (0, 0.0), self.size
         self._tell()
         if not has_focus:
             self.scroll_home(animate=False)
@@ -126,6 +162,12 @@ class ChecksPanel(VerticalScroll, Titled, can_focus=True):
         elif not shown.problems:
             lines.append(_sentence(None, f"{LIST_SENT if shown.sent else NOTHING_SENT} {BEFORE}", width))
         return Content("\n").join(lines)
+
+
+def _place(starts: Sequence[int], y: float) -> tuple[int, float]:
+    """Which of the parts that start at these rows a row is in, and how far, as a share of it."""
+    at = max((at for at, start in enumerate(starts[:-1]) if start <= y), default=0)
+    return at, (y - starts[at]) / max(1, starts[at + 1] - starts[at])
 
 
 def _title(shown: Shown, more: str) -> tuple[Piece, ...]:
@@ -164,7 +206,7 @@ class ExpectPanel(Vertical, Titled):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._lines, self._next = Static(id="forecast"), Static(id="next")
-        self._start = Button(START, id="start", compact=True, disabled=True)
+        self._start = Button(START, id="start", classes="-off", compact=True)  # a disabled one would give its focus away
 
     def compose(self) -> ComposeResult:
         yield self._lines
@@ -176,7 +218,7 @@ class ExpectPanel(Vertical, Titled):
         width = self.size.width
         put(self._lines, _forecast_lines(shown.forecast, width, brief=brief))
         usable = shown.may_start or shown.may_ask
-        self._start.disabled = not usable
+        self._start.set_class(not usable, "-off")
         put(self._next, Content.assemble(styled(shown.next, "strong" if usable else "muted")))
 
 
@@ -243,6 +285,19 @@ class ConnectScreen(Screen[None]):
         )
         self._say_hint()
 
+    @property
+    def too_small(self) -> bool:
+        """Whether there is no room for anything."""
+        return self.has_class("-cramped") or self.has_class("-squat")
+
+    def on_resize(self) -> None:
+        """The field that has the focus stays in sight."""
+        self.call_after_refresh(self._see_focus)
+
+    def _see_focus(self) -> None:
+        if self.focused is not None and not self.too_small and self.focused is not self._checks:
+            self.focused.scroll_visible(animate=False)
+
     def read_checks(self) -> None:
         """The checks in whole sentences."""
         self._checks.focus()
@@ -260,4 +315,6 @@ class ConnectScreen(Screen[None]):
         elif self._shown is not None and name in self._shown.problems:
             put(self._hint, _sentence(CHECKS["refuse"], self._shown.problems[name], self._hint.size.width))
         else:
-            put(self._hint, Content.assemble(styled(FIELDS[name].help, "muted")))
+            known = self._shown.understood if self._shown is not None and name == URL else None
+            arrow = [styled(f"→ {clean(known)}  ", "strong")] if known else []
+            put(self._hint, Content.assemble(*arrow, styled(FIELDS[name].help, "muted")))

@@ -16,6 +16,7 @@ from core.judge.search.search import Search
 from core.results import Answer, StepResult
 from core.run import log as runs
 from core.run.events import Event, RunEnded, time_of
+from core.run.found import Found
 from core.run.log import RunLog
 from core.run.session import Session
 from core.run.state import State
@@ -46,6 +47,7 @@ class Bench:
     probe: ProbeConfig = field(default_factory=config)
     refuse: tuple[str, ...] = ()
     between: str | None = None
+    found: Found | None = None
 
     def __post_init__(self) -> None:
         self.server = FakeServer()
@@ -61,6 +63,7 @@ class Bench:
             preflight=self._preflight,
             scraper=self._scrape,
             between=self.between,
+            found=self.found,
             http=lambda: httpx.AsyncClient(transport=httpx.MockTransport(self._answer), trust_env=False),
             clock=now,
         )
