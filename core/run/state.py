@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from core.facts import Fact, Said, fact, says
-from core.judge import REPORT_DELAY_S, Tally, closing_s, drain_left_s, ramp_holds, set_aside, stalls_too_often
+from core.judge import CLOSING_S, REPORT_DELAY_S, Tally, closing_s, drain_left_s, ramp_holds, set_aside, stalls_too_often
 from core.records import LoadReady, LoadState, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerSample
 from core.results import Bounds, RepeatResult, StepResult
 from core.run.events import (
@@ -33,7 +33,7 @@ from core.run.events import (
     time_of,
 )
 from core.run.series import Series
-from core.run.standing import Sent, Standing
+from core.run.standing import Sent, Standing, Standings
 from core.schedule import draw
 from core.slo import tpot_s
 from core.view import Line, Part, RampSegment, RepeatView, RunView, StepView
@@ -53,6 +53,7 @@ class LiveRepeat:
         self.decided: Said | None = None
         self._decided_at = math.inf
         self._decided_bounds: Bounds | None = None
+        self._decided_warmup: Bounds | None = None
         self._window = tuple(t - order.start_at for t in tally.layout.window)
         self._due: dict[int, float] = {}
         self._with_first: set[int] = set()
@@ -72,6 +73,7 @@ class LiveRepeat:
             asked_output=int(self.tally.plan.output_tokens[event.index]),
             rate_rps=segment.rate_rps if at_rate else None,
             judged=segment.role == "measured" and self.order.phase != "ramp",
+            repeat=self.order.repeat + self._held_at(event.t_sched),
         )
         return sent, segment.rate_rps if at_rate else min(self._rates_judged, default=segment.rate_rps)
 
@@ -105,7 +107,7 @@ class LiveRepeat:
 
     def decide(self, t: float, reason: Said) -> None:
         """The repeat is judged; from now on its account is that of this moment."""
-        self._decided_bounds, self._ramp = self.bounds(t), self.ramp(t)
+        self._decided_bounds, self._decided_warmup, self._ramp = self.bounds(t), self._warmup(t), self.ramp(t)
         self.decided, self._decided_at = reason, t
 
     def bounds(self, now: float) -> Bounds:
@@ -159,11 +161,13 @@ class LiveRepeat:
             client_cpu_frac=max((tick.cpu_frac for tick in self._ticks), default=None),
             loop_lag_max_s=max(lags_s, default=None),
             stalled=stalls_too_often(lags_s, self.tally.slo.ttft_s),
-            warmup=None if self._held or self.order.phase == "ramp" else self._warmup(now),
+            warmup=self._warmup(now),
         )
 
     def _warmup(self, now: float) -> Bounds | None:
-        return self.tally.warmup_bounds(now - REPORT_DELAY_S)
+        if self._held or self.order.phase == "ramp":
+            return None
+        return self._decided_warmup or self.tally.warmup_bounds(now - REPORT_DELAY_S)
 
     def _held_at(self, now: float) -> int:
         """Which of a held rate's measured segments is being sent; the first until it begins."""
@@ -252,7 +256,7 @@ class State:
         now = max(now if self._ended_at is None else self._ended_at, start)
         live = self._live
         seen = now - REPORT_DELAY_S if self._ended_at is None else now
-        overdue = self._standing.overdue(seen) if self._standing else ()
+        standings = self._standing.look(seen, self._lag_s) if self._standing else Standings((), ())
         return msgspec.structs.replace(
             self._known,
             version=self._version,
@@ -262,8 +266,8 @@ class State:
             steps=tuple(self._steps),
             ramp=(live.ramp(now) if live is not None else ()) or self._ramp,
             series=self._series.points(now, live.bounds(now) if live and not live.decided else None),
-            outcomes=self._series.outcomes(now, (sent.t_sched for sent in overdue)),
-            margins=self._standing.margins(seen) if self._standing else (),
+            outcomes=self._series.outcomes(now, standings.overdue),
+            margins=standings.margins,
             sample=self._sample,
             sample_age_s=max(now - self._sample.t, 0.0) if self._sample else None,
             lines=tuple(self._lines),
@@ -305,6 +309,8 @@ class State:
             self._single(event)
         live, standing = self._live, self._standing
         if live is None or standing is None or event.order != live.order.order:
+            if standing is not None and isinstance(event, RequestEnded):  # cut off, and told after its step was closed
+                self._told_late(series, standing, event)
             return
         match event:
             case RequestSent():
@@ -321,12 +327,19 @@ class State:
                 had_first = live.ended(event)
                 if had_first is not None:
                     series.ended(event, had_first)
-                    self._decided(series, standing, event)
+                    if (fate := standing.ended(event, self._lag_s)) is not None:
+                        series.decided(fate.t_sched, fate.good)
 
-    @staticmethod
-    def _decided(series: Series, standing: Standing, event: RequestEnded) -> None:
-        if (decided := standing.ended(event)) is not None:
-            series.decided(decided[0].t_sched, decided[1])
+    @property
+    def _lag_s(self) -> float:
+        """How long the end of an answer may lag behind its last token, as the account of a repeat has it."""
+        return max(self._closing_s, CLOSING_S)
+
+    def _told_late(self, series: Series, standing: Standing, event: RequestEnded) -> None:
+        """The end of a request whose step is closed; of one that was never sent, or is of preflight, nothing is known."""
+        if (fate := standing.ended(event, self._lag_s)) is not None:
+            series.ended(event, fate.begun)
+            series.decided(fate.t_sched, fate.good)
 
     def _progress(self, series: Series, event: StepStarted | RepeatStarted | RepeatJudged | StepJudged) -> None:
         match event:
@@ -355,7 +368,8 @@ class State:
 
     def _judge(self, order: RepeatOrder, result: RepeatResult) -> None:
         if self._standing is not None:
-            self._standing.judged(order.order, result.verdict == "void", order.phase == "hold")
+            repeat = result.index if order.phase == "hold" else order.repeat
+            self._standing.judged(order.order, repeat, void=result.verdict == "void")
 
     def _begin(self, order: RepeatOrder) -> LiveRepeat | None:
         config = self._known.config
