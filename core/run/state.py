@@ -18,6 +18,7 @@ from core.results import Bounds, RepeatResult, StepResult
 from core.run.events import (
     CheckDone,
     Event,
+    Expected,
     LoadStateChanged,
     Note,
     RepeatJudged,
@@ -32,11 +33,12 @@ from core.run.events import (
     StepStarted,
     time_of,
 )
+from core.run.outlook import Expects
 from core.run.series import Series
 from core.run.standing import Sent, Standing, Standings
 from core.schedule import draw
 from core.slo import tpot_s
-from core.view import Line, Part, RampSegment, RepeatView, RunView, StepView
+from core.view import Line, Part, Progress, RampSegment, RepeatView, RunView, StepView
 
 
 class LiveRepeat:
@@ -140,6 +142,12 @@ class LiveRepeat:
             left_s -= segment.duration_s
         return segments[-1].rate_rps
 
+    def window_left_s(self, now: float) -> float:
+        """Seconds to the end of the window, which it surely needs unless it fails; of a ramp, and once judged, none."""
+        if self._held or self.order.phase == "ramp" or self.decided is not None:
+            return 0.0
+        return max(0.0, self.order.start_at + self._window[1] - now)
+
     def view(self, now: float) -> RepeatView:
         now = min(now, self._decided_at)
         elapsed_s, at = max(now - self.order.start_at, 0.0), self._held_at(now)
@@ -216,6 +224,7 @@ class State:
         self._standing: Standing | None = None
         self._ended_at: float | None = None
         self._step: StepStarted | None = None
+        self._expects = Expects()
         self._finished: list[RepeatResult] = []
         self._live: LiveRepeat | None = None
         self._steps: list[StepResult] = []
@@ -256,6 +265,7 @@ class State:
         now = max(now if self._ended_at is None else self._ended_at, start)
         live = self._live
         seen = now - REPORT_DELAY_S if self._ended_at is None else now
+        progress = self._progress_at(now, start) if self._ended_at is None else None
         standings = self._standing.look(seen, self._lag_s) if self._standing else Standings((), ())
         return msgspec.structs.replace(
             self._known,
@@ -271,7 +281,8 @@ class State:
             sample=self._sample,
             sample_age_s=max(now - self._sample.t, 0.0) if self._sample else None,
             lines=tuple(self._lines),
-            left_s=self._left_s(now),
+            left_s=None if progress is None else progress.left_s,
+            progress=progress,
         )
 
     @property
@@ -345,6 +356,7 @@ class State:
         match event:
             case StepStarted():
                 self._step, self._finished, self._live = event, [], None
+                self._expects.begin(event)
                 series.step(event.t, event.step)
             case RepeatStarted(order=order) if order.phase in ("preflight", "single"):  # also asked after a repeat, which stays
                 if order.phase == "single" and order.repeat > 0:  # the first one is not judged
@@ -403,6 +415,8 @@ class State:
                 self._say(t, "warn", reason)
             case LoadStateChanged(state=state):
                 self._learn(load=state)
+            case Expected():
+                self._expects.told(event)
             case SearchRestarted():
                 self._steps = [set_aside(step) for step in self._steps]
                 self._ramp = ()
@@ -421,6 +435,10 @@ class State:
         start = t if self._series is None else self._series.start
         self._lines.append(Line(t_s=t - start, level=level, text=text, step=step))
 
+    def _progress_at(self, now: float, start: float) -> Progress | None:
+        live, config = self._live, self._known.config
+        return self._expects.progress(now, start, 0.0 if live is None else live.window_left_s(now), config)
+
     def _step_view(self, now: float) -> StepView | None:
         step, live = self._step, self._live
         if step is None:
@@ -435,12 +453,6 @@ class State:
             live=live.view(now) if live is not None else None,
             verdicts=tuple(result.verdict for result in self._finished),
         )
-
-    def _left_s(self, now: float) -> float | None:
-        """The estimate made at the step's start, counted down; it is not known between steps."""
-        if self._step is None or self._step.left_s is None or self._ended_at is not None:
-            return None
-        return max(self._step.left_s - (now - self._step.t), 0.0)
 
 
 def _level(result: StepResult) -> Literal["info", "warn"]:
