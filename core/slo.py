@@ -118,13 +118,18 @@ def sure_miss_at(slo: Slo, t_sched: float, asked_output: int, t_first: float | N
 def least_margin(
     slo: Slo, now: float, t_sched: float, asked_output: int, t_first: float | None = None, first_tokens: int = 0
 ) -> float:
-    """The least margin (`margin`) that a request can still have that is open at `now`; above 1 it is past `sure_miss_at`."""
-    waited_s = now - t_sched
+    """The least margin (`margin`) that a request can still have whose last token has not come by `now`; above 1 it is past
+    `sure_miss_at`, and never before.
+
+    It never falls as `now` goes on, and the request ends with no less: an answer has at most `asked_output` tokens.
+    """
+    if t_first is not None and asked_output <= first_tokens:
+        now = t_first  # its last token is here, whenever its body ends
     shares = [0.0]
     if slo.ttft_s is not None:
-        shares.append((waited_s if t_first is None else t_first - t_sched) / slo.ttft_s)
+        shares.append(((now if t_first is None else t_first) - t_sched) / slo.ttft_s)
     if slo.e2e_s is not None:
-        shares.append(waited_s / slo.e2e_s)
+        shares.append((now - t_sched) / slo.e2e_s)
     if slo.tpot_s is not None and t_first is not None and asked_output > first_tokens:
         shares.append((now - t_first) / (asked_output - first_tokens) / slo.tpot_s)
     return max(shares)

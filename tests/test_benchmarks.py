@@ -8,7 +8,18 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ASKED = (
-    *("burstiness", "demo_knee", "diagnosis", "knee_search", "long_run", "parent_cpu", "screen_refresh", "soak", "stream_parsing"),
+    *(
+        "burstiness",
+        "demo_knee",
+        "diagnosis",
+        "knee_search",
+        "long_run",
+        "parent_cpu",
+        "screen_refresh",
+        "soak",
+        "stream_parsing",
+        "view_cpu",
+    ),
 )
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from core.config import FleetAsk
 from core.facts import Fact, Said, fact, several
-from core.fleet.evidence import Evidence
+from core.fleet.evidence import End, Evidence
 from core.fleet.sizing import Unit
 from core.fleet.speed import SpeedGate, speed_gate
 from core.records import ServerInfo
@@ -135,7 +135,8 @@ def gates(ask: FleetAsk, unit: Unit, server: ServerInfo | None, evidence: Eviden
         message = None if evidence.at_fail else fact("neither_binds", *seen, rate_rps=rate_rps)
         return Gates(speed=speed, memory=memory, margin=margin, message=message)
     if memory.binds:
-        message = fact("memory_binds", *seen, rate_rps=rate_rps)
+        why = _why_memory(memory, evidence.at_fail)
+        message = fact("memory_binds", *([] if why is None else [why]), rate_rps=rate_rps)
         return Gates(speed=speed, memory=memory, binds="memory", margin=margin, message=message)
     message = fact("speed_binds", *seen, rate_rps=rate_rps, margin=margin)
     return Gates(speed=speed, memory=memory, binds="speed", margin=margin, message=message)
@@ -153,6 +154,22 @@ def _binds(gate: MemoryGate, evidence: Evidence) -> bool | None:
     if held is None or not _full(failed.kv_usage_max, failed.preemptions):
         return False
     return gate.kv_usage_max * failed.rate_rps / held.rate_rps >= FILLS_FRAC
+
+
+def _why_memory(gate: MemoryGate, failed: End | None) -> Fact | None:
+    """The figures that say that memory binds: of the passing end where the cache was full there, else of both ends, since it is
+    the failing one where it was. None: by arithmetic alone."""
+    if _full(gate.kv_usage_max, gate.preemptions):
+        return gate.seen
+    if failed is None or gate.kv_usage_max is None:
+        return None
+    return fact(
+        "fleet_kv_fills",
+        kv_usage_max_frac=gate.kv_usage_max,
+        fail_rps=failed.rate_rps,
+        fail_kv_usage_max_frac=failed.kv_usage_max,
+        fail_preemptions=failed.preemptions,
+    )
 
 
 def _full(usage: float | None, preemptions: float | None) -> bool:

@@ -21,13 +21,23 @@ from core.judge.rate_verdicts import (
 )
 from core.judge.search import Bracket, Done, Hold, Ramp, Search, Step
 from core.judge.server_readings import Readings
-from core.judge.stopping import REPORT_DELAY_S, drain_left_s, out_of_reach, ramp_holds, runaway, segment_at, still_open
-from core.judge.tally import Tally, closing_s
+from core.judge.stopping import (
+    REPORT_DELAY_S,
+    drain_left_s,
+    lengthened_until,
+    out_of_reach,
+    ramp_holds,
+    runaway,
+    segment_at,
+    still_open,
+)
+from core.judge.tally import CLOSING_S, Tally, closing_s
 from core.judge.validity import CLIENT, lateness_limit_s, lateness_status, stalls_too_often
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
 
 __all__ = [
     "CLIENT",
+    "CLOSING_S",
     "REPORT_DELAY_S",
     "Bracket",
     "Decision",
@@ -55,6 +65,7 @@ __all__ = [
     "judge_repeat",
     "lateness_limit_s",
     "lateness_status",
+    "lengthened_until",
     "lengths_check",
     "out_of_reach",
     "ramp_holds",

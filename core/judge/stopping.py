@@ -111,6 +111,15 @@ def _lengthened(over: Decision, tally: Tally, bounds: Bounds, settled: float, ru
     return msgspec.structs.replace(over, queue_until=until) if until > tally.layout.window[1] else over
 
 
+def lengthened_until(tally: Tally, now: float, rules: JudgeRules, drain_s: float) -> float | None:
+    """When a repeat is decided at the latest that goes on only because its queue is undecided; None where it does not."""
+    bounds = tally.bounds(now - REPORT_DELAY_S)
+    over = _over(tally, bounds, now, rules, drain_s)
+    if over is None or bounds.good < needed_good(bounds.planned, rules.slo.target) or window_queue(tally) != "undecided":
+        return None
+    return tally.layout.window[1] + extension_s(tally, drain_s) + REPORT_DELAY_S
+
+
 def drain_left_s(tally: Tally, now: float, drain_s: float) -> float | None:
     """Seconds until the requests that are still undecided after the window count as missed; None while none are waited for."""
     end = tally.layout.window[1]

@@ -133,7 +133,10 @@ def _kv(f: Figures) -> str:
     if mean is None or highest is None:
         return "KV usage not known"
     whose = "KV cache of the fullest engine" if f.n("engines") > 1 else "KV cache"
-    return f"{whose} at {percent(mean, 2)}, {percent(highest, 2)} at most"
+    queued, full = (f.known(name) if name in f else None for name in ("queued_frac", "full_frac"))
+    waits = f" ({percent(queued, 2)} while requests wait)" if queued is not None and percent(queued, 2) != percent(mean, 2) else ""
+    from_ = f", without room for another prompt from {percent(full, 2)} on" if full is not None else ""
+    return f"{whose} at {percent(mean, 2)}{waits}, {percent(highest, 2)} at most{from_}"
 
 
 def _preemptions(f: Figures) -> str:
@@ -164,6 +167,11 @@ def _places_full_too(f: Figures) -> str:
     if gave_way is None:
         return stood
     return f"{stood}, and {f'only {count(round(gave_way))}' if gave_way else 'none'} had to give way"
+
+
+def _places_never_full(f: Figures) -> str:
+    highest = f.known("max")
+    return "the running sequences stood at no limit" + ("" if highest is None else f" ({count(round(highest))} at most)")
 
 
 def _few_queued(f: Figures) -> str:
@@ -333,6 +341,12 @@ SENTENCES: dict[Code, Sentence] = {
     "places_full_too": _places_full_too,
     "gave_way": lambda f: f"memory was short at times: {_preemptions(f)}",
     "kv_never_full": lambda f: f"no reading shows more than {percent(f['max_frac'], 2)} of the KV cache in use",
+    "places_never_full": _places_never_full,
+    "prompts_light": lambda f: f"prompts take at most {percent(f['at_most_frac'], 2)} of the engine's time",
+    "tpot_not_grown": lambda f: (
+        f"TPOT is hardly slower on average than on the idle server ({duration(f['mean_s'])}, {duration(f['idle_s'])} idle)"
+    ),
+    "no_stage_grew": lambda f: "neither queue, prefill nor decode time is longer than at the rate that held",
     "prefill_dominates": lambda f: "prompts spend less time waiting than being computed",
     "tpot_without_room": lambda f: "with more of them TPOT would miss its limit, which it nearly does already",
     "few_queued_readings": _few_queued,

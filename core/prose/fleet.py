@@ -196,6 +196,16 @@ def _kv_seen(f: Figures) -> str:
     return ", ".join(parts)
 
 
+def _kv_fills(f: Figures) -> str:
+    """The usage at the passing end, which is not full, never without the failing one, which is."""
+    usage, gave_way = f.known("fail_kv_usage_max_frac"), f.known("fail_preemptions")
+    parts = [] if usage is None else [f"rises to {percent(usage, 2)}"]
+    if gave_way:
+        parts.append(f"makes sequences give way ({count(round(gave_way), 'preemption')})")
+    there = " and ".join(parts) if parts else "is full"
+    return f"KV usage of {percent(f['kv_usage_max_frac'], 2)} there {there} at {rate_text(f['fail_rps'])}"
+
+
 def _on_paper(f: Figures) -> str:
     taken = f"weights and {data_size(f['activations_bytes'])} a device"
     return (
@@ -257,6 +267,7 @@ SENTENCES: dict[Code, Sentence] = {
     "kv_streams": _kv_streams,
     "kv_needed": _kv_needed,
     "fleet_kv_seen": _kv_seen,
+    "fleet_kv_fills": _kv_fills,
     "kv_on_paper": _on_paper,
     "kv_told": lambda f: (
         f"The server's own figure of {count(f.n('told_tokens'))} KV tokens counts; "

@@ -36,6 +36,10 @@ def _time_expected(f: Figures) -> str:
     return f"{about}. That is longer than the {long_duration(f['budget_s'])} set for it{f': {why}' if why else ''}"
 
 
+def _ramp_over(f: Figures) -> str:
+    return f"the ramp {'ended with a fail' if f['failed'] else 'ended'} at {rate_text(f['rate_rps'])}"
+
+
 def _window_too_few(f: Figures) -> str:
     needed = f"a target of {plain(f['target'])} needs {count(round(f['needed']))}"
     return f"the time that was set allows about {count(round(f['requests']), 'request')} per repeat, and {needed}"
@@ -76,6 +80,22 @@ SENTENCES: dict[Code, Sentence] = {
     "time_announced": lambda f: f"Expected time: {f.of[0]}",
     "time_expected": _time_expected,
     "time_longer": lambda f: f"This takes longer than announced: about {long_duration(f['total_s'])} in all, for enough requests",
+    "left_ramp_higher": lambda f: f"the ramp goes beyond the {count(f.n('rates'), 'rate')} that were assumed",
+    "left_ramp_over": _ramp_over,
+    "left_failed": lambda f: f"the step at {rate_text(f['rate_rps'])} failed early",
+    "left_passed": lambda f: f"the step at {rate_text(f['rate_rps'])} passed, and less is left to try",
+    "left_ended": lambda f: f"the step at {rate_text(f['rate_rps'])} was ended before its verdict",
+    "left_again": lambda f: f"a repeat at {rate_text(f['rate_rps'])} does not count and is run again",
+    "left_warmup_again": lambda f: f"a repeat at {rate_text(f['rate_rps'])} is run again with a longer warm-up",
+    "left_repeat_over": lambda f: f"a repeat at {rate_text(f['rate_rps'])} ended earlier or later than assumed",
+    "left_disagree": lambda f: f"the repeats at {rate_text(f['rate_rps'])} disagree, so one more is run",
+    "left_slower": lambda f: f"requests take {duration(f['e2e_s'])} on average, where {duration(f['assumed_s'])} were assumed",
+    "left_more_steps": lambda f: f"after the step at {rate_text(f['rate_rps'])} more is left to try",
+    "left_requests": lambda f: "windows must be longer to hold enough requests",
+    "left_waiting": lambda f: "the last requests of the window take longer than assumed",
+    "left_queue": lambda f: "the window goes on because its queue is undecided",
+    "left_overdue": lambda f: f"the run is {duration(round(f['over_s']))} past its expected end",
+    "left_anew": lambda f: "the server was away, and the search starts again",
     "until_stopped": lambda f: "until it is stopped",
     "time_unknown": lambda f: "not known",
     "window_too_few": _window_too_few,

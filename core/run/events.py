@@ -28,9 +28,9 @@ from core.records import (
 )
 from core.results import Answer, ClientInfo, RepeatResult, StepResult
 
-SCHEMA = 3
+SCHEMA = 4
 """Since 2 reasons, warnings and notes are facts (`core.facts`), since 3 also the answer and the lines of events; older files hold
-sentences there, and are read as well."""
+sentences there, and are read as well. Since 4 it stands there when the time that is left was thought to be another."""
 
 
 class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag="run_started"):
@@ -65,6 +65,15 @@ class StepStarted(msgspec.Struct, frozen=True, kw_only=True, tag="step_started")
     rate_rps: float
     repeats: int
     left_s: float | None = None
+
+
+class Expected(msgspec.Struct, frozen=True, kw_only=True, tag="expected"):
+    """The run is expected to last `left_s` more, which differs from what was expected before by more than a little; `why` is None
+    for the first of these."""
+
+    t: float
+    left_s: float
+    why: Said | None = None
 
 
 class RepeatStarted(msgspec.Struct, frozen=True, kw_only=True, tag="repeat_started"):
@@ -129,6 +138,7 @@ Event = (
     | CheckDone
     | ServerKnown
     | StepStarted
+    | Expected
     | RepeatStarted
     | LoadReady
     | RequestSent

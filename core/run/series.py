@@ -87,9 +87,11 @@ class _Bin:
     counted: int = 0
     good: int = 0
     missed: int = 0
+    told: Outcomes | None = None
 
     def merge(self, later: "_Bin") -> None:
         """Take in the bin that follows."""
+        self.told = None
         self.step = later.step
         self.ttft_s.merge(later.ttft_s)
         self.tpot_s.merge(later.tpot_s)
@@ -179,18 +181,24 @@ class Series:
     def outcomes(self, now: float, overdue: Iterable[float]) -> tuple[Outcomes, ...]:
         """What became of the requests of each bin that `points` shows; `overdue`: when those were due that are open and late."""
         late = Counter(min(self._index(t), len(self._bins) - 1) for t in overdue)
-        return tuple(
-            Outcomes(
+        shown = self._bins[: min(self._index(now), MAX_BINS - 1) + 1]
+        return tuple(self._outcomes(index, at, late[index]) for index, at in enumerate(shown))
+
+    def _outcomes(self, index: int, at: _Bin, late: int) -> Outcomes:
+        """The one told before where nothing of the bin has changed, as of most bins of a long run."""
+        told, is_open = at.told, at.offered - at.good - at.missed - late
+        known = (at.good, at.missed + late, is_open)
+        if told is None or told.step != at.step or (told.good, told.missed, told.open) != known:
+            told = at.told = Outcomes(
                 t_s=index * self.bin_s,
                 step=at.step,
                 rate_rps=at.rate_rps,
                 counted=2 * at.counted > at.offered,
                 good=at.good,
-                missed=at.missed + late[index],
-                open=at.offered - at.good - at.missed - late[index],
+                missed=at.missed + late,
+                open=is_open,
             )
-            for index, at in enumerate(self._bins[: min(self._index(now), MAX_BINS - 1) + 1])
-        )
+        return told
 
     def sample(self, sample: ServerSample) -> None:
         at = self._at(sample.t)

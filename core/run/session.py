@@ -18,7 +18,7 @@ from core.config import ProbeConfig
 from core.errors import UserError
 from core.facts import Fact, Said, fact, says, several
 from core.fleet import FLOOR, speed_check
-from core.judge import Done, Hold, Ramp, Search, explained, idle_e2e_s, idle_speed, lengths_check
+from core.judge import Done, Hold, Ramp, Search, Step, explained, idle_e2e_s, idle_speed, lengths_check
 from core.load import Generator
 from core.net import http_client, status_of
 from core.records import Check, Hello, Phase, RequestRecord, ServerInfo, ServerSample
@@ -32,6 +32,7 @@ from core.run.events import CheckDone, Event, LoadStateChanged, Note, RunEnded, 
 from core.run.found import Found, Kept
 from core.run.limits import Others, on_top, watch
 from core.run.log import RunLog
+from core.run.outlook import Outlook
 from core.run.scraping import MachineReadings, Readings, Source
 from core.run.state import State
 from core.run.steps import Steps
@@ -113,6 +114,7 @@ class Session:
         self._began: float | None = None
         self._load_began: float | None = None
         self._remarks: list[Said] = []
+        self._outlook = Outlook(self._emit, clock)
 
     async def run(self) -> Answer:
         """The whole run. Returns also when stopped, refused or void: the outcome says so. Load is off when it returns.
@@ -258,6 +260,7 @@ class Session:
             clock=self._clock,
             others=self._others,
             machine=machine.kept,
+            outlook=self._outlook,
         )
         while True:
             try:
@@ -280,12 +283,14 @@ class Session:
                 case Done(answer=answer):
                     return msgspec.structs.replace(answer, required_met=self._search.require_met)
                 case Ramp():
+                    self._begin(action, began, left_s)
                     self._search.observe_ramp(*await steps.ramp(action, left_s))
                     if (longer_s := self._search.longer_s(self._clock() - began)) is not None:
                         self._emit(Note(t=self._clock(), level="warn", text=fact("time_longer", total_s=longer_s)))
                 case Hold():
                     await steps.hold(action)
                 case _:
+                    self._begin(action, began, left_s)
                     result = await steps.step(action, left_s)
                     if steps.ended:
                         self._search.skip(action.rate_rps, action.phase)
@@ -293,6 +298,10 @@ class Session:
                     # a pass that was done again with a longer warm-up (unjudged) has measured its latencies all the same
                     passed = [repeat.e2e_s.mean for repeat in result.repeats if repeat.verdict in ("pass", "unjudged")]
                     self._search.observe_step(result, passed[-1] if passed else None)
+
+    def _begin(self, action: Ramp | Step, began: float, left_s: float | None) -> None:
+        search = self._search
+        self._outlook.begin(action, left_s, search.later_s(self._clock() - began), search.e2e_s, search.extended_s)
 
     @property
     def _spent_s(self) -> float:
@@ -310,6 +319,7 @@ class Session:
         self._remarks.clear()
         self._search = Search(self._config)
         self._search.observe_singles(self._singles, self._spent_s)
+        self._outlook.anew()
         now = self._clock()
         self._emit(SearchRestarted(t=now, since=away.since))
         self._remark(away.was(now))

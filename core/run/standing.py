@@ -1,29 +1,71 @@
 """How every request of a run stands against its limits: by the rate at which it was sent, and by the bin in which it was due."""
 
-from collections.abc import Iterator
+import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from core.config import Slo
-from core.margins import AT_LIMIT, BINS, bin_of
+from core.margins import AT_LIMIT, BINS, INNER_EDGES, bin_of
 from core.records import RequestEnded, RequestFirst, RequestSent
-from core.slo import least_margin, margin, sure_miss_at
+from core.slo import least_margin, margin
 from core.view import RateMargins
+
+_EDGES = np.array(INNER_EDGES)
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
     """What was known of a request when it left. `rate_rps`: the rate that it tells of, None where it was sent faster to fill the
-    server; `judged`: it belongs to the window of a repeat."""
+    server; `judged`: it belongs to the window of a repeat; `repeat`: the index of the repeat that is judged with it."""
 
     t_sched: float
     asked_output: int
     rate_rps: float | None
+    judged: bool
+    repeat: int = 0
+
+
+class Fate(NamedTuple):
+    """What became of a request that was due at `t_sched`. `good` None: it was cut off before that was decided; `begun`: its first
+    token had come."""
+
+    t_sched: float
+    good: bool | None
+    begun: bool
+
+
+class Standings(NamedTuple):
+    """`margins` of every rate that was sent so far, the lowest first; `overdue`: when those open requests were due that surely
+    miss a limit, whatever comes."""
+
+    margins: tuple[RateMargins, ...]
+    overdue: tuple[float, ...]
+
+
+class _Row(NamedTuple):
+    """What bounds the margin of an open request from below, for all of them at once.
+
+    `known` is what is certain already. What grows is its wait since `t_sched` in shares of `limit_s`, and its time since `since`
+    in shares of a TPOT limit for `tokens` tokens; inf where there is no such limit. `rate`: which rate counts it, -1 for none.
+    """
+
+    known: float
+    t_sched: float
+    limit_s: float
+    since: float
+    tokens: float
+    begun: bool
+    rate: int
     judged: bool
 
 
 @dataclass(slots=True)
 class _Open:
     sent: Sent
+    row: _Row
     t_first: float | None = None
     first_tokens: int = 0
 
@@ -42,90 +84,132 @@ class _Rate:
         self.judged += other.judged
 
 
+_Repeat = tuple[int, int]
+"""The order, and the index of a repeat in it: a held rate judges many in one order."""
+
+
 class Standing:
     """Counts by rate, and the open requests; written by the run's state as events are applied.
 
-    What a void repeat sent says nothing of the server, so its counts are kept apart until it is judged.
+    What a void repeat sent says nothing of the server, so its counts are kept apart until it is judged, and dropped then, with what
+    of it is still open. Kept is a count by bin and rate, whatever the length of the run.
     """
 
     def __init__(self, slo: Slo) -> None:
         self._slo = slo
+        self._rates: dict[float, int] = {}
         self._kept: dict[float, _Rate] = {}
-        self._unjudged: dict[float, _Rate] = {}
-        self._void: set[int] = set()
+        self._unjudged: dict[_Repeat, dict[float, _Rate]] = {}
         self._open: dict[tuple[int, int], _Open] = {}
 
-    def judged(self, order: int, void: bool, goes_on: bool) -> None:
-        """The repeat of that order is judged. `goes_on`: it is a segment of a held rate, and more is being sent."""
-        if void and not goes_on:
-            self._void.add(order)
-        for rate_rps, rate in () if void else self._unjudged.items():
-            self._kept.setdefault(rate_rps, _Rate()).add(rate)
-        self._unjudged = {}
+    def judged(self, order: int, repeat: int, *, void: bool) -> None:
+        """That repeat of the order is judged. What of it ends later, cut off, is as void or valid as it."""
+        here = (order, repeat)
+        if void:
+            self._unjudged.pop(here, None)
+            self._drop({key for key, request in self._open.items() if (key[0], request.sent.repeat) == here})
+        for judged in [each for each in self._unjudged if each <= here]:
+            for rate_rps, rate in self._unjudged.pop(judged).items():
+                self._kept.setdefault(rate_rps, _Rate()).add(rate)
 
     def forget(self) -> None:
         """The search starts anew: what was seen before is no part of its answer."""
         self._kept, self._unjudged = {}, {}
-        self._void |= {order for order, _ in self._open}
+        self._drop(set(self._open))
+
+    def _drop(self, requests: set[tuple[int, int]]) -> None:
+        """These open requests count at no rate any more."""
+        for key in requests:
+            request = self._open[key]
+            request.row = request.row._replace(rate=-1)
 
     def sent(self, event: RequestSent, sent: Sent) -> None:
         """A request left."""
-        self._open[event.order, event.index] = _Open(sent)
+        rate = -1 if sent.rate_rps is None else self._rates.setdefault(sent.rate_rps, len(self._rates))
+        limit_s = min(self._slo.ttft_s or math.inf, self._slo.e2e_s or math.inf)
+        row = _Row(0.0, sent.t_sched, limit_s, sent.t_sched, math.inf, False, rate, sent.judged)
+        self._open[event.order, event.index] = _Open(sent, row)
 
     def first(self, event: RequestFirst) -> None:
         """Its first token came."""
         request = self._open.get((event.order, event.index))
-        if request is not None:
-            request.t_first, request.first_tokens = event.t_first, event.first_tokens
+        if request is None:
+            return
+        t_first, tokens, slo = event.t_first, request.sent.asked_output - event.first_tokens, self._slo
+        request.t_first, request.first_tokens = t_first, event.first_tokens
+        row, more = request.row, tokens > 0
+        request.row = _Row(
+            self._least(request, t_first),
+            row.t_sched,
+            (slo.e2e_s or math.inf) if more else math.inf,
+            t_first,
+            tokens if more and slo.tpot_s is not None else math.inf,
+            True,
+            row.rate,
+            row.judged,
+        )
 
-    def ended(self, event: RequestEnded) -> tuple[Sent, bool | None] | None:
-        """What was known of it, and whether it was good: None where it was cut off before that was decided. None of a request
-        that never left."""
+    def ended(self, event: RequestEnded, closing_s: float) -> Fate | None:
+        """What became of it; None of one that never left. `closing_s`: how long the end of an answer may lag behind its last
+        token."""
         request = self._open.pop((event.order, event.index), None)
         if request is None:
             return None
-        cut = event.ending == "aborted"
-        if cut:
-            at = bin_of(self._least(request, event.t_end))
+        if event.ending == "aborted":
+            at = bin_of(self._least(request, event.t_end, closing_s))
             good = False if at >= AT_LIMIT else None
         else:
             at = bin_of(margin(event, self._slo))
             good = event.ending == "ok" and at < AT_LIMIT
-        rate_rps = request.sent.rate_rps
-        if rate_rps is not None and event.order not in self._void:
-            rate = self._unjudged.setdefault(rate_rps, _Rate())
+        if request.row.rate >= 0 and request.sent.rate_rps is not None:
+            here = event.order, request.sent.repeat
+            rate = self._unjudged.setdefault(here, {}).setdefault(request.sent.rate_rps, _Rate())
             rate.judged += request.sent.judged
-            if cut:
+            if event.ending == "aborted":
                 rate.cut[at] += 1
             elif event.ending == "ok":
                 rate.ended[at] += 1
             else:
                 rate.failed += 1
-        return request.sent, good
+        return Fate(request.sent.t_sched, good, request.t_first is not None)
 
-    def overdue(self, now: float) -> Iterator[Sent]:
-        """The open requests that surely miss a limit, whatever comes."""
-        for request in self._open.values():
-            sent = request.sent
-            by = sure_miss_at(self._slo, sent.t_sched, sent.asked_output, request.t_first, request.first_tokens)
-            if now > by:
-                yield sent
-
-    def margins(self, now: float) -> tuple[RateMargins, ...]:
-        """Every rate that was sent so far, the lowest first; open requests with the least margin that they can still have."""
-        rates: dict[float, _Rate] = {}
-        for rate_rps, rate in (*self._kept.items(), *self._unjudged.items()):
-            rates.setdefault(rate_rps, _Rate()).add(rate)
-        for (order, _), request in self._open.items():
-            if request.sent.rate_rps is not None and order not in self._void:
-                at_rate = rates.setdefault(request.sent.rate_rps, _Rate())
-                at_rate.cut[bin_of(self._least(request, now))] += 1
-                at_rate.judged += request.sent.judged
-        return tuple(
+    def look(self, now: float, closing_s: float) -> Standings:
+        """How all of them stand at `now`; open requests with the least margin that they can still have."""
+        rates: dict[float, _Rate] = {rate_rps: _Rate() for rate_rps in self._kept}
+        for counted in (self._kept, *self._unjudged.values()):
+            for rate_rps, rate in counted.items():
+                rates.setdefault(rate_rps, _Rate()).add(rate)
+        overdue = self._add_open(rates, now, closing_s) if self._open else ()
+        margins = tuple(
             RateMargins(rate_rps=at, ended=tuple(rate.ended), open=tuple(rate.cut), failed=rate.failed, judged=rate.judged)
             for at, rate in sorted(rates.items())
         )
+        return Standings(margins, overdue)
 
-    def _least(self, request: _Open, now: float) -> float:
-        sent = request.sent
-        return least_margin(self._slo, now, sent.t_sched, sent.asked_output, request.t_first, request.first_tokens)
+    def _add_open(self, rates: dict[float, _Rate], now: float, closing_s: float) -> tuple[float, ...]:
+        """Add the open requests to their rates, all at once: there may be thousands, several times a second."""
+        rows = np.array([request.row for request in self._open.values()])
+        least, rate, judged = self._least_of(rows, now, closing_s), rows[:, 6].astype(np.int64), rows[:, 7]
+        counts, bins = rate >= 0, np.searchsorted(_EDGES, least)
+        size = len(self._rates)
+        found = np.bincount(rate[counts] * BINS + bins[counts], minlength=size * BINS).reshape(size, BINS)
+        in_window = np.bincount(rate[counts], judged[counts], minlength=size)
+        for rate_rps, at in self._rates.items():
+            if found[at].any():
+                rates.setdefault(rate_rps, _Rate()).add(_Rate(cut=found[at].tolist(), judged=int(in_window[at])))
+        return tuple(rows[least > 1.0, 1].tolist())
+
+    def _least_of(self, rows: NDArray[np.float64], now: float, closing_s: float) -> NDArray[np.float64]:
+        """`_least` of every row."""
+        known, t_sched, limit_s, since, tokens, begun = rows[:, :6].T
+        until = np.where(begun, np.maximum(now - closing_s, since), now)
+        waited = (until - t_sched) / limit_s
+        decoded = (until - since) / tokens / (self._slo.tpot_s or 1.0)
+        least: NDArray[np.float64] = np.maximum(known, np.maximum(waited, decoded))
+        return least
+
+    def _least(self, request: _Open, now: float, closing_s: float = 0.0) -> float:
+        """Its last token, unlike its first one, may have come `closing_s` before its end is seen."""
+        sent, t_first = request.sent, request.t_first
+        until = now if t_first is None else max(now - closing_s, t_first)
+        return least_margin(self._slo, until, sent.t_sched, sent.asked_output, t_first, request.first_tokens)

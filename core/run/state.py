@@ -12,12 +12,13 @@ from typing import Literal
 import msgspec
 
 from core.facts import Fact, Said, fact, says
-from core.judge import REPORT_DELAY_S, Tally, closing_s, drain_left_s, ramp_holds, set_aside, stalls_too_often
+from core.judge import CLOSING_S, REPORT_DELAY_S, Tally, closing_s, drain_left_s, ramp_holds, set_aside, stalls_too_often
 from core.records import LoadReady, LoadState, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerSample
 from core.results import Bounds, RepeatResult, StepResult
 from core.run.events import (
     CheckDone,
     Event,
+    Expected,
     LoadStateChanged,
     Note,
     RepeatJudged,
@@ -32,11 +33,12 @@ from core.run.events import (
     StepStarted,
     time_of,
 )
+from core.run.outlook import Expects
 from core.run.series import Series
-from core.run.standing import Sent, Standing
+from core.run.standing import Sent, Standing, Standings
 from core.schedule import draw
 from core.slo import tpot_s
-from core.view import Line, Part, RampSegment, RepeatView, RunView, StepView
+from core.view import Line, Part, Progress, RampSegment, RepeatView, RunView, StepView
 
 
 class LiveRepeat:
@@ -53,6 +55,7 @@ class LiveRepeat:
         self.decided: Said | None = None
         self._decided_at = math.inf
         self._decided_bounds: Bounds | None = None
+        self._decided_warmup: Bounds | None = None
         self._window = tuple(t - order.start_at for t in tally.layout.window)
         self._due: dict[int, float] = {}
         self._with_first: set[int] = set()
@@ -72,6 +75,7 @@ class LiveRepeat:
             asked_output=int(self.tally.plan.output_tokens[event.index]),
             rate_rps=segment.rate_rps if at_rate else None,
             judged=segment.role == "measured" and self.order.phase != "ramp",
+            repeat=self.order.repeat + self._held_at(event.t_sched),
         )
         return sent, segment.rate_rps if at_rate else min(self._rates_judged, default=segment.rate_rps)
 
@@ -105,7 +109,7 @@ class LiveRepeat:
 
     def decide(self, t: float, reason: Said) -> None:
         """The repeat is judged; from now on its account is that of this moment."""
-        self._decided_bounds, self._ramp = self.bounds(t), self.ramp(t)
+        self._decided_bounds, self._decided_warmup, self._ramp = self.bounds(t), self._warmup(t), self.ramp(t)
         self.decided, self._decided_at = reason, t
 
     def bounds(self, now: float) -> Bounds:
@@ -138,6 +142,12 @@ class LiveRepeat:
             left_s -= segment.duration_s
         return segments[-1].rate_rps
 
+    def window_left_s(self, now: float) -> float:
+        """Seconds to the end of the window, which it surely needs unless it fails; of a ramp, and once judged, none."""
+        if self._held or self.order.phase == "ramp" or self.decided is not None:
+            return 0.0
+        return max(0.0, self.order.start_at + self._window[1] - now)
+
     def view(self, now: float) -> RepeatView:
         now = min(now, self._decided_at)
         elapsed_s, at = max(now - self.order.start_at, 0.0), self._held_at(now)
@@ -159,11 +169,13 @@ class LiveRepeat:
             client_cpu_frac=max((tick.cpu_frac for tick in self._ticks), default=None),
             loop_lag_max_s=max(lags_s, default=None),
             stalled=stalls_too_often(lags_s, self.tally.slo.ttft_s),
-            warmup=None if self._held or self.order.phase == "ramp" else self._warmup(now),
+            warmup=self._warmup(now),
         )
 
     def _warmup(self, now: float) -> Bounds | None:
-        return self.tally.warmup_bounds(now - REPORT_DELAY_S)
+        if self._held or self.order.phase == "ramp":
+            return None
+        return self._decided_warmup or self.tally.warmup_bounds(now - REPORT_DELAY_S)
 
     def _held_at(self, now: float) -> int:
         """Which of a held rate's measured segments is being sent; the first until it begins."""
@@ -212,6 +224,7 @@ class State:
         self._standing: Standing | None = None
         self._ended_at: float | None = None
         self._step: StepStarted | None = None
+        self._expects = Expects()
         self._finished: list[RepeatResult] = []
         self._live: LiveRepeat | None = None
         self._steps: list[StepResult] = []
@@ -252,7 +265,8 @@ class State:
         now = max(now if self._ended_at is None else self._ended_at, start)
         live = self._live
         seen = now - REPORT_DELAY_S if self._ended_at is None else now
-        overdue = self._standing.overdue(seen) if self._standing else ()
+        progress = self._progress_at(now, start) if self._ended_at is None else None
+        standings = self._standing.look(seen, self._lag_s) if self._standing else Standings((), ())
         return msgspec.structs.replace(
             self._known,
             version=self._version,
@@ -262,12 +276,13 @@ class State:
             steps=tuple(self._steps),
             ramp=(live.ramp(now) if live is not None else ()) or self._ramp,
             series=self._series.points(now, live.bounds(now) if live and not live.decided else None),
-            outcomes=self._series.outcomes(now, (sent.t_sched for sent in overdue)),
-            margins=self._standing.margins(seen) if self._standing else (),
+            outcomes=self._series.outcomes(now, standings.overdue),
+            margins=standings.margins,
             sample=self._sample,
             sample_age_s=max(now - self._sample.t, 0.0) if self._sample else None,
             lines=tuple(self._lines),
-            left_s=self._left_s(now),
+            left_s=None if progress is None else progress.left_s,
+            progress=progress,
         )
 
     @property
@@ -305,6 +320,8 @@ class State:
             self._single(event)
         live, standing = self._live, self._standing
         if live is None or standing is None or event.order != live.order.order:
+            if standing is not None and isinstance(event, RequestEnded):  # cut off, and told after its step was closed
+                self._told_late(series, standing, event)
             return
         match event:
             case RequestSent():
@@ -321,17 +338,25 @@ class State:
                 had_first = live.ended(event)
                 if had_first is not None:
                     series.ended(event, had_first)
-                    self._decided(series, standing, event)
+                    if (fate := standing.ended(event, self._lag_s)) is not None:
+                        series.decided(fate.t_sched, fate.good)
 
-    @staticmethod
-    def _decided(series: Series, standing: Standing, event: RequestEnded) -> None:
-        if (decided := standing.ended(event)) is not None:
-            series.decided(decided[0].t_sched, decided[1])
+    @property
+    def _lag_s(self) -> float:
+        """How long the end of an answer may lag behind its last token, as the account of a repeat has it."""
+        return max(self._closing_s, CLOSING_S)
+
+    def _told_late(self, series: Series, standing: Standing, event: RequestEnded) -> None:
+        """The end of a request whose step is closed; of one that was never sent, or is of preflight, nothing is known."""
+        if (fate := standing.ended(event, self._lag_s)) is not None:
+            series.ended(event, fate.begun)
+            series.decided(fate.t_sched, fate.good)
 
     def _progress(self, series: Series, event: StepStarted | RepeatStarted | RepeatJudged | StepJudged) -> None:
         match event:
             case StepStarted():
                 self._step, self._finished, self._live = event, [], None
+                self._expects.begin(event)
                 series.step(event.t, event.step)
             case RepeatStarted(order=order) if order.phase in ("preflight", "single"):  # also asked after a repeat, which stays
                 if order.phase == "single" and order.repeat > 0:  # the first one is not judged
@@ -355,7 +380,8 @@ class State:
 
     def _judge(self, order: RepeatOrder, result: RepeatResult) -> None:
         if self._standing is not None:
-            self._standing.judged(order.order, result.verdict == "void", order.phase == "hold")
+            repeat = result.index if order.phase == "hold" else order.repeat
+            self._standing.judged(order.order, repeat, void=result.verdict == "void")
 
     def _begin(self, order: RepeatOrder) -> LiveRepeat | None:
         config = self._known.config
@@ -389,6 +415,8 @@ class State:
                 self._say(t, "warn", reason)
             case LoadStateChanged(state=state):
                 self._learn(load=state)
+            case Expected():
+                self._expects.told(event)
             case SearchRestarted():
                 self._steps = [set_aside(step) for step in self._steps]
                 self._ramp = ()
@@ -407,6 +435,10 @@ class State:
         start = t if self._series is None else self._series.start
         self._lines.append(Line(t_s=t - start, level=level, text=text, step=step))
 
+    def _progress_at(self, now: float, start: float) -> Progress | None:
+        live, config = self._live, self._known.config
+        return self._expects.progress(now, start, 0.0 if live is None else live.window_left_s(now), config)
+
     def _step_view(self, now: float) -> StepView | None:
         step, live = self._step, self._live
         if step is None:
@@ -421,12 +453,6 @@ class State:
             live=live.view(now) if live is not None else None,
             verdicts=tuple(result.verdict for result in self._finished),
         )
-
-    def _left_s(self, now: float) -> float | None:
-        """The estimate made at the step's start, counted down; it is not known between steps."""
-        if self._step is None or self._step.left_s is None or self._ended_at is not None:
-            return None
-        return max(self._step.left_s - (now - self._step.t), 0.0)
 
 
 def _level(result: StepResult) -> Literal["info", "warn"]:

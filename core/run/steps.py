@@ -41,6 +41,7 @@ from core.run.ends import NoAnswer, SafetyStop
 from core.run.events import Event, Note, RepeatJudged, StepJudged, StepStarted
 from core.run.hold import HeldOrder, HeldRate
 from core.run.limits import Others
+from core.run.outlook import Outlook
 from core.run.restarts import Restarts
 from core.run.scraping import Readings
 from core.run.state import State
@@ -74,6 +75,7 @@ class Steps:
         clock: Callable[[], float],
         others: Others | None = None,
         machine: Callable[[], Sequence[MachineSample]] = tuple,
+        outlook: Outlook | None = None,
     ) -> None:
         """`ask` sends a single request while no load runs. `remark` is told what stands beside the run's answer. `machine`: the
         readings of a GPU or host exporter, the latest last."""
@@ -93,6 +95,7 @@ class Steps:
         self._sync = sync
         self._clock = clock
         self._machine = machine
+        self._outlook = outlook or Outlook(emit, clock)
         self._count = 0
         self._open: StepStarted | None = None
         self._ended = False
@@ -121,7 +124,8 @@ class Steps:
                 if result.verdict == "unjudged" and result.warmup_needed_s is not None:  # its warm-up was too short
                     self._emit(Note(t=self._clock(), text=fact("warmup_again", result.reason, rate_rps=action.rate_rps)))
                     segments = modes.with_warmup(segments, result.warmup_needed_s, action.rate_rps, self._config.safety)
-                    await self._repeat(started, index, segments, recheck=False)
+                    again = fact("left_warmup_again", rate_rps=action.rate_rps)
+                    await self._repeat(started, index, segments, recheck=False, again=again)
                 if step_over(self._results, action.stop, action.repeats):
                     break
         except _StepEnded:
@@ -262,11 +266,18 @@ class Steps:
         return self._open
 
     async def _repeat(
-        self, started: StepStarted, index: int, segments: tuple[Segment, ...], *, recheck: bool = True
+        self,
+        started: StepStarted,
+        index: int,
+        segments: tuple[Segment, ...],
+        *,
+        recheck: bool = True,
+        again: Fact | None = None,
     ) -> tuple[RepeatResult, OrderRun]:
         """One repeat, done once more when it is void; the order's seeds are the same both times.
 
-        `recheck`: of a full step, a pass whose warm-up was too short for its own latencies comes back as unjudged.
+        `recheck`: of a full step, a pass whose warm-up was too short for its own latencies comes back as unjudged. `again`: why
+        it is not the first one of this index.
         """
         result, self._recheck = None, recheck and started.phase != "ramp"
         for attempt in (1, 2):
@@ -274,7 +285,7 @@ class Steps:
             if self._ended:
                 raise _StepEnded
             self._restarts.begin(self._readings.kept, ours=prepared)
-            run = await self._load(started, index, segments)
+            run = await self._load(started, index, segments, again)
             await self._settle(run)
             away = await self._away(started, run)
             result = self._judge(started, run, void=run.lost if away is None else away.fact, recheck=self._recheck)
@@ -293,8 +304,9 @@ class Steps:
             if result.verdict != "void":
                 return result, run
             if attempt == 1:
-                again = fact("done_again", result.reason, rate_rps=started.rate_rps)
-                self._emit(Note(t=self._clock(), level="warn", text=again))
+                told = fact("done_again", result.reason, rate_rps=started.rate_rps)
+                self._emit(Note(t=self._clock(), level="warn", text=told))
+                again = fact("left_again", rate_rps=started.rate_rps)
         reason: Said = result.reason if result else ""
         self._close(started.rate_rps, "void", reason)
         raise NoAnswer(fact("void_twice", reason, rate_rps=started.rate_rps))
@@ -328,14 +340,16 @@ class Steps:
             return ServerAway(rate_rps, last.since, last.words, "lost", last.alike)
         return await self._absence.found(rate_rps, last) if run.lost is None else None
 
-    async def _load(self, started: StepStarted, index: int, segments: tuple[Segment, ...]) -> OrderRun:
+    async def _load(self, started: StepStarted, index: int, segments: tuple[Segment, ...], again: Fact | None) -> OrderRun:
         await self._conductor.plan(segments)
         order, rules, drain_s = self._order(started, index, segments), self._rules, self._config.method.drain_s
+        self._outlook.load(segments, order.start_at, again)
 
         def decide(now: float) -> Decision | None:
             tally = self._state.tally
             if tally is None:
                 return None
+            self._outlook.look(tally, rules, drain_s)
             if (backed_off := self._backed_off(tally, now)) is not None:
                 return backed_off
             if started.phase == "ramp":
@@ -435,6 +449,7 @@ class Steps:
     def _keep(self, started: StepStarted, result: RepeatResult) -> RepeatResult:
         self._results.append(result)
         self._emit(RepeatJudged(t=self._clock(), step=started.step, result=result))
+        self._outlook.judged(result)
         return result
 
     def _account(self, run: OrderRun) -> Tally:
@@ -460,6 +475,7 @@ class Steps:
             duration_s=now - started.t,
         )
         self._emit(StepJudged(t=now, result=result))
+        self._outlook.closed(result)
         return result
 
 

@@ -5,6 +5,7 @@ from typing import get_args
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from core import prose
 from core.facts import Code, Fact, Figure, Said, as_data, fact, in_turn, parts, reworded, says, several
@@ -250,6 +251,23 @@ MEANWHILE: list[tuple[Fact, str]] = [
         fact("time_longer", total_s=900.0),
         "This takes longer than announced: about 15 min in all, for enough requests",
     ),
+    (fact("left_ramp_higher", rates=5), "the ramp goes beyond the 5 rates that were assumed"),
+    (fact("left_ramp_over", rate_rps=24.2, failed=True), "the ramp ended with a fail at 24.2 requests/s"),
+    (fact("left_ramp_over", rate_rps=24.2, failed=False), "the ramp ended at 24.2 requests/s"),
+    (fact("left_failed", rate_rps=17.1), "the step at 17.1 requests/s failed early"),
+    (fact("left_passed", rate_rps=12.1), "the step at 12.1 requests/s passed, and less is left to try"),
+    (fact("left_ended", rate_rps=12.1), "the step at 12.1 requests/s was ended before its verdict"),
+    (fact("left_again", rate_rps=12.1), "a repeat at 12.1 requests/s does not count and is run again"),
+    (fact("left_warmup_again", rate_rps=12.1), "a repeat at 12.1 requests/s is run again with a longer warm-up"),
+    (fact("left_repeat_over", rate_rps=12.1), "a repeat at 12.1 requests/s ended earlier or later than assumed"),
+    (fact("left_disagree", rate_rps=12.1), "the repeats at 12.1 requests/s disagree, so one more is run"),
+    (fact("left_slower", e2e_s=4.2, assumed_s=2.9), "requests take 4.2 s on average, where 2.9 s were assumed"),
+    (fact("left_more_steps", rate_rps=12.1), "after the step at 12.1 requests/s more is left to try"),
+    (fact("left_requests"), "windows must be longer to hold enough requests"),
+    (fact("left_waiting"), "the last requests of the window take longer than assumed"),
+    (fact("left_queue"), "the window goes on because its queue is undecided"),
+    (fact("left_overdue", over_s=42.3), "the run is 42 s past its expected end"),
+    (fact("left_anew"), "the server was away, and the search starts again"),
     (fact("until_stopped"), "until it is stopped"),
     (fact("time_unknown"), "not known"),
     (
@@ -763,6 +781,7 @@ FLOOR = (
 LOW_LOAD = {"load_frac": 0.3, "usual_frac": 0.7, "replicas": 24, "usual_replicas": 11, "gpus": 48, "usual_gpus": 22}
 LOSS: dict[str, Figure] = {"rate_rps": 8.33, "load_frac": 0.737, "holds": True}
 SEEN = fact("fleet_kv_seen", kv_usage_max_frac=0.4, preemptions=0.0)
+FILLS = fact("fleet_kv_fills", kv_usage_max_frac=0.65, fail_rps=17.1, fail_kv_usage_max_frac=0.99, fail_preemptions=9.0)
 
 SENTENCES: list[tuple[Fact, str]] = [
     (fact("nothing_to_judge"), "no request was planned in the window"),
@@ -1256,7 +1275,23 @@ SENTENCES: list[tuple[Fact, str]] = [
         fact("kv_not_full_length"),
         "More streams than fit at full length are in the server at once: most are not at full length yet, or wait",
     ),
-    (fact("memory_binds", SEEN, rate_rps=11.3), "At 11.3 requests/s memory binds: KV usage rose to 40 %, no preemptions"),
+    (
+        fact("memory_binds", fact("fleet_kv_seen", kv_usage_max_frac=0.99, preemptions=3.0), rate_rps=11.3),
+        "At 11.3 requests/s memory binds: KV usage rose to 99 %, 3 preemptions",
+    ),
+    (
+        fact("memory_binds", FILLS, rate_rps=12.1),
+        "At 12.1 requests/s memory binds: KV usage of 65 % there rises to 99 % and makes sequences give way (9 preemptions) "
+        "at 17.1 requests/s",
+    ),
+    (
+        replace(FILLS, figures={**FILLS.figures, "fail_preemptions": 0.0}),
+        "KV usage of 65 % there rises to 99 % at 17.1 requests/s",
+    ),
+    (
+        replace(FILLS, figures={**FILLS.figures, "fail_kv_usage_max_frac": None}),
+        "KV usage of 65 % there makes sequences give way (9 preemptions) at 17.1 requests/s",
+    ),
     (fact("memory_binds", rate_rps=11.3), "At 11.3 requests/s memory binds: more streams are needed than fit"),
     (
         fact("speed_binds", SEEN, rate_rps=11.3, margin=2.5),
@@ -1351,6 +1386,14 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("kv_seen", mean_frac=0.95, max_frac=0.98, engines=1), "KV cache at 95 %, 98 % at most"),
     (fact("kv_seen", mean_frac=0.95, max_frac=0.98, engines=2), "KV cache of the fullest engine at 95 %, 98 % at most"),
     (fact("kv_seen", mean_frac=None, max_frac=None, engines=1), "KV usage not known"),
+    (
+        fact("kv_seen", mean_frac=0.65, max_frac=0.84, engines=1, queued_frac=0.81, full_frac=0.78),
+        "KV cache at 65 % (81 % while requests wait), 84 % at most, without room for another prompt from 78 % on",
+    ),
+    (
+        fact("kv_seen", mean_frac=0.3, max_frac=0.4, engines=1, queued_frac=0.3, full_frac=None),
+        "KV cache at 30 %, 40 % at most",
+    ),
     (fact("preemptions_seen", preemptions=0.0), "no preemptions"),
     (fact("preemptions_seen", preemptions=1.0), "1 preemption"),
     (fact("preemptions_seen", preemptions=None), "preemptions not known"),
@@ -1391,6 +1434,14 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("places_full_too", sequences=16, preemptions=None), "the running sequences stood at 16 as well"),
     (fact("gave_way", preemptions=2.0), "memory was short at times: 2 preemptions"),
     (fact("kv_never_full", max_frac=0.41), "no reading shows more than 41 % of the KV cache in use"),
+    (fact("places_never_full", max=16.0), "the running sequences stood at no limit (16 at most)"),
+    (fact("places_never_full", max=None), "the running sequences stood at no limit"),
+    (fact("prompts_light", at_most_frac=0.04), "prompts take at most 4.0 % of the engine's time"),
+    (
+        fact("tpot_not_grown", mean_s=0.0104, idle_s=0.01),
+        "TPOT is hardly slower on average than on the idle server (10.4 ms, 10 ms idle)",
+    ),
+    (fact("no_stage_grew"), "neither queue, prefill nor decode time is longer than at the rate that held"),
     (fact("prefill_dominates"), "prompts spend less time waiting than being computed"),
     (fact("tpot_without_room"), "with more of them TPOT would miss its limit, which it nearly does already"),
     (fact("few_queued_readings", readings=3, shows_limit=True), "requests waited in only 3 readings"),

@@ -145,11 +145,11 @@ def test_what_the_checks_depend_on() -> None:
     [
         (
             "",
-            "about 2 min",
+            "about 1 min 40 s",
             "at most 512 requests/s (768 during warm-up): doubled from 4.00 requests/s",
             "per request/s",
         ),
-        ("--max-rps 20", "about 2 min", "never above 20.0 requests/s (max rate)", "requests of up to 640 tokens"),
+        ("--max-rps 20", "about 1 min 40 s", "never above 20.0 requests/s (max rate)", "requests of up to 640 tokens"),
         ("--rates 2,6.5", "", "6.50 requests/s (9.75 during warm-up)", "at most about"),
         ("--rates 2,6.5 --max-rps 7", "", "6.50 requests/s (7.00 during warm-up)", "at most about"),
         ("--hold 6", "holds 6", "6.00 requests/s (9.00 during warm-up)", "until you stop it"),

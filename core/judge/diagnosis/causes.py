@@ -17,6 +17,10 @@ ONE_SIDED = 2 / 3
 """Of the growth of TPOT, in logarithms since its two factors multiply; with less than that, both causes are named. So it is with
 the waiting requests that are deferred."""
 IDLE_GPU = 0.5
+LIGHT_PROMPTS = 0.1
+"""Of the time of the engine, at most. Prompts that take less stretch TPOT by no more than a ninth: they bind nothing."""
+GROWN = 1.1
+"""Decode steps are what binds only where tokens are slower than on the idle server by more than runs differ by themselves."""
 ENOUGH_QUEUED = 8
 """Four seconds of readings; whether a number of running sequences is a limit shows in no fewer."""
 _OF_LOAD: frozenset[Cause] = frozenset({"slots", "kv", "prefill", "decode", "unknown"})
@@ -49,8 +53,32 @@ def verdict_of(case: Case) -> Verdict:
         first = Verdict(first.cause, others[0].cause, first.doubts)
     if case.uneven is not None and first.cause in _OF_LOAD:
         first = _uneven(case, case.uneven, first)
+    first = _upheld(case, first)
     first = first.but(*_against(case, first.cause))
     return first.but(fact("in_ramp_alone")) if case.phase == "ramp" else first
+
+
+def _upheld(case: Case, found: Verdict) -> Verdict:
+    """The verdict without a cause that a figure beside it rules out: what a reader sees there must never say the opposite."""
+    also = None if found.also is None or _ruled_out(case, found.also) is not None else found.also
+    no = _ruled_out(case, found.cause)
+    return Verdict(found.cause, also, found.doubts) if no is None else Verdict("unknown", also, (*found.doubts, no))
+
+
+def _ruled_out(case: Case, cause: Cause) -> Fact | None:
+    """The figure by which it cannot be that, whatever led there; None where none says so, or the figure is not known."""
+    failing, load, growth = case.failing, case.prefill_load, case.tpot_growth
+    match cause:
+        case "kv" if not failing.preemptions and failing.kv_usage_max is not None and failing.kv_usage_max < case.kv_full_frac:
+            return fact("kv_never_full", max_frac=failing.kv_usage_max)
+        case "slots" if case.plateau is None:
+            return fact("places_never_full", max=failing.running_max)
+        case "prefill" if load is not None and load < LIGHT_PROMPTS:
+            return fact("prompts_light", at_most_frac=load)
+        case "decode" if growth is not None and growth < GROWN:
+            return fact("tpot_not_grown", mean_s=case.tpot_s, idle_s=case.idle.tpot_s)
+        case _:
+            return None
 
 
 def _against(case: Case, cause: Cause) -> list[Fact]:
@@ -94,7 +122,7 @@ def _of_limit(case: Case, limit: Limit) -> Verdict:
 def _first_token(case: Case) -> Verdict:
     """TTFT: queue, prefill, or outside the engine, whichever is the largest part of it."""
     parts = case.ttft_parts
-    if parts is None:
+    if parts is None or sum(parts) <= 0:
         if case.queued:
             return _kept_out(case).but(fact("stage_times_not_known"))
         return Verdict("unknown", doubts=(fact("late_token_unexplained"),))
@@ -172,6 +200,8 @@ def _slow_tokens(case: Case) -> Verdict:
         return Verdict("kv")
     if case.engine_tpot_frac is not None and case.engine_tpot_frac < HALF:
         return Verdict("frontend")
+    if (growth := case.tpot_growth) is not None and growth < GROWN:
+        return Verdict("unknown", doubts=(fact("tpot_not_grown", mean_s=case.tpot_s, idle_s=case.idle.tpot_s),))
     share = prefill_share(case)
     if share is None:
         return Verdict("decode", "prefill", (fact("idle_not_known"),))
@@ -201,6 +231,8 @@ def _whole_answer(case: Case) -> Verdict:
         return Verdict("unknown", doubts=(fact("slow_answer_unexplained"),))
     queue_s, prefill_s, decode_s = _stages_before(case)
     grew = {"queue": stages.queue_s - queue_s, "prefill": stages.prefill_s - prefill_s, "decode": stages.decode_s - decode_s}
+    if max(grew.values()) <= 0:
+        return Verdict("unknown", doubts=(fact("no_stage_grew"),))
     match max(grew, key=lambda name: grew[name]):
         case "queue":
             return _kept_out(case)

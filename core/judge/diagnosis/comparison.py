@@ -21,6 +21,9 @@ PLATEAU_SHARE = 0.5
 sequence leaves a gap); those without such a limit met their own highest number in at most 33 %, ..."""
 NEAR_PLATEAU = 0.85
 """... and stood at 75 % of it on average, not at 95 %."""
+AT_PLATEAU = 0.95
+"""A repeat whose highest reading is below this share of the run's highest number was never at a limit: half a second apart, its
+readings may miss the last few places while sequences leave, and no more."""
 KV_FULL_FRAC = (0.75, 0.95)
 """A cache admits nobody once the free rest is smaller than a prompt: between these, by the prompt's share of the cache."""
 _KV_KEPT_FREE = 0.02
@@ -162,6 +165,9 @@ class Case:
         gauges, highest = self.failing.gauges, self.highest_running
         if gauges is None or gauges.queued_running_mean is None or not self.queued or not highest:
             return None
+        own = self.failing.running_max
+        if own is not None and own < AT_PLATEAU * highest:
+            return None
         there = self.at_highest >= PLATEAU_SHARE * self.queued_at_all and gauges.queued_running_mean >= NEAR_PLATEAU * highest
         return round(highest) if there else None
 
@@ -182,8 +188,8 @@ class Case:
             return True
         if gauges is None or gauges.kv_usage_mean is None:
             return None
-        usage = gauges.queued_kv_usage_mean
-        return bool(self.queued) and usage is not None and usage >= self.kv_full_frac
+        known = [each for each in (gauges.queued_kv_usage_mean, self.failing.kv_usage_max) if each is not None]
+        return bool(self.queued) and gauges.queued_kv_usage_mean is not None and min(known) >= self.kv_full_frac
 
     @property
     def preempted_share(self) -> float | None:

@@ -195,7 +195,14 @@ def resources(case: Case) -> DiagnosisStep:
     seen = (
         _running(case),
         _engines(case),
-        fact("kv_seen", mean_frac=gauges.kv_usage_mean, max_frac=r.kv_usage_max, engines=case.engines),
+        fact(
+            "kv_seen",
+            mean_frac=gauges.kv_usage_mean,
+            max_frac=r.kv_usage_max,
+            engines=case.engines,
+            queued_frac=gauges.queued_kv_usage_mean if case.queued else None,
+            full_frac=case.kv_full_frac if case.kv_full and not case.preempting else None,
+        ),
         fact("preemptions_seen", preemptions=r.preemptions),
         _machine(case),
     )

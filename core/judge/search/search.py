@@ -66,7 +66,7 @@ class Search:
         self._hard_s = math.inf
         self._answer: Answer | None = None
         self._running: Action | None = None
-        self._began_s = self._confirm_began_s = self._idle_p50_s = self._announced_s = 0.0
+        self._began_s = self._confirm_began_s = self._idle_p50_s = self._announced_s = self._allowed_s = 0.0
 
     def next(self, elapsed_s: float) -> Action:
         """What to do now; `elapsed_s` is the time since load began, for the budget. Raises RuntimeError before the singles."""
@@ -98,6 +98,7 @@ class Search:
             self._ramp = modes.ramp_segments(start_rps, idle_s, self._config.safety.max_rps)
         self._keep_limits(spent_s)
         self._announced_s = self.expected_s() or 0.0
+        self._allowed_s = self._left_s(0.0, step_share=1.0) or 0.0
 
     def observe_ramp(self, passed_rps: float | None, failed_rps: float | None) -> None:
         """`passed_rps`: the segment before the failing one (None: none); `failed_rps`: the failing one (None: none failed)."""
@@ -147,15 +148,33 @@ class Search:
     def left_s(self, elapsed_s: float) -> float | None:
         """Expected seconds to the answer: the rest of what runs now and what is still expected; None when not known.
 
-        A repeat counts as W + M and a tail, the ramp as its first five segments. A held rate has no end.
+        What runs counts as if it passed: a repeat as W + M and a tail, the ramp as its first five segments. Of the steps of a
+        search that are still to come some will be cut short. A held rate has no end.
         """
+        return self._left_s(elapsed_s, modes.STEP_SHARE)
+
+    def later_s(self, elapsed_s: float) -> float:
+        """The part of `left_s` that comes after what runs now, in seconds."""
+        return 0.0 if self._running is None else self._later_s(self._running, elapsed_s, modes.STEP_SHARE)
+
+    @property
+    def e2e_s(self) -> float:
+        """The mean E2E that is reckoned with, in seconds."""
+        return self._pace.e2e_s
+
+    @property
+    def extended_s(self) -> float:
+        """By how much the time of the mode was extended for the number of requests and long warm-ups, in seconds."""
+        return max(0.0, self._budget_s - modes.rules_of(self._config.method).budget_s)
+
+    def _left_s(self, elapsed_s: float, step_share: float) -> float | None:
         if self._answer is not None:
             return 0.0
         if self._pace.idle_s is None or self._config.method.hold_rps is not None:
             return None
         action = self._running or self._decide(elapsed_s)
         spent_s = 0.0 if self._running is None else max(0.0, elapsed_s - self._began_s)
-        return max(0.0, self._pace.action_s(action) - spent_s) + self._later_s(action, elapsed_s)
+        return max(0.0, self._pace.action_s(action) - spent_s) + self._later_s(action, elapsed_s, step_share)
 
     def expected_s(self) -> float | None:
         """The whole time expected, in seconds; for before the load starts. None for a held rate, and before the singles."""
@@ -392,13 +411,13 @@ class Search:
         self._allow(max(0.0, limit_s - others_s) / repeats)
 
     def _extend_budget(self, rate_rps: float) -> None:
-        """The number of requests wins over the mode's budget as far as the time that was announced reaches; a limit that the user
-        set stays what it is."""
+        """The number of requests wins over the mode's budget as far as the time reaches that the run takes if every step passes; a
+        limit that the user set stays what it is."""
         if self._config.method.budget_s is not None or self._hard_s < math.inf:
             return
-        announced_s = max(self._rules.budget_s, self._announced_s)
-        self._budget_s = min(self._budget_s + self._pace.extension_s(rate_rps), announced_s)
-        within_s = OVERTIME * announced_s / modes.repeats_expected(self._rules, self._config.method)
+        allowed_s = max(self._rules.budget_s, self._allowed_s)
+        self._budget_s = min(self._budget_s + self._pace.extension_s(rate_rps), allowed_s)
+        within_s = OVERTIME * allowed_s / modes.repeats_expected(self._rules, self._config.method)
         if self._config.method.mode == "acceptance":  # a window of fewer requests than one miss needs counts for nothing there
             within_s = max(within_s, STRICT_MISSES / modes.ENOUGH_MISSES * modes.needed_s(self._config.slo, rate_rps))
         self._allow(within_s)
@@ -414,24 +433,25 @@ class Search:
             return self._bracket.passed_rps or self._ends().candidate()
         return self._ramp[: modes.RAMP_SEGMENTS_EXPECTED][-1].rate_rps
 
-    def _later_s(self, action: Action, elapsed_s: float) -> float:
-        """What is expected after the action: rates of a list, steps of the search, the confirmation."""
+    def _later_s(self, action: Action, elapsed_s: float, step_share: float) -> float:
+        """What is expected after the action: rates of a list, steps of the search, the confirmation. `step_share`: what a step of
+        the search takes of its whole length."""
         now_rps = action.rate_rps if isinstance(action, Step) else None
         listed = [rate for rate in self._list if rate not in self._judged and rate != now_rps]
         listed_s = sum(self._rules.final.repeats * self._pace.repeat_s(rate) for rate in listed)
         if not self._ramp or isinstance(action, Done):
             return listed_s
-        return listed_s + self._search_later_s(action, elapsed_s)
+        return listed_s + self._search_later_s(action, elapsed_s, step_share)
 
-    def _search_later_s(self, action: Action, elapsed_s: float) -> float:
+    def _search_later_s(self, action: Action, elapsed_s: float, step_share: float) -> float:
         rate_rps = self._usual_rps()
         confirm_s = self._pace.confirmation_s(rate_rps)
         if isinstance(action, Ramp):
-            return modes.STEPS_EXPECTED * self._pace.likely_s(rate_rps) + confirm_s
+            return modes.STEPS_EXPECTED * step_share * self._pace.likely_s(rate_rps) + confirm_s
         phase = action.phase if isinstance(action, Step) else "hold"
         if phase in ("search", "list"):
             steps = self._ends().steps_expected() - (phase == "search")
-            return max(steps, 0.0) * self._pace.likely_s(rate_rps) + confirm_s
+            return max(steps, 0.0) * step_share * self._pace.likely_s(rate_rps) + confirm_s
         began_s = elapsed_s if self._running is None else self._began_s
         later_s = self._confirm_began_s + confirm_s - began_s - self._pace.action_s(action)
         return max(0.0, min(later_s, self._budget_s - elapsed_s))

@@ -1,11 +1,13 @@
 """The memory gate: streams that fit and streams that are needed, what was seen beside what was reckoned."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core.config import FleetAsk, Lengths, Workload
-from core.facts import fact
+from core.facts import Fact, fact
 from core.fleet import End, Evidence, Gates, MemoryGate, Unit, gates, tokens_of
-from core.fleet.memory import memory_gate, paper_tokens
+from core.fleet.memory import FULL_FRAC, memory_gate, paper_tokens
 from core.hardware import Hardware
 from core.records import ServerInfo
 
@@ -72,6 +74,40 @@ def test_what_was_seen_decides(held: End, failed: End | None, binds: str) -> Non
     assert found.binds == binds
     assert found.message is not None
     assert (found.message.code, found.message.figures["rate_rps"]) == (f"{binds}_binds", 10.0)
+
+
+def test_memory_is_said_to_bind_by_the_end_where_it_was_full() -> None:
+    """65 % without a preemption at the passing end are no reason: what the same cache is at the failing end is."""
+    found = at(end(usage=0.65, preemptions=0), end(14.0, usage=0.99, preemptions=9))
+    figures = {"kv_usage_max_frac": 0.65, "fail_rps": 14.0, "fail_kv_usage_max_frac": 0.99, "fail_preemptions": 9}
+    assert found.message == fact("memory_binds", fact("fleet_kv_fills", **figures), rate_rps=10.0)
+    full = at(end(usage=0.97, preemptions=0), end(14.0, usage=0.99, preemptions=9))
+    assert full.message == fact("memory_binds", fact("fleet_kv_seen", kv_usage_max_frac=0.97, preemptions=0), rate_rps=10.0)
+    assert at(end(e2e_s=20.0, preemptions=0)).message == fact("memory_binds", rate_rps=10.0), "reckoned: none seen is no reason"
+
+
+USAGE = st.none() | st.floats(0, 1)
+COUNT = st.none() | st.integers(0, 3).map(float)
+
+
+@given(st.floats(0.1, 40), USAGE, COUNT, st.booleans(), st.floats(10.1, 30), USAGE, COUNT)
+def test_memory_never_binds_beside_figures_that_say_it_was_free(
+    e2e_s: float,
+    usage: float | None,
+    preempted: float | None,
+    fails: bool,
+    rate_rps: float,
+    later: float | None,
+    gave: float | None,
+) -> None:
+    found = at(end(10.0, e2e_s, usage, preempted), end(rate_rps, usage=later, preemptions=gave) if fails else None)
+    if found.binds != "memory" or found.message is None or not found.message.of:
+        return
+    (why,) = found.message.of
+    assert isinstance(why, Fact)
+    shares = [why.figures.get(name) for name in ("kv_usage_max_frac", "fail_kv_usage_max_frac")]
+    counts = [why.figures.get(name) for name in ("preemptions", "fail_preemptions")]
+    assert any(isinstance(n, float) and n >= FULL_FRAC for n in shares) or any(isinstance(n, float) and n > 0 for n in counts)
 
 
 def test_where_nothing_failed_nothing_was_seen_to_bind() -> None:

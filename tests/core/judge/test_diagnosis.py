@@ -2,10 +2,14 @@
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from core.config import Slo
 from core.facts import Fact, Said, fact, parts, says
 from core.judge import validity
+from core.judge.diagnosis.causes import GROWN, LIGHT_PROMPTS
+from core.judge.diagnosis.comparison import AT_PLATEAU, KV_FULL_FRAC
 from core.judge.diagnosis.diagnosis import diagnose
 from core.records import Phase, ServerInfo
 from core.report import diagnosis_lines
@@ -601,3 +605,103 @@ def test_a_few_readings_of_an_uneven_split_are_not_sure() -> None:
     gauges = msgspec.structs.replace(SPLIT, readings=5, queued=4)
     found = explained(repeat(gauges=gauges, running_max=14.0), server=FOUR)
     assert (found.cause, found.sure, doubts(found)) == ("uneven", False, ["few_readings"])
+
+
+# --- a cause and the figures beside it -------------------------------------------------------------------------------
+
+FULL = msgspec.structs.replace(LOOSE, kv_usage_mean=0.65, queued_kv_usage_mean=0.97)
+LIGHT = msgspec.structs.replace(PROMPT, input=4.0, input_asked=4.0)
+SLOW_TOKENS = Percentiles(mean=0.06, p95=0.07, n=200)
+TOKENS_LATE = {"gauges": FLAT, "missed": Missed(tpot=30)}
+BY_ENGINE = Stages(finished=200, queue_s=0.004, prefill_s=0.08, decode_s=2.3, ttft_s=0.1, tpot_s=0.06)
+
+
+@pytest.mark.parametrize(
+    ("seen", "cause", "sure", "doubt"),
+    [
+        ({"gauges": FULL, "kv_usage_max": 0.99}, "kv", True, None),
+        ({"gauges": FULL, "kv_usage_max": 0.65}, "unknown", False, "nothing_full"),  # no reading was as full as their mean
+        ({"gauges": FULL, "kv_usage_max": 0.65, "preemptions": 9.0}, "kv", False, "kv_never_full"),
+        ({"gauges": QUEUED}, "slots", True, None),
+        ({"gauges": QUEUED, "running_max": 12.0}, "unknown", False, "few_queued_readings"),  # another repeat of the run had 15
+        ({**TOKENS_LATE, "tpot_s": SLOW_TOKENS, "stages": BY_ENGINE}, "decode", True, None),
+        ({**TOKENS_LATE, "tpot_s": Percentiles(mean=0.0104, p95=0.06, n=200), "stages": None}, "unknown", False, "tpot_not_grown"),
+        ({**TOKENS_LATE, "tpot_s": Percentiles(mean=0.0111, p95=0.06, n=200), "lengths": LIGHT}, "decode", True, None),
+    ],
+)
+def test_a_cause_goes_with_the_figures_beside_it(seen: dict[str, object], cause: str, sure: bool, doubt: str | None) -> None:
+    found = explained(repeat(**seen))
+    assert (found.cause, found.sure) == (cause, sure)
+    assert doubt is None or doubt in doubts(found)
+
+
+def test_the_usage_that_decides_stands_beside_the_mean_that_looks_free() -> None:
+    seen = figures(at(explained(repeat(gauges=FULL, kv_usage_max=0.99)), "resources"), "kv_seen")
+    assert (seen["mean_frac"], seen["queued_frac"], seen["max_frac"]) == (0.65, 0.97, 0.99)
+    assert seen["full_frac"] == pytest.approx(0.95)
+    free = figures(at(explained(repeat()), "resources"), "kv_seen")
+    assert free["full_frac"] is None
+
+
+SHARE = st.floats(0, 1)
+SECONDS = st.none() | st.floats(0, 3)
+
+
+@st.composite
+def any_repeat(draw: st.DrawFn) -> RepeatResult:
+    """Figures that need not go together, as those of a server's metrics need not."""
+    readings = draw(st.integers(1, 60))
+    queued = draw(st.integers(0, readings))
+    known = st.none() | SHARE
+    stages = Stages(
+        finished=9,
+        queue_s=draw(SECONDS),
+        prefill_s=draw(SECONDS),
+        decode_s=draw(SECONDS),
+        ttft_s=draw(SECONDS),
+        tpot_s=draw(SECONDS),
+    )
+    gauges = Gauges(
+        readings=readings,
+        waiting_mean=draw(st.floats(0, 40)),
+        running_mean=draw(st.floats(0, 40)),
+        kv_usage_mean=draw(known),
+        queued=queued,
+        queued_running_mean=draw(st.none() | st.floats(0, 40)),
+        queued_kv_usage_mean=draw(known),
+        plateau=draw(st.integers(0, queued)),
+        waiting_deferred_mean=draw(st.none() | st.floats(0, 40)),
+    )
+    mean_s = draw(SECONDS)
+    return repeat(
+        gauges=draw(st.sampled_from([gauges, gauges, gauges, None])),
+        stages=draw(st.sampled_from([stages, stages, None])),
+        kv_usage_max=draw(known),
+        preemptions=draw(st.none() | st.integers(0, 9).map(float)),
+        running_max=draw(st.none() | st.floats(0, 40)),
+        lengths=msgspec.structs.replace(PROMPT, input=draw(st.sampled_from([4.0, 100.0, 600.0, 5000.0]))),
+        missed=Missed(ttft=draw(st.integers(0, 9)), tpot=draw(st.integers(0, 9)), e2e=draw(st.integers(0, 9))),
+        tpot_s=Percentiles(mean=mean_s, p95=mean_s, n=200),
+    )
+
+
+@settings(max_examples=300, deadline=None)
+@given(any_repeat())
+def test_no_cause_is_concluded_beside_a_figure_that_says_the_opposite(failing: RepeatResult) -> None:
+    found = explained(failing)
+    named, figures_of = {found.cause, found.also}, found.steps[4].figures
+    load, growth = found.steps[3].figures["prefill_load"], found.steps[3].figures["tpot_growth"]
+    highest, running = failing.kv_usage_max, failing.running_max
+    if "kv" in named and highest is not None and not failing.preemptions:
+        assert highest >= KV_FULL_FRAC[0]
+    if "slots" in named:
+        limit = figures_of["plateau"]
+        assert isinstance(limit, (int, float))
+        assert running is None or running >= AT_PLATEAU * limit - 0.5, "the limit is a whole number"
+    if "prefill" in named and isinstance(load, float):
+        assert load >= LIGHT_PROMPTS
+    if "decode" in named and isinstance(growth, float):
+        assert growth >= GROWN
+    if found.cause == "deferred":
+        assert failing.gauges is not None
+        assert failing.gauges.waiting_deferred_mean

@@ -401,10 +401,10 @@ def test_left_counts_down_while_a_step_runs_and_never_below_zero() -> None:
     search = after_ramp(8.0, 16.0)
     before = search.left_s(20.0)
     step_of(search, 20.0)
-    # W 6 + M 40 + E 1.5, twice: the middle, and half the time the ramp's pass
-    assert search.left_s(20.0) == before == pytest.approx(95.0)
-    assert search.left_s(50.0) == pytest.approx(65.0)
-    assert search.left_s(500.0) == pytest.approx(47.5)
+    # W 6 + M 40 + E 1.5, twice: the middle, which may pass, and then the ramp's pass, which may be cut short
+    assert search.left_s(20.0) == before == pytest.approx(47.5 + 0.7 * 47.5)
+    assert search.left_s(50.0) == pytest.approx(17.5 + 0.7 * 47.5)
+    assert search.left_s(500.0) == search.later_s(500.0) == pytest.approx(0.7 * 47.5)
     fed(search, (math.sqrt(128.0), "fail"))
     assert search.left_s(60.0) == pytest.approx(47.5)
     fed(search, (8.0, "pass"))
@@ -416,9 +416,9 @@ def test_left_counts_down_while_a_step_runs_and_never_below_zero() -> None:
 def test_left_before_the_ramp_is_five_segments_and_two_and_a_half_steps() -> None:
     search = started()
     ramp = ramp_of(search)
-    # at 32/s M is 40 s; E is 1 s as yet, W is planned for twice that: 45 s a step
-    assert search.left_s(0.0) == pytest.approx(sum(s.duration_s for s in ramp[:5]) + 2.5 * 45)
-    assert search.left_s(10.0) == pytest.approx(sum(s.duration_s for s in ramp[:5]) - 10 + 2.5 * 45)
+    # at 32/s M is 40 s; E is 1 s as yet, W is planned for twice that: 45 s a step that passes
+    assert search.left_s(0.0) == pytest.approx(sum(s.duration_s for s in ramp[:5]) + 2.5 * 0.7 * 45)
+    assert search.left_s(10.0) == pytest.approx(sum(s.duration_s for s in ramp[:5]) - 10 + 2.5 * 0.7 * 45)
 
 
 # --- what is known in the middle ---

@@ -80,7 +80,7 @@ def test_only_measured_segments_count_unless_asked_for() -> None:
     now = START + 60
     assert tally.bounds(now) == Bounds(planned=3, good=2, bad=1, open=0)
     assert tally.bounds(now, 0) == Bounds(planned=2, good=1, bad=1, open=0)
-    assert tally.bounds(now, 1) == Bounds(planned=1, good=0, bad=1, open=0)
+    assert tally.bounds(now, 1) == Bounds(planned=1, good=0, bad=1, open=0, overdue=1)
     assert tally.bounds(now, 3) == Bounds(planned=1, good=1, bad=0, open=0)
     assert tally.layout.window == (START + 2.0, START + 4.0)
     assert len(tally.records) == 6
@@ -91,7 +91,7 @@ def test_a_ramp_is_the_sum_of_its_segments() -> None:
     tally = ramp((GOOD, GOOD), (GOOD, SLOW), (HANGS,)).played()
     now = START + 100
     assert [tally.bounds(now, s).good for s in range(3)] == [2, 1, 0]
-    assert tally.bounds(now) == Bounds(planned=5, good=3, bad=2, open=0)
+    assert tally.bounds(now) == Bounds(planned=5, good=3, bad=2, open=0, overdue=1)
 
 
 def test_what_an_abort_cuts_off_is_neither_good_nor_bad_of_itself() -> None:

@@ -226,7 +226,7 @@ def test_a_judged_step_moves_to_the_ladder_and_says_so() -> None:
     view = state.view(START + 16)
 
     assert view.current is None
-    assert view.left_s is None
+    assert view.left_s == pytest.approx(100 - 15.5), "what was expected goes on between steps"
     assert view.steps == (step_result(),)
     told = fact("step_judged", "all fine", step=1, phase="search", verdict="pass", rate_rps=4.0)
     assert view.lines[-1].text == step_told(step_result()) == told
