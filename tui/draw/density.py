@@ -7,32 +7,38 @@ target's quantile of all its requests: a bar, where it is only known between two
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, groupby
+from dataclasses import dataclass, replace
+from itertools import accumulate, groupby, pairwise
 from typing import Literal, NamedTuple
 
 from rich.cells import cell_len
 
-from core.margins import AT_LIMIT, PER_DOUBLING
+from core.margins import AT_LIMIT, BINS, PER_DOUBLING
 from tui.draw.symbols import Symbols
 
-Ink = Literal["good", "bad", "good-pale", "bad-pale", "open", "over", "holds", "fails", "strong", "label", "rule"]
+Ink = Literal["good", "bad", "good-pale", "bad-pale", "open", "over", "over-pale", "holds", "fails", "strong", "label", "rule"]
 Kind = Literal["holds", "unknown", "mixed", "fails"]
 
 NOW, QUANTILE, BETWEEN, ABOVE, FAILED, HORIZON = "▾", "◂", "┃", "↑", "✘", "─"
-ENDED: dict[Symbols, str] = {"braille": "⣿", "block": "█", "ascii": "#"}
-OPEN: dict[Symbols, str] = {"braille": "⢕", "block": "▒", "ascii": "o"}
+ENDED: dict[Symbols, str] = {"braille": "█", "block": "█", "ascii": "#"}
+OPEN: dict[Symbols, str] = {"braille": "⣿", "block": "▒", "ascii": "o"}
 _DOTS: dict[Symbols, tuple[int, int]] = {"braille": (2, 4), "block": (1, 2), "ascii": (1, 1)}
 """Across and down in a cell. In ASCII a sign cannot say where in its cell the ink is."""
 _LINES: dict[Kind, str] = {"holds": "━", "unknown": "·", "mixed": "╌", "fails": "━"}
+_ASCII_LINES: dict[Kind, str] = {"holds": "=", "unknown": ".", "mixed": ":", "fails": "="}
+"""Other signs than the horizon's."""
 _INKS: dict[Kind, Ink] = {"holds": "holds", "unknown": "label", "mixed": "strong", "fails": "fails"}
 
+_PALE: dict[Ink, Ink] = {"good": "good-pale", "bad": "bad-pale", "over": "over-pale"}
 _LEFT, _LEAST_PLOT = 7, 12
 """Cells of the labels at the left, and how many must be left for the columns beside them."""
-_PITCH = 4
-"""Cells from one column to the next where rates are close: three of them and one for the mark."""
-_WIDEST = 6
+_PITCH = 9
+"""Cells from one column to the next where rates are close, as long as there is room: its name can stand below each."""
+_WIDEST = 8
 """A column is at most this part of the width: wider ones would be seen as areas."""
+_ROOM, _FROM_ROOM = (9, 14), 60
+"""Cells before the middle of the first column and behind that of the last, so that the words of the bracket have a place there;
+only in a picture of so many cells."""
 _FROM_HEAD, _FROM_FAILED, _FROM_NAMES, _FROM_ZONES, _FROM_DATA = 10, 7, 5, 4, 3
 """The rows from which on there is room for each part."""
 _DUST = 1e-9
@@ -42,11 +48,12 @@ _DUST = 1e-9
 class Column:
     """The requests of one rate, by the bins of `core.margins`; `open` at the least that they can still reach.
 
-    `counted`: some of them belong to the window of a repeat. `now`: this rate is being sent. `name` stands below it.
+    `counted`: some of them belong to the window of a repeat. `now`: this rate is being sent. Of `names` the first that fits
+    stands below it.
     """
 
     rate_rps: float
-    name: str
+    names: tuple[str, ...]
     ended: tuple[int, ...]
     open: tuple[int, ...]
     failed: int = 0
@@ -69,7 +76,7 @@ class Stretch:
 class Cliff:
     """All that the picture shows. `columns` by rate, the lowest first; `x_range` in requests/s; `up` and `down`: how many doublings
     above and below the limit there must be room for; `first`: the rates whose names come first. `note` stands where no stretch is
-    known, `limits` at the horizon."""
+    known, `limits` at the horizon. `going`: a rate is sent now, or will be."""
 
     columns: tuple[Column, ...]
     x_range: tuple[float, float]
@@ -78,6 +85,7 @@ class Cliff:
     target: float
     stretches: tuple[Stretch, ...] = ()
     first: tuple[float, ...] = ()
+    going: bool = True
     note: str = ""
     limits: str = ""
 
@@ -135,6 +143,8 @@ def draw(cliff: Cliff, width: int, height: int, symbols: Symbols = "braille") ->
     columns = width - left
     grid: _Grid = [[_EMPTY] * columns for _ in range(height)]
     labels: dict[int, tuple[str, Ink]] = {}
+    all_rates = len(cliff.columns)
+    cliff = _with_room(cliff, columns)
     rows = _rows(cliff, height)
     slots = slots_of(cliff, columns)
     if height >= _FROM_DATA:
@@ -147,9 +157,12 @@ def draw(cliff: Cliff, width: int, height: int, symbols: Symbols = "braille") ->
             _set_failed(grid, rows, column, slot)
         _set_limits(grid[rows.horizon], cliff.limits)
         labels = _labels(cliff, rows, scale)
+        if rows.names is not None:
+            shown = len(cliff.columns)
+            labels[rows.names] = ("req/s" if shown == all_rates else f"{shown}/{all_rates}", "label")
     _set_head(grid, rows, cliff.columns, slots)
     _set_names(grid, rows, cliff, slots)
-    _set_zones(grid, rows, cliff, slots)
+    _set_zones(grid, rows, cliff, slots, _ASCII_LINES if symbols == "ascii" else _LINES)
     return tuple(_row(labels.get(y, ("", "label")), left, cells) for y, cells in enumerate(grid))
 
 
@@ -161,7 +174,7 @@ def _rows(cliff: Cliff, height: int) -> _Rows:
         return _Rows(None, None, 0, 0, 0, 1 if height > 1 else None, 0)
     zones, names = height >= _FROM_ZONES, height >= _FROM_NAMES
     failed = height >= _FROM_FAILED and any(column.failed for column in cliff.columns)
-    head = height >= _FROM_HEAD
+    head = height >= _FROM_HEAD and cliff.going
     top = head + failed
     data = height - top - names - zones - 1
     up = min(max(1, round(data * cliff.up / (cliff.up + cliff.down))), data - 1)
@@ -177,21 +190,35 @@ def _rows(cliff: Cliff, height: int) -> _Rows:
     )
 
 
+def _with_room(cliff: Cliff, width: int) -> Cliff:
+    """The columns that have room for themselves and their mark: those whose names come first."""
+    most = max(1, width // 2)
+    if len(cliff.columns) <= most:
+        return cliff
+    kept = sorted(cliff.columns, key=lambda column: _rank(cliff, column))[:most]
+    return replace(cliff, columns=tuple(sorted(kept, key=lambda column: column.rate_rps)))
+
+
+def _rank(cliff: Cliff, column: Column) -> tuple[bool, bool, float]:
+    """The rate that is sent, those of the bracket, then the others from the highest down."""
+    return not column.now, column.rate_rps not in cliff.first, -column.rate_rps
+
+
 def slots_of(cliff: Cliff, width: int) -> tuple[_Slot, ...]:
     """Where each column lies: at the logarithm of its rate, moved aside where others are too close."""
     n = len(cliff.columns)
     if not n:
         return ()
     pitch = min(float(_PITCH), width / n)
-    pad = min(width / 2, max(pitch, width / (2 * _WIDEST)) / 2 + 1)
+    before, behind = _ROOM if width >= _FROM_ROOM else (pitch / 2 + 1, pitch / 2 + 1)
     low, high = (math.log(rate) for rate in cliff.x_range)
-    per = (width - 2 * pad) / (high - low) if high > low else 0.0
-    wished = [pad + (math.log(column.rate_rps) - low) * per if per else width / 2 for column in cliff.columns]
+    per = max(0.0, width - before - behind) / (high - low) if high > low else 0.0
+    wished = [before + (math.log(column.rate_rps) - low) * per if per else width / 2 for column in cliff.columns]
     at = apart(wished, pitch, width)
-    edges = [0.0, *((a + b) / 2 for a, b in zip(at, at[1:], strict=False)), float(width)]
+    edges = [0.0, *((a + b) / 2 for a, b in pairwise(at)), float(width)]
     slots = []
     for middle, start, end in zip(at, edges, edges[1:], strict=False):
-        first, last = round(start), max(round(start) + 1, round(end))
+        first, last = math.floor(start + 0.5), math.floor(end + 0.5)
         room = min(middle - first, last - middle) * 2
         wide = max(1, min(max(3, width // _WIDEST), round(room) - 1, last - first - (last - first > 1)))
         slots.append(_Slot(min(max(round(middle - (wide + 1) / 2), first), last - wide), wide))
@@ -229,7 +256,11 @@ class _Scale:
     def row(self, bins: float) -> int:
         """The row of a place so many bins above the limit; what is beyond the picture is in its last row."""
         away = int(abs(bins) / (self.per * self.dots))
-        return max(self.rows.top, self.rows.horizon - 1 - away) if bins > 0 else min(self.rows.bottom - 1, self.rows.horizon + 1 + away)
+        return (
+            max(self.rows.top, self.rows.horizon - 1 - away)
+            if bins > 0
+            else min(self.rows.bottom - 1, self.rows.horizon + 1 + away)
+        )
 
     def shares(self, counts: Sequence[int]) -> tuple[list[float], list[float]]:
         """Requests in each row of dots, from the horizon upwards and downwards; the last of each has all beyond it, too.
@@ -243,7 +274,7 @@ class _Scale:
         n_up, n_down = ((self.rows.horizon - self.rows.top) * self.dots, (self.rows.bottom - self.rows.horizon - 1) * self.dots)
         up = [until(at * self.per) for at in range(n_up)] + [float(sums[-1])]
         down = [until(-at * self.per) for at in range(n_down)] + [0.0]
-        return [b - a for a, b in zip(up, up[1:], strict=False)], [a - b for a, b in zip(down, down[1:], strict=False)]
+        return [b - a for a, b in pairwise(up)], [a - b for a, b in pairwise(down)]
 
 
 # --- the data -----------------------------------------------------------------------------------------------------
@@ -290,13 +321,15 @@ def _dots(ended: float, open_: float, peak: float, width: int) -> list[int]:
 
 
 def _ink(solid: bool, over: bool, counted: bool) -> Ink:
-    if not solid:
-        return "over" if over else "open"
-    if counted:
-        return "bad" if over else "good"
-    return "bad-pale" if over else "good-pale"
+    """What is open below the horizon is nothing yet; past it, it has missed for sure."""
+    if not solid and not over:
+        return "open"
+    ink: Ink = "over" if not solid else "bad" if over else "good"
+    return ink if counted else _PALE[ink]
 
 
+_QUARTERS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"
+"""By the quarters of the cell that are filled: upper left 1, upper right 2, lower left 4, lower right 8."""
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 
 
@@ -308,12 +341,9 @@ def _glyph(cell: Sequence[Sequence[int]], symbols: Symbols) -> tuple[str, bool]:
         return (ENDED if solid else OPEN)[symbols], solid
     if symbols == "block":
         return " ▀▄█"[(cell[0][0] == 1) + 2 * (cell[1][0] == 1)], solid
-    bits = dotted = 0
-    for y, row in enumerate(cell):
-        for x, dot in enumerate(row):
-            bits |= _BITS[y][x] if dot == 1 or (dot == 2 and (x + y) % 2 == 0) else 0
-            dotted |= _BITS[y][x] if dot else 0
-    return chr(0x2800 + (bits or dotted)), solid
+    if solid:
+        return _QUARTERS[sum(1 << at for at in range(4) if 1 in (cell[at // 2 * 2][at % 2], cell[at // 2 * 2 + 1][at % 2]))], True
+    return chr(0x2800 + sum(_BITS[y][x] for y, row in enumerate(cell) for x, dot in enumerate(row) if dot)), False
 
 
 def quantile(column: Column, target: float) -> tuple[float, float] | None:
@@ -385,14 +415,14 @@ def _labels(cliff: Cliff, rows: _Rows, scale: _Scale) -> dict[int, tuple[str, In
         if at <= (rows.bottom - rows.horizon - 1) * per_row + _DUST:
             labels[scale.row(down)] = (f"1/{2**at}", "label")
     reach = (rows.horizon - rows.top) * per_row * PER_DOUBLING, (rows.bottom - rows.horizon - 1) * per_row * PER_DOUBLING
-    if any(any(column.open[: max(0, math.ceil(AT_LIMIT - reach[1] - 1))]) for column in cliff.columns):
+    below, beyond = max(1, math.ceil(AT_LIMIT - reach[1] - 1)), min(math.ceil(AT_LIMIT + reach[0]), BINS - 1)
+    counts = [each for column in cliff.columns for each in (column.ended, column.open)]
+    if any(any(each[:below]) for each in counts):
         labels[rows.bottom - 1] = ("less", "label")
-    if any(any(counts[math.ceil(AT_LIMIT + reach[0]) :]) for column in cliff.columns for counts in (column.ended, column.open)):
+    if any(any(each[beyond:]) for each in counts):
         labels[rows.top] = ("more", "label")
     if rows.failed is not None:
         labels[rows.failed] = ("failed", "label")
-    if rows.names is not None:
-        labels[rows.names] = ("req/s", "label")
     return labels
 
 
@@ -404,51 +434,46 @@ def _set_head(grid: _Grid, rows: _Rows, columns: Sequence[Column], slots: Sequen
 
 
 def _set_names(grid: _Grid, rows: _Rows, cliff: Cliff, slots: Sequence[_Slot]) -> None:
-    """The rate that is sent, those of the bracket, then the others from the highest down, as far as there is room."""
+    """As many as have room."""
     if rows.names is None:
         return
     row = grid[rows.names]
-    pairs = sorted(
-        zip(cliff.columns, slots, strict=True),
-        key=lambda pair: (not pair[0].now, pair[0].rate_rps not in cliff.first, -pair[0].rate_rps),
-    )
-    for column, slot in pairs:
-        text = f"now {column.name}" if column.now and rows.head is None else column.name
-        start = _start(text, slot.middle, len(row))
-        around = row[max(0, start - 1) : start + cell_len(text) + 1]
-        if cell_len(text) <= len(row) and all(cell.ink is None for cell in around):
-            _write(row, start, text, "strong" if column.now or column.rate_rps in cliff.first else "label")
+    for column, slot in sorted(zip(cliff.columns, slots, strict=True), key=lambda pair: _rank(cliff, pair[0])):
+        names = [f"now {name}" if column.now and rows.head is None else name for name in column.names]
+        ink: Ink = "strong" if column.now or column.rate_rps in cliff.first else "label"
+        for text in names:
+            start = _start(text, slot.middle, len(row))
+            around = row[max(0, start - 1) : start + cell_len(text) + 1]
+            if cell_len(text) <= len(row) and all(cell.ink is None for cell in around):
+                _write(row, start, text, ink)
+                break
 
 
-def _set_zones(grid: _Grid, rows: _Rows, cliff: Cliff, slots: Sequence[_Slot]) -> None:
+def _set_zones(grid: _Grid, rows: _Rows, cliff: Cliff, slots: Sequence[_Slot], lines: dict[Kind, str]) -> None:
     if rows.zones is None:
         return
     row = grid[rows.zones]
     if not cliff.stretches:
         _write(row, 0, cliff.note[: len(row)], "label")
     for stretch in cliff.stretches:
-        start = 0 if stretch.start_rps is None else _edge(cliff, slots, stretch.start_rps, stretch.kind == "unknown", len(row))
-        end = len(row) if stretch.end_rps is None else _edge(cliff, slots, stretch.end_rps, stretch.kind == "holds", len(row))
-        _write(row, start, _bar(stretch, end - start), _INKS[stretch.kind])
+        start = 0 if stretch.start_rps is None else _edge(cliff, slots, stretch.start_rps, len(row))
+        end = len(row) if stretch.end_rps is None else _edge(cliff, slots, stretch.end_rps, len(row))
+        _write(row, start, _bar(stretch.names, lines[stretch.kind], end - start), _INKS[stretch.kind])
 
 
-def _edge(cliff: Cliff, slots: Sequence[_Slot], rate_rps: float, behind: bool, width: int) -> int:
-    """The cell at which a stretch that begins or ends at this rate does so: before its column, or behind it."""
+def _edge(cliff: Cliff, slots: Sequence[_Slot], rate_rps: float, width: int) -> int:
+    """The cell at which a stretch ends at this rate: the middle of its column."""
     for column, slot in zip(cliff.columns, slots, strict=True):
-        if column.rate_rps == rate_rps:
-            return min(width, slot.end + 1) if behind else slot.start
-        if column.rate_rps > rate_rps:
-            return slot.start
+        if column.rate_rps >= rate_rps:
+            return round(slot.middle) if column.rate_rps == rate_rps else slot.start
     return width
 
 
-def _bar(stretch: Stretch, width: int) -> str:
-    line = _LINES[stretch.kind]
-    name = next((name for name in stretch.names if cell_len(name) + 4 <= width), None)
-    if name is None:
-        name = next((name for name in stretch.names if cell_len(name) <= width), "")
-        return name.center(width, line) if width > 0 else ""
-    return f" {name} ".center(width, line)
+def _bar(names: Sequence[str], line: str, width: int) -> str:
+    name = next((name for name in names if cell_len(name) <= width), "")
+    if name and cell_len(name) + 2 <= width:
+        name = f" {name} "
+    return name.center(width, line) if width > 0 else ""
 
 
 def _start(text: str, middle: float, width: int) -> int:

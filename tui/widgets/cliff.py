@@ -23,10 +23,9 @@ from tui.widgets.curve import knee_of
 from tui.widgets.pieces import Piece, fit
 from tui.widgets.plot_view import Titled
 
-_NOTHING = "no request was sent yet"
-_UPS, _DOWNS = (1, 2, 3, 5), (2, 3, 4, 6, 8)
+NOTHING = "no request was sent yet: each rate gets a column, from its first request on"
+_UPS, _DOWNS = (1, 2, 3, 5), (3, 4, 6, 8)
 """Doublings above and below the limit that are shown, at least: in steps, so that the axis seldom moves."""
-_USUAL_DOWN = 3
 _RAMP_DOUBLINGS = 4
 """A ramp doubles its rate: there is room from the start for so many, then for two more at a time."""
 _LEAST_SPAN = 1.5
@@ -34,13 +33,16 @@ _CORNERS = 6
 """Of a border that holds a text, as of a title."""
 
 
+Signs = tuple[Piece, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class CliffContent:
-    """A title that answers by itself, a picture or the sentence why there is none, and what its signs mean."""
+    """A title that answers by itself, a picture or the sentence why there is none, and what its signs mean, in full and brief."""
 
     title: tuple[Piece, ...]
     body: Cliff | str
-    legend: tuple[Piece, ...] = ()
+    legend: tuple[Signs, Signs] = ((), ())
 
 
 class CliffPanel(Titled, can_focus=True):
@@ -52,8 +54,8 @@ class CliffPanel(Titled, can_focus=True):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
-        self._body: Cliff | str = _NOTHING
-        self._legend: tuple[Piece, ...] = ()
+        self._body: Cliff | str = NOTHING
+        self._legend: tuple[Signs, Signs] = ((), ())
         self._rows: list[Strip] = []
         self._drawn_for: tuple[Cliff | str, int, int] | None = None
 
@@ -74,7 +76,10 @@ class CliffPanel(Titled, can_focus=True):
         self._fit_legend()
 
     def _fit_legend(self) -> None:
-        self.set_subtitle("  ".join(piece.text for piece in fit(self._legend, self.outer_size.width - _CORNERS)))
+        long, short = self._legend
+        room = self.outer_size.width - _CORNERS
+        fits = fit(long, room) if fit(long, room) == long else fit(short, room)
+        self.set_subtitle("  ".join(piece.text for piece in fits))
 
     def notify_style_update(self) -> None:
         """Another theme: the same rows in other colours."""
@@ -116,16 +121,17 @@ def content_of(view: RunView, written_in: Symbols | None = None) -> CliffContent
     knee, slo = knee_of(view), view.config.slo if view.config else Slo()
     title = (Piece("1 cliff", "strong"), *_counts(view, knee), *_ends(knee))
     if not view.margins:
-        return CliffContent(title, _NOTHING)
-    columns = tuple(_column(view, rate) for rate in view.margins)
+        return CliffContent(title, NOTHING)
+    columns = tuple(_column(view, rate) for rate in _rates(view))
     cliff = Cliff(
         columns=columns,
-        x_range=_x_range(view),
+        x_range=_x_range(view, columns),
         up=_up(columns),
         down=_down(columns),
         target=slo.target,
         stretches=_stretches(knee),
         first=tuple(at for at in (knee.pass_rps, knee.fail_rps, knee.first_fail_rps) if at is not None),
+        going=view.answer is None,
         note=_note(view),
         limits=_limits(slo),
     )
@@ -139,16 +145,18 @@ def _counts(view: RunView, knee: Knee) -> tuple[Piece, ...]:
     """What became of the requests at the rate that is sent; when none is, at the end of the bracket that fails, or holds."""
     now = _now(view)
     at_rps = now if now is not None else knee.pass_rps if knee.fail_rps is None else knee.fail_rps
-    rate = next((rate for rate in view.margins if rate.rate_rps == at_rps), None)
+    rate = next((rate for rate in _rates(view) if rate.rate_rps == at_rps), None)
     if rate is None:
         return ()
+    if not rate.sent:
+        return (Piece(f"{number(rate.rate_rps)} req/s now:", "strong", 1), Piece("nothing to count yet", "muted", 1))
     over, undecided = rate.missed - rate.failed, rate.sent - rate.good - rate.missed
     return (
         Piece(f"{number(rate.rate_rps)} req/s{' now' if now is not None else ''}:", "strong", 1),
         Piece(f"{count(rate.good)} good", "holds" if rate.good else "muted", 2),
         Piece(f"{count(over)} over the limit", "breaks" if over else "muted", 1),
         *([Piece(f"{count(rate.failed)} failed", "breaks", 1)] if rate.failed else []),
-        *([Piece(f"{count(undecided)} {'open' if now is not None else 'cut off'}", "plain", 3)] if undecided else []),
+        *([Piece(f"{count(undecided)} undecided", "plain", 3)] if undecided else []),
     )
 
 
@@ -165,7 +173,9 @@ def _ends(knee: Knee) -> tuple[Piece, ...]:
 def _note(view: RunView) -> str:
     if view.current is not None and view.current.phase == "ramp":
         return "ramp: nothing judged yet"
-    return "nothing judged yet" if not view.steps else "no rate is known to hold or to fail"
+    if "hold" in (view.current.phase if view.current else None, *(step.phase for step in view.steps)):
+        return "one rate is held: no bracket is looked for"
+    return "no rate is known to hold or to fail" if view.steps else "nothing judged yet"
 
 
 def _limits(slo: Slo) -> str:
@@ -173,29 +183,46 @@ def _limits(slo: Slo) -> str:
     return ", ".join(f"{name} {limit(value)}" for name, value in named if value is not None)
 
 
-def _legend(columns: Sequence[Column], slo: Slo, written_in: Symbols) -> tuple[Piece, ...]:
-    unfinished = any(any(column.open) for column in columns)
-    pale = any(not column.counted for column in columns)
-    return (
-        Piece(f"{density.ENDED[written_in]} ended", rank=2),
-        *([Piece(f"{density.OPEN[written_in]} not ended: at least there", rank=0)] if unfinished else []),
-        Piece(f"{density.QUANTILE} {plain(slo.target)} of requests up to here", rank=0),
-        *([Piece("pale, (): only ramp and warm-up", rank=1)] if pale else []),
-    )
+def _legend(columns: Sequence[Column], slo: Slo, written_in: Symbols) -> tuple[Signs, Signs]:
+    """What the signs mean, in full and in brief."""
+    ended, open_, mark = density.ENDED[written_in], density.OPEN[written_in], plain(slo.target)
+    signs = [(f"{ended} ended", f"{ended} ended", 2)]
+    if any(any(column.open) for column in columns):
+        signs.append((f"{open_} not ended: at least there", f"{open_} at least", 0))
+    if any(low != high for low, high in filter(None, (density.quantile(column, slo.target) for column in columns))):
+        here = f"{density.QUANTILE} {mark} of requests up to here, {density.BETWEEN} up to somewhere here"
+        signs.append((here, f"{density.QUANTILE} {density.BETWEEN} {mark} up to here", 0))
+    else:
+        signs.append((f"{density.QUANTILE} {mark} of requests up to here", f"{density.QUANTILE} {mark} up to here", 0))
+    if any(not column.counted for column in columns):
+        signs.append(("bright: judged windows, pale and (): only ramp and warm-up", "pale, (): ramp and warm-up", 1))
+    long, short = (tuple(Piece(sign[at], rank=sign[2]) for sign in signs) for at in (0, 1))  # type: ignore[arg-type]
+    return long, short
 
 
 # --- the picture --------------------------------------------------------------------------------------------------
 
 
 def _now(view: RunView) -> float | None:
-    return view.current.rate_rps if view.current is not None and view.answer is None else None
+    """The rate that is sent, or that the server is being filled for."""
+    current = view.current if view.answer is None else None
+    return current.rate_rps if current is not None and current.rate_rps > 0 else None
+
+
+def _rates(view: RunView) -> list[RateMargins]:
+    """Those that were sent, and that which is to be sent next."""
+    now, none = _now(view), (0,) * BINS
+    rates = list(view.margins)
+    if now is not None and all(rate.rate_rps != now for rate in rates):
+        rates.append(RateMargins(rate_rps=now, ended=none, open=none))
+    return sorted(rates, key=lambda rate: rate.rate_rps)
 
 
 def _column(view: RunView, rate: RateMargins) -> Column:
-    name = number(rate.rate_rps)
+    name = number(rate.rate_rps) if rate.judged else f"({number(rate.rate_rps)})"
     return Column(
         rate_rps=rate.rate_rps,
-        name=f"{_verdict(view, rate.rate_rps)}{name if rate.judged else f'({name})'}",
+        names=tuple(dict.fromkeys((f"{_verdict(view, rate.rate_rps)}{name}", name))),
         ended=rate.ended,
         open=rate.open,
         failed=rate.failed,
@@ -211,9 +238,9 @@ def _verdict(view: RunView, rate_rps: float) -> str:
     return f"{VERDICTS[said[-1]].glyph} " if said else ""
 
 
-def _x_range(view: RunView) -> tuple[float, float]:
+def _x_range(view: RunView, columns: Sequence[Column]) -> tuple[float, float]:
     """All rates; while the ramp goes on, some of those that it has yet to reach."""
-    low, high = view.margins[0].rate_rps, view.margins[-1].rate_rps
+    low, high = columns[0].rate_rps, columns[-1].rate_rps
     if view.answer is None and not view.steps and view.current is not None and view.current.phase == "ramp":
         doublings = math.ceil(round(math.log2(high / low), 6) / 2) * 2
         return low, low * 2.0 ** max(_RAMP_DOUBLINGS, doublings)
@@ -231,7 +258,7 @@ def _up(columns: Sequence[Column]) -> int:
 def _down(columns: Sequence[Column]) -> int:
     """As far as what has ended: an open request begins at nothing, and rises."""
     lowest = min((at for column in columns for at in range(AT_LIMIT) if column.ended[at]), default=None)
-    return _USUAL_DOWN if lowest is None else next(down for down in _DOWNS if down * PER_DOUBLING >= AT_LIMIT - lowest)
+    return _DOWNS[0] if lowest is None else next(down for down in _DOWNS if down * PER_DOUBLING >= AT_LIMIT - lowest)
 
 
 def _stretches(knee: Knee) -> tuple[Stretch, ...]:
@@ -243,7 +270,7 @@ def _stretches(knee: Knee) -> tuple[Stretch, ...]:
         stretches.append(Stretch(None, passed, (f"{glyph} holds {at}", f"{glyph} {at}", glyph), "holds"))
     begins = fail if first is None else first if fail is None else min(first, fail)
     if passed is not None or begins is not None:
-        stretches.append(Stretch(passed, begins, ("not known", "?"), "unknown"))
+        stretches.append(Stretch(passed, begins, ("not known", "unknown", "?"), "unknown"))
     if first is not None and (fail is None or first < fail):
         glyph = VERDICTS["mixed"].glyph
         stretches.append(Stretch(first, fail, (f"{glyph} mixed from {number(first)}", f"{glyph} mixed", glyph), "mixed"))
