@@ -23,7 +23,7 @@ from tui.widgets.curve import knee_of
 from tui.widgets.pieces import Piece, fit
 from tui.widgets.plot_view import Titled
 
-NOTHING = "no request was sent yet: each rate gets a column, from its first request on"
+NOTHING = "no request was sent yet; each rate gets a column"
 _UPS, _DOWNS = (1, 2, 3, 5), (3, 4, 6, 8)
 """Doublings above and below the limit that are shown, at least: in steps, so that the axis seldom moves."""
 _RAMP_DOUBLINGS = 4
