@@ -97,7 +97,7 @@ class KneescopeApp(App[Answer | None]):
 
     TITLE = "kneescope"
     DEFAULT_MODE = "ramp"
-    CSS_PATH: ClassVar[list[str | PurePath]] = ["app.tcss", "knee_fleet.tcss", "ribbon.tcss"]
+    CSS_PATH: ClassVar[list[str | PurePath]] = ["app.tcss", "cliff.tcss", "knee_fleet.tcss", "ribbon.tcss"]
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings()]

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from core.config import Method
 from core.results import Answer, Bounds, FailCount, Knee
 from core.view import Line, RepeatView, RunView, StepView
+from tests.tui import margin_samples as margins
 from tests.tui import samples
 from tests.tui.samples import CONFIG, RAMP_STEPS, judged_step
 
@@ -77,7 +78,8 @@ def hold() -> RunView:
     before = judged_step(1, 6.0, "hold", "pass", (0.988, 0.988), "all 3 segments are within the target", ("pass",) * 3)
     line = Line(t_s=60.0, level="info", text="the rate is now 6.60 requests/s")
     series = samples.series_of([(1, 60, 0.5), (2, 131, 0.55)])
-    return replace(view, config=HOLD, current=current, steps=(before,), series=series, now_s=191.0, left_s=None, lines=(line,))
+    view = replace(view, config=HOLD, series=series, now_s=191.0, left_s=None, lines=(line,))
+    return replace(view, current=current, steps=(before,), margins=margins.HELD)
 
 
 STANDARD_KNEE = Knee(
@@ -100,6 +102,7 @@ def standard_finished() -> RunView:
         steps=(*RAMP_STEPS, HELD_RUNG, MIXED_RUNG, CLEAR_RUNG),
         answer=answer,
         duration_s=851.0,
+        margins=margins.STANDARD,
     )
 
 
@@ -115,14 +118,16 @@ def list_finished() -> RunView:
     config = replace(CONFIG, method=Method(rates_rps=(11.3, 12.4, 13.6), repeats=3))
     answer = Answer(outcome="held", message="3 rates judged: 1 passes, 1 is mixed, 1 fails", knee=STANDARD_KNEE)
     steps = tuple(replace(step, phase="list") for step in (HELD_RUNG, MIXED_RUNG, CLEAR_RUNG))
-    return replace(samples.finished(), config=config, steps=steps, answer=answer, duration_s=851.0)
+    view = replace(samples.finished(), config=config, margins=(margins.HOLDS, margins.MIXED, margins.FAILS))
+    return replace(view, steps=steps, answer=answer, duration_s=851.0)
 
 
 def hold_finished() -> RunView:
     """A held rate after its stop."""
     steps = hold().steps
     answer = Answer(outcome="held", message="Held 6.00 requests/s for 1 min until it was stopped: attainment 98.8 % at the least.")
-    return replace(samples.finished(), config=HOLD, steps=steps, answer=answer, load="stopped", duration_s=62.0)
+    view = replace(samples.finished(), config=HOLD, margins=margins.HELD[:1])
+    return replace(view, steps=steps, answer=answer, load="stopped", duration_s=62.0)
 
 
 ALL = {

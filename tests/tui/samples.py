@@ -13,6 +13,7 @@ from core.records import Check, Phase, ServerInfo, ServerSample
 from core.results import Answer, Bounds, FailCount, Knee, Percentiles, RepeatResult, RepeatVerdict, StepResult, StepVerdict
 from core.view import Line, Part, RepeatView, RunView, SeriesPoint, StepView
 from tests import builders
+from tests.tui import margin_samples as margins
 from tui.frame import Playback
 
 CONFIG = ProbeConfig(
@@ -187,7 +188,14 @@ def ramp() -> RunView:
     current = StepView(step=1, phase="ramp", rate_rps=16.0, repeats_planned=1, finished=(), live=live)
     series = series_of([(0, 3, 0.1), (1, 16, 0.8)])
     return replace(
-        _base(30, 19.0), load="loading", current=current, series=series, sample=_sample(19), sample_age_s=0.3, left_s=130.0
+        _base(30, 19.0),
+        load="loading",
+        current=current,
+        series=series,
+        margins=(*margins.RAMP, margins.BEYOND),
+        sample=_sample(19),
+        sample_age_s=0.3,
+        left_s=130.0,
     )
 
 
@@ -202,6 +210,7 @@ def warm_up() -> RunView:
         current=current,
         steps=STEPS,
         series=series,
+        margins=(*margins.RAMP, margins.HOLDS, margins.BEYOND),
         sample=_sample(101),
         sample_age_s=0.2,
         left_s=75.0,
@@ -220,6 +229,7 @@ def mid_step(in_flight: int = 52) -> RunView:
         current=current,
         steps=STEPS,
         series=series,
+        margins=(*margins.STANDARD[:4], margins.BEYOND),
         sample=_sample(136),
         sample_age_s=0.3,
         left_s=370.0,
@@ -239,6 +249,7 @@ def failing() -> RunView:
         current=current,
         steps=STEPS,
         series=series,
+        margins=(*margins.RAMP, margins.HOLDS, margins.BEYOND),
         sample=_sample(114, waiting=81, running=16),
         sample_age_s=0.3,
         left_s=41.0,
@@ -273,6 +284,7 @@ def finished(peak_rps: float | None = None) -> RunView:
         config=config,
         steps=(*STEPS, FAILED),
         series=series,
+        margins=(*margins.RAMP, margins.HOLDS, margins.FAILS, margins.BEYOND),
         sample=_sample(152, 0, 0),
         sample_age_s=0.4,
         answer=answer,

@@ -19,13 +19,15 @@ def test_every_stand_in_is_as_wide_as_what_it_stands_for(choice: symbols.Symbols
 
 
 @pytest.mark.parametrize("on", ["ramp", "knee", "fleet"])
-async def test_in_ascii_nothing_else_is_left_on_any_screen(on: str) -> None:
+async def test_in_ascii_nothing_else_is_left_on_any_screen(on: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(symbols, "_in_use", "ascii")
     for view in (samples.preflight(), samples.mid_step(), samples.failing(), samples.finished(50.0)):
         text = symbols.written(await rendered(view, (120, 36), on), "ascii")  # type: ignore[arg-type]
         assert sorted({char for char in text if not char.isascii()}) == []
 
 
-async def test_in_ascii_a_bound_that_may_be_reached_is_not_told_as_one_that_may_not() -> None:
+async def test_in_ascii_a_bound_that_may_be_reached_is_not_told_as_one_that_may_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(symbols, "_in_use", "ascii")
     for size in ((80, 24), (120, 36), (200, 60)):
         for view, on in ((samples.failing(), "ramp"), (samples.finished(50.0), "knee"), (knee_samples.finished(), "ramp")):
             ours = await rendered(view, size, on)  # type: ignore[arg-type]

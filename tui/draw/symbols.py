@@ -15,7 +15,7 @@ _ASCII = {
     **dict.fromkeys("─━╌╍═▔▁", "-"),
     **dict.fromkeys("│┃║▏▕▎▊┊╎┆", "|"),
     **dict.fromkeys("╭╮╰╯┌┐└┘┏┓┗┛├┤┬┴┼", "+"),
-    **dict.fromkeys("█▇▆", "#"),
+    **dict.fromkeys("█▇▆▀▌▐▘▝▖▗▚▞▛▜▙▟", "#"),
     **dict.fromkeys("▅▄▒▓", "="),
     **dict.fromkeys("▃▂░", "-"),
     **dict.fromkeys("●◉", "*"),
