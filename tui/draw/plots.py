@@ -328,7 +328,10 @@ def _bar_cells(bar: Bar, plot: Plot, height: int) -> dict[int, _Cell]:
     low, high = min(bar.low, bar.high), max(bar.low, bar.high)
     foot = _own_row(low, plot, height) if bar.known != "high" else _row(low, plot, height)
     head = _own_row(high, plot, height) if bar.known != "low" else _row(high, plot, height)
-    foot, head = max(foot, head), min(foot, head)
+    if bar.known == "low":  # what is known keeps its side of the rule, the other end gives way
+        head = min(head, foot)
+    else:
+        foot = max(head, foot)
     rows = {y: _Cell(_STEM, bar.ink) for y in range(head, foot + 1)}
     if high <= plot.y_range[1]:
         rows[head] = _Cell(_HEAD, bar.ink)

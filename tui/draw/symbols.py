@@ -22,6 +22,7 @@ _ASCII = {
     **dict.fromkeys("○◌", "o"),
     **dict.fromkeys("◐◑", "%"),
     "✔": "+",
+    "✓": "v",
     **dict.fromkeys("✘✗╳", "x"),  # noqa: RUF001
     "⊘": "/",
     "·": ".",
