@@ -97,7 +97,7 @@ def title(step: StepResult | None, slo: Slo | None) -> tuple[Piece, ...]:
 
 
 def blocks(view: RunView, step: StepResult, width: int) -> list[list[Content]]:
-    """What its requests say, as far as they had ended, then the reason, the client, the worst stretch, the lengths, each repeat.
+    """What its requests say, as far as they had ended, then the client, the reason, each repeat, the worst stretch, the lengths.
     Of a step of the ramp: what those of its rate say, and the segments."""
     slo = view.config.slo if view.config else None
     repeats = counted(step)
@@ -114,7 +114,8 @@ def blocks(view: RunView, step: StepResult, width: int) -> list[list[Content]]:
     table, own = _latencies(repeats, slo, width), _client(repeats, slo, width)
     first = [*table, *sent] if len(table) == 1 else table
     more = [] if len(table) == 1 else [sent]
-    return [first, own, *more, reason, _worst(step, repeats, slo), _lengths(repeats, slo, width), _each(step, slo, width)]
+    each, worst, lengths = _each(step, slo, width), _worst(step, repeats, slo), _lengths(repeats, slo, width)
+    return [first, own, *more, reason, each, worst, lengths]
 
 
 def _sent(view: RunView, step: StepResult, width: int) -> list[Content]:
