@@ -223,3 +223,12 @@ def test_what_was_served_is_shown_of_windows_that_were_over(duration_s: float, s
     repeat = replace(knee_samples.repeat("fail", (0.1, 0.5), 12.4), **ended)
     view = replace(samples.finished(), steps=(knee_samples.step(5, 12.4, "search", "fail", "", repeat),))
     assert len(plot_of(curve.served(view, "goodput")).dots) == shown
+
+
+def test_on_a_small_plot_too_a_pass_that_is_nearly_all_stands_above_the_target() -> None:
+    passed = knee_samples.step(5, 11.3, "search", "pass", "", knee_samples.repeat("pass", (0.991, 0.9986), 11.3))
+    failed = knee_samples.step(6, 12.4, "search", "fail", "", knee_samples.repeat("fail", (0.53, 0.948), 12.4))
+    plot = plot_of(curve.attainment(replace(samples.finished(), steps=(passed, failed)), "knee"))
+    rows = ["".join(run.text for run in row) for row in plots.draw(plot, 60, 7)]
+    passes, rule, fails = (next(y for y, row in enumerate(rows) if y and char in row) for char in "✔╌✘")
+    assert passes < rule < fails
