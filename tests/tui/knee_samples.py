@@ -42,6 +42,8 @@ def repeat(
         offered_rps=rate,
         served_rps=min(rate, 13.0),
         goodput_rps=min(rate, 13.0) * interval[1],
+        sent=n,
+        succeeded=n,
         ttft_s=latencies(0.08 + 0.01 * index, n),
         tpot_s=latencies(0.012, n),
         e2e_s=latencies(0.9, n),

@@ -175,4 +175,4 @@ def test_a_repeat_that_failed_by_its_queue_has_the_glyph_of_a_failure_at_once() 
     assert steps_table.running(replace(view.current, verdicts=()), view).repeats == "✔…·"
     plot = curve.attainment(view, "attainment").body
     assert isinstance(plot, Plot)
-    assert [(dot.glyph, dot.ink) for dot in plot.dots if dot.y == 1.0] == [("✘", "bad")]
+    assert [(bar.glyph, bar.ink) for bar in plot.bars if bar.low == 1.0 and bar.ink != "label"] == [("✘", "bad")]

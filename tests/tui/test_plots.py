@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tui.draw.plots import Curve, Dot, Ink, Plot, Shade, Upright, Zone, draw, reduce
+from tui.draw.plots import Bar, Curve, Dot, Ink, Plot, Shade, Upright, Zone, draw, reduce
 from tui.draw.sparkline import blocks
 
 BRAILLE = range(0x2801, 0x2900)
@@ -154,6 +154,33 @@ def test_points_of_one_place_move_aside_and_without_room_the_later_one_is_seen()
 def test_points_that_are_no_numbers_are_left_out(value: float) -> None:
     drawn = rows(points_plot(Dot(value, 0.5, "a", "good"), Dot(0.5, value, "b", "good")), 11, 5)
     assert "".join(drawn).strip() == ""
+    assert "".join(rows(bars_plot(Bar(0.5, 0.5, value, "a", "good", "low")), 11, 5)).strip() == ""
+
+
+def bars_plot(*bars: Bar, rule: float | None = None, spread: int = 0) -> Plot:
+    return Plot(x_range=(0.0, 1.0), y_range=(0.0, 1.0), curves=(), bars=bars, rule=rule, spread=spread)
+
+
+def test_a_bar_has_its_glyph_at_the_end_that_is_known_and_a_cap_at_the_other() -> None:
+    at_least, at_most = Bar(0.0, 0.5, 1.0, "✔", "good", "low"), Bar(0.5, 0.0, 0.5, "✘", "bad", "high")
+    whole, point = Bar(1.0, 0.25, 0.75, "o", "bad", "both"), Bar(0.25, 0.5, 0.5, "x", "bad", "both")
+    drawn = rows(bars_plot(at_least, at_most, whole, point), 21, 5)
+    assert [row[0] for row in drawn] == ["┬", "│", "✔", " ", " "]
+    assert [row[10] for row in drawn] == [" ", " ", "✘", "│", "┴"]
+    assert [row[20] for row in drawn] == [" ", "o", "│", "o", " "]
+    assert [row[5] for row in drawn] == [" ", " ", "x", " ", " "]
+
+
+def test_a_bar_that_goes_on_beyond_the_axis_has_no_cap_there_and_its_glyph_keeps_its_side_of_the_rule() -> None:
+    at_most = Bar(0.5, -3.0, 0.4999, "✘", "bad", "high")
+    assert [row[10] for row in rows(bars_plot(at_most, rule=0.5), 21, 5)] == [" ", " ", "╌", "✘", "│"]
+
+
+def test_bars_of_one_place_move_aside_as_a_whole() -> None:
+    long, short = Bar(0.5, 0.0, 1.0, "a", "good", "low"), Bar(0.5, 0.5, 1.0, "b", "good", "low")
+    drawn = rows(bars_plot(long, short, spread=2), 21, 5)
+    assert [row[10] for row in drawn] == ["┬", "│", "│", "│", "a"]
+    assert [row[11] for row in drawn] == ["┬", "│", "b", " ", " "]
 
 
 ZONES = (Zone(0.0, 1.0, ("not known", "?"), "unknown"), Zone(0.0, 0.4, ("PASS",), "passes"), Zone(0.8, 1.0, ("FAIL", "F"), "fails"))
@@ -195,6 +222,7 @@ def test_with_all_that_there_is_the_picture_has_the_size_that_was_asked_for(widt
         curves=(Curve("", "faint", ((0.0, 1.0), (1.0, 0.0))),),
         dots=tuple(Dot(0.5, 0.5, "✔", "good") for _ in range(15)),
         spread=6,
+        bars=(Bar(0.5, -1.0, 0.4, "✘", "bad", "high"),),
         zones=ZONES,
         uprights=(Upright(0.3, "at peak 11.1"),),
         x_labels=((0.5, "17.4 req/s"),),

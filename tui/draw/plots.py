@@ -24,6 +24,7 @@ _SGR = re.compile(r"\x1b\[([0-9;]*)m")
 _RULE = "╌"
 _MARK = "▾"
 _UPRIGHT = "┊"
+_STEM, _HEAD, _FOOT = "│", "┬", "┴"
 _BRAILLE, _LEFT_DOTS, _DASH = 0x2800, 0b01000111, 3
 
 
@@ -52,6 +53,19 @@ class Dot:
 
 
 @dataclass(frozen=True, slots=True)
+class Bar:
+    """An interval from `low` to `high` at one x. `glyph` stands at the end that is `known`, a cap at the other one where that lies
+    inside the axis. Beside the rule the glyph stands on its own side."""
+
+    x: float
+    low: float
+    high: float
+    glyph: str
+    ink: Ink
+    known: Literal["low", "high", "both"]
+
+
+@dataclass(frozen=True, slots=True)
 class Zone:
     """A stretch of x that means something; of `names` the first that fits stands above it. Later zones lie over earlier ones."""
 
@@ -75,7 +89,8 @@ class Plot:
     """All that a plot shows. Values beyond `y_range` are drawn at its edge; curves break where points are over `max_gap` apart.
 
     `rule` is a limit, drawn across. `bands` are stretches of x to shade, `marks` places on x to point at. `y_labels` and `x_labels`
-    are (value, text); of those that meet the earlier one is kept. Dots move aside for each other, if need be by `spread` cells.
+    are (value, text); of those that meet the earlier one is kept. Dots and bars move aside for each other,
+    if need be by `spread` cells.
     `margins` are the least widths of labels and names, so that plots above each other share their columns.
     """
 
@@ -89,6 +104,7 @@ class Plot:
     max_gap: float = math.inf
     margins: tuple[int, int] = (0, 0)
     dots: tuple[Dot, ...] = ()
+    bars: tuple[Bar, ...] = ()
     spread: int = 0
     zones: tuple[Zone, ...] = ()
     uprights: tuple[Upright, ...] = ()
@@ -127,7 +143,7 @@ def draw(plot: Plot, width: int, height: int) -> tuple[tuple[Run, ...], ...]:
     _recolour(plot, cells)
     _set_rule(plot, cells)
     _set_uprights(plot, cells)
-    _set_dots(plot, cells)
+    _set_points(plot, cells)
     _set_upright_names(plot, cells)
     _set_marks(plot, cells)
     bands = _band_columns(plot, columns) + [False] * right
@@ -284,25 +300,55 @@ def _set_upright_names(plot: Plot, cells: list[list[_Cell]]) -> None:
                 break
 
 
-def _set_dots(plot: Plot, cells: list[list[_Cell]]) -> None:
+def _set_points(plot: Plot, cells: list[list[_Cell]]) -> None:
+    """Bars first: what one of them has in a row no dot takes from it while there is room aside."""
     taken: set[tuple[int, int]] = set()
-    steps = sorted(range(-plot.spread, plot.spread + 1), key=lambda step: (abs(step), -step))
+    for bar in plot.bars:
+        if all(math.isfinite(value) for value in (bar.x, bar.low, bar.high)) and plot.x_range[0] <= bar.x <= plot.x_range[1]:
+            _set_point(plot, cells, bar.x, _bar_cells(bar, plot, len(cells)), taken)
     for dot in plot.dots:
-        if not (math.isfinite(dot.x) and math.isfinite(dot.y) and plot.x_range[0] <= dot.x <= plot.x_range[1]):
-            continue
-        y, column = _dot_row(dot, plot, len(cells)), _column(dot.x, plot, len(cells[0]))
-        places = [column + step for step in steps if 0 <= column + step < len(cells[0])]
-        x = next((place for place in places if (y, place) not in taken), column)
-        taken.add((y, x))
-        cells[y][x] = _Cell(dot.glyph, dot.ink)
+        if math.isfinite(dot.x) and math.isfinite(dot.y) and plot.x_range[0] <= dot.x <= plot.x_range[1]:
+            row = _own_row(dot.y, plot, len(cells))
+            _set_point(plot, cells, dot.x, {row: _Cell(dot.glyph, dot.ink)}, taken)
 
 
-def _dot_row(dot: Dot, plot: Plot, height: int) -> int:
+def _set_point(plot: Plot, cells: list[list[_Cell]], x: float, rows: dict[int, _Cell], taken: set[tuple[int, int]]) -> None:
+    """Put these cells, by row, into the column of x or the nearest one where all of them are free."""
+    column, last = _column(x, plot, len(cells[0])), len(cells[0]) - 1
+    steps = sorted(range(-plot.spread, plot.spread + 1), key=lambda step: (abs(step), -step))
+    places = [column + step for step in steps if 0 <= column + step <= last]
+    at = next((place for place in places if not any((y, place) in taken for y in rows)), column)
+    for y, cell in rows.items():
+        taken.add((y, at))
+        cells[y][at] = cell
+
+
+def _bar_cells(bar: Bar, plot: Plot, height: int) -> dict[int, _Cell]:
+    """A bar by row: a stem, a cap at each end inside the axis, and the glyph over what is known."""
+    low, high = min(bar.low, bar.high), max(bar.low, bar.high)
+    foot = _own_row(low, plot, height) if bar.known != "high" else _row(low, plot, height)
+    head = _own_row(high, plot, height) if bar.known != "low" else _row(high, plot, height)
+    if bar.known == "low":  # what is known keeps its side of the rule, the other end gives way
+        head = min(head, foot)
+    else:
+        foot = max(head, foot)
+    rows = {y: _Cell(_STEM, bar.ink) for y in range(head, foot + 1)}
+    if high <= plot.y_range[1]:
+        rows[head] = _Cell(_HEAD, bar.ink)
+    if low >= plot.y_range[0]:
+        rows[foot] = _Cell(_FOOT, bar.ink)
+    for end, y in (("high", head), ("low", foot)):
+        if bar.known in (end, "both"):
+            rows[y] = _Cell(bar.glyph, bar.ink)
+    return rows
+
+
+def _own_row(value: float, plot: Plot, height: int) -> int:
     """The row of a point; what reaches the rule lies above it and what does not below, whatever the rounding."""
-    y = _row(dot.y, plot, height)
+    y = _row(value, plot, height)
     if plot.rule is None or y != _row(plot.rule, plot, height):
         return y
-    aside = y - 1 if dot.y >= plot.rule else y + 1
+    aside = y - 1 if value >= plot.rule else y + 1
     return aside if 0 <= aside < height else y
 
 

@@ -20,12 +20,12 @@ from tui.widgets.why_panel import WhyPanel
 
 _MARGIN = 2
 _FOOT = 2
-_BELOW_CURVE, _MIDDLE, _WIDE = 9, 28, 160
-"""Rows of the panels below the curve; from so many rows of the screen on they are there, from so many columns on beside it."""
+_BELOW_CLIFF, _MIDDLE, _WIDE = 9, 28, 160
+"""Rows of the panels below the cliff; from so many rows of the screen on they are there, from so many columns on beside it."""
 
 
 class KneeScreen(RunScreen):
-    """The answer, drawn: attainment against rate, goodput, the percentiles of the chosen step, the reason."""
+    """The answer, drawn: the cliff, what is known of each rate, what the chosen step was like, the reason."""
 
     PANELS: ClassVar[tuple[str, ...]] = ("knee-cliff", "knee-curve", "knee-step", "knee-why", "knee-served")
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -43,7 +43,7 @@ class KneeScreen(RunScreen):
         self._step = StepPanel(id="knee-step", classes="panel")
 
     def body(self) -> Iterable[Widget]:
-        """The answer above, the curve, what goes with it, the reason below."""
+        """The answer above, the cliff, what goes with it, the reason below."""
         yield self._head
         yield Container(self._cliff, self._curve, self._step, self._served, id="knee-panels")
         yield self._why
@@ -60,9 +60,9 @@ class KneeScreen(RunScreen):
         self._step.show(view, self._choice(view))
 
     def _rows_for_words(self, head: int) -> int:
-        """Half of what the lines at both ends and the panels below the curve leave: no less is for the curve."""
-        panels = _BELOW_CURVE if self.size.height >= _MIDDLE and self.size.width < _WIDE else 0
-        return max(2, (self.size.height - self._top.size.height - head - _FOOT - panels) // 2)
+        """Of what the lines at both ends and the panels below the cliff leave less than half: the cliff has more."""
+        panels = _BELOW_CLIFF if self.size.height >= _MIDDLE and self.size.width < _WIDE else 0
+        return max(2, (self.size.height - self._top.size.height - head - _FOOT - panels) * 2 // 5)
 
     def action_choose(self, steps: int) -> None:
         """The step with the next higher or lower rate, round and round."""

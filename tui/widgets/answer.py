@@ -13,6 +13,7 @@ from core.view import RunView
 from tui.draw.style import OUTCOMES, STYLES, Mark, Role, clean
 from tui.widgets import checks
 from tui.widgets.pieces import Piece, fit, join, mark_part, styled
+from tui.widgets.rate_known import failing, tells_nothing
 from tui.widgets.steps_table import floor_text
 
 _SAID_BY_HEADLINE: tuple[Outcome, ...] = ("bracket", "at_least", "below")
@@ -134,9 +135,13 @@ def _required(view: RunView, answer: Answer) -> list[Content]:
 def _end(view: RunView, text: str, role: Role, rate_rps: float, repeats: str, room: int, width: int) -> Content:
     target = view.config.slo.target if view.config else None
     step = next((step for step in reversed(view.steps) if step.rate_rps == rate_rps and step.floor is not None), None)
+    known: list[Piece] = []
+    if step and step.floor and step.verdict == "fail" and tells_nothing(step.floor, target):
+        known = failing(view, step)
+    elif step:
+        known = [Piece(f"floor {floor_text(step, target)}", "plain", 0), Piece(_margin(step), "plain", 2)]
     facts = [
-        Piece(f"floor {floor_text(step, target)}" if step else "", "plain", 0),
-        Piece(_margin(step) if step else "", "plain", 2),
+        *known,
         Piece("in the ramp" if step and step.phase == "ramp" else repeats, "plain", 1),
     ]
     head = f"{text:<{room}}  "

@@ -6,28 +6,35 @@ from collections.abc import Iterable, Sequence
 from textual.content import Content
 
 from core.judge import Bracket
-from core.results import Knee, RepeatResult, StepResult
+from core.results import Knee, RepeatResult, RepeatVerdict, StepResult
 from core.units import DASH, number, plain, rate_brief
 from core.view import RunView
-from tui.draw.plots import Curve, Dot, Ink, Plot, Upright, Zone
+from tui.draw.plots import Bar, Curve, Dot, Ink, Plot, Upright, Zone
 from tui.draw.style import VERDICTS
-from tui.widgets.answer import step_floor
 from tui.widgets.panel_content import nice_ceiling
 from tui.widgets.pieces import Piece
 from tui.widgets.plot_view import PanelContent, PlotView, Titled
+from tui.widgets.rate_known import Interval, margins_at, of_sent, planned_rps, tells_nothing, window_over
 from tui.widgets.steps_table import floor_text, verdicts
 
-RAMP_GLYPH, RUNNING_GLYPH, SERVED_GLYPH, GOOD_GLYPH = "✗", "○", "○", "●"
+HELD_GLYPH, BROKE_GLYPH = "✓", "✗"
+"""Light marks: of requests that no window counts, those of the ramp and of a warm-up."""
+RUNNING_GLYPH, SERVED_GLYPH, OPEN_GLYPH = "○", "○", "?"
 _LEAST_SPAN = math.log10(1.6)
 _FURTHEST = 1.0
 """Marks are shown up to a factor of ten from the rates that were measured: farther away they would press these together."""
 _BOTTOMS = (2, 4, 10)
-"""The lower end of the axis lies this many times as far below 100 % as the target."""
+"""The lower end of the axis lies this many times as far below 100 % as the target, while nothing lies lower."""
 _LABELS = 9
+_ABOVE = 0.13
+"""Of the axis: of five rows the target has the second."""
+_QUARTERS = (0.75, 0.5, 0.25)
 _ROUNDING = 0.05
 """Of the axis: points that are closer are one, for the rows of a small plot would tear them apart."""
 _SPREAD = 6
 """Cells to either side: twelve repeats of one rate and one attainment are all seen."""
+_LINE = 60
+"""Points of the line on which all that is asked for is good."""
 
 
 class CurvePanel(PlotView, Titled, can_focus=True):
@@ -46,10 +53,12 @@ class CurvePanel(PlotView, Titled, can_focus=True):
 
 
 LEGEND = (
-    f"{VERDICTS['pass'].glyph} repeat passed  {VERDICTS['fail'].glyph} failed  {RAMP_GLYPH} ramp failed  "
-    f"{VERDICTS['void'].glyph} void"
+    f"{VERDICTS['pass'].glyph} {VERDICTS['fail'].glyph} repeat  {HELD_GLYPH} {BROKE_GLYPH} ramp, warm-up  "
+    f"{VERDICTS['void'].glyph} void  │ least to most"
 )
-SERVED_LEGEND = f"{GOOD_GLYPH} good  {SERVED_GLYPH} served and not all good  ⠤ all offered"
+SERVED_LEGEND = (
+    f"{VERDICTS['pass'].glyph} {VERDICTS['fail'].glyph} good  {SERVED_GLYPH} served, not all good  ⠤ all good  │ least to most"
+)
 
 
 def knee_of(view: RunView) -> Knee:
@@ -60,38 +69,29 @@ def knee_of(view: RunView) -> Knee:
 
 
 def attainment(view: RunView, name: str, marks: Sequence[Upright] = ()) -> PanelContent:
-    """Attainment against rate: each repeat a point, the floors a line, the target a rule, the zones shaded.
-
-    `marks` are rates to point at, in requests/s.
-    """
+    """Attainment against rate: each repeat and each segment of the ramp from the least to the most that it can be, the target a
+    rule, the zones shaded. `marks` are rates to point at, in requests/s."""
     knee, target = knee_of(view), view.config.slo.target if view.config else None
     title = [Piece(name, "strong"), *_zone_pieces(knee)]
     if target is not None:
         title.append(Piece(f"target {plain(target)}", "muted", 3))
-    floors = _floors(view.steps)
-    running = _running(view, target)
-    rates = [*floors, *(10**dot.x for dot in running)]
-    if not rates:
-        return PanelContent(tuple(title), "no rate is judged yet: the points come with the first step")
+    bars = [*_judged(view, target), *_running(view, target), *_ramp(view, target)]
+    if not bars:
+        return PanelContent(tuple(title), "no rate was sent yet: the ramp is the first")
+    bottom = _bottom([bar.low for bar in bars], target)
+    voids = _voids(view.steps, bottom)
+    rates = sorted({10**bar.x for bar in (*bars, *voids)})
     low, high = _axis(rates, marks)
-    full = {step.rate_rps for step in view.steps if step.phase != "ramp" and not step.set_aside}
-    ends = [floors[at] for at in (knee.pass_rps, knee.first_fail_rps, knee.fail_rps) if at in floors and at in full]
-    bottom = _bottom([*(ends or floors.values()), *(dot.y for dot in running)], target)
-    clipped = any(floor < bottom for floor in floors.values())
-    labels = [(1.0, "100 %"), (bottom, f"{'≤ ' if clipped else ''}{plain(bottom)}")]
-    if target is not None:
-        labels.insert(0, (target, plain(target)))
-    line = tuple((math.log10(at), floor) for at, floor in sorted(floors.items()))
     return PanelContent(
         tuple(title),
         Plot(
             x_range=(low, high),
-            y_range=(bottom, 1.0),
-            curves=(Curve("", "faint", line),),
-            y_labels=tuple(labels),
-            x_labels=_rate_labels(knee, floors),
+            y_range=(bottom, _top(bottom, target)),
+            curves=(),
+            y_labels=_share_labels(bottom, target),
+            x_labels=_rate_labels(knee, rates),
             rule=target,
-            dots=(*_dots(view.steps, bottom), *running),
+            bars=(*bars, *voids),
             spread=_SPREAD,
             zones=_zones(knee, low, high),
             uprights=tuple(Upright(math.log10(at.x), at.name, at.ink) for at in (*marks, *_now(view), *_truth(view))),
@@ -110,58 +110,86 @@ def _zone_pieces(knee: Knee) -> list[Piece]:
     return pieces
 
 
-def _floors(steps: Iterable[StepResult]) -> dict[float, float]:
-    """The lowest attainment that is certain at each rate: of what passed at least, of what failed at most. A full step counts over
-    a segment of the ramp, of which only the failing one is evidence of anything."""
-    floors: dict[float, float] = {}
-    full: set[float] = set()
-    for step in sorted(steps, key=lambda step: step.phase == "ramp"):
-        value = step_floor(step)
-        if value is None or (step.phase == "ramp" and (step.verdict != "fail" or step.rate_rps in full)):
-            continue
-        full.add(step.rate_rps)
-        floors[step.rate_rps] = min(value, floors.get(step.rate_rps, 1.0))
-    return floors
+def _judged(view: RunView, target: float | None) -> list[Bar]:
+    """The repeats that count. Failing ones first: where bars crowd they keep their places."""
+    bars = [
+        _bar(view, step.rate_rps, repeat.verdict, repeat.attainment_interval, target)
+        for step in view.steps
+        if step.phase != "ramp" and not step.set_aside
+        for repeat in step.repeats
+        if repeat.verdict in ("pass", "fail")
+    ]
+    return sorted(bars, key=lambda bar: bar.ink != "bad")
 
 
-def _dots(steps: Iterable[StepResult], bottom: float) -> tuple[Dot, ...]:
-    """Failing repeats first: where points crowd they keep their places."""
-    dots = []
-    for step in steps:
-        x = math.log10(step.rate_rps)
-        if step.phase == "ramp":
-            if step.verdict == "fail" and (value := step_floor(step)) is not None:
-                dots.append(Dot(x, value, RAMP_GLYPH, "bad"))
-            continue
-        dots += [dot for repeat in step.repeats if (dot := _dot(x, repeat, bottom)) is not None]
-    return tuple(sorted(dots, key=lambda dot: dot.ink != "bad"))
+def _bar(view: RunView, rate_rps: float, verdict: RepeatVerdict, interval: Interval, target: float | None) -> Bar:
+    """A repeat, its mark at the end by which it was judged; if that says nothing, what all requests of its rate say."""
+    x, mark = math.log10(rate_rps), VERDICTS[verdict].glyph
+    if verdict == "pass":
+        return Bar(x, *interval, mark, "good", "low")
+    if tells_nothing(interval, target):
+        return _unknown(view, rate_rps, interval, target, "bad")
+    enough = target is not None and interval[0] >= target  # it failed by its queue or its errors
+    return Bar(x, *interval, mark, "bad", "low" if enough else "high")
 
 
-def _dot(x: float, repeat: RepeatResult, bottom: float) -> Dot | None:
-    """A repeat that passed at least, one that failed at most; one that does not count stands at the foot, whatever it saw."""
-    mark, (low, high) = VERDICTS[repeat.verdict], repeat.attainment_interval
-    if repeat.verdict == "void":
-        return Dot(x, bottom, mark.glyph, "label")
-    if repeat.verdict == "unjudged":
-        return None
-    return Dot(x, low, mark.glyph, "good") if repeat.verdict == "pass" else Dot(x, high, mark.glyph, "bad")
+def _unknown(view: RunView, rate_rps: float, interval: Interval, target: float | None, ink: Ink) -> Bar:
+    """A failure whose attainment is not known."""
+    x, sent = math.log10(rate_rps), of_sent(margins_at(view, rate_rps))
+    if sent is None or tells_nothing(sent, target):
+        return Bar(x, *interval, OPEN_GLYPH, ink, "both")
+    return Bar(x, *sent, BROKE_GLYPH, ink, "high")
 
 
-def _running(view: RunView, target: float | None) -> tuple[Dot, ...]:
-    """The repeats of the step that runs: those that ended, and the one that is measured, where it stands."""
+def _ramp(view: RunView, target: float | None) -> list[Bar]:
+    """The segments of the newest ramp, those that held too; they only say where to look."""
+    failed = {step.rate_rps: step for step in view.steps if step.phase == "ramp" and not step.set_aside}
+    bars = []
+    for segment in view.ramp:
+        x, (low, high) = math.log10(segment.rate_rps), segment.bounds.end
+        if segment.held:
+            bars.append(Bar(x, low, high, HELD_GLYPH, "label", "low"))
+        elif segment.rate_rps not in failed and (so_far := segment.bounds.so_far) is not None:
+            bars.append(Bar(x, *so_far, RUNNING_GLYPH, "label", "both"))
+    sent = {segment.rate_rps for segment in view.ramp if segment.held}
+    for rate_rps, step in failed.items():
+        if rate_rps not in sent and step.floor is not None and step.verdict in ("pass", "fail"):
+            bars.append(_segment(view, step, step.floor, target))
+    return bars
+
+
+def _segment(view: RunView, step: StepResult, floor: Interval, target: float | None) -> Bar:
+    """The segment that a step of the ramp is judged by."""
+    if step.verdict == "pass":
+        return Bar(math.log10(step.rate_rps), *floor, HELD_GLYPH, "label", "low")
+    if tells_nothing(floor, target):
+        return _unknown(view, step.rate_rps, floor, target, "bad")
+    return Bar(math.log10(step.rate_rps), *floor, BROKE_GLYPH, "bad", "high")
+
+
+def _voids(steps: Iterable[StepResult], bottom: float) -> list[Bar]:
+    """A repeat that does not count stands at the foot, whatever it saw."""
+    rates = [step.rate_rps for step in steps if step.phase != "ramp" for repeat in step.repeats if repeat.verdict == "void"]
+    return [Bar(math.log10(at), bottom, bottom, VERDICTS["void"].glyph, "label", "both") for at in rates]
+
+
+def _running(view: RunView, target: float | None) -> list[Bar]:
+    """The repeats of the step that runs: those that ended, and the one that is measured or, paler, warms up, so far."""
     step = view.current
     if step is None or view.answer is not None or step.phase == "ramp":
-        return ()
-    x = math.log10(step.rate_rps)
-    dots = []
-    for (low, high), verdict in zip(step.finished, verdicts(step, target), strict=True):
-        passed = verdict == "pass"
-        ink: Ink = "good" if passed else "bad"
-        dots.append(Dot(x, low if passed else high, VERDICTS[verdict].glyph, ink))
+        return []
+    bars = [
+        _bar(view, step.rate_rps, verdict, interval, target)
+        for interval, verdict in zip(step.finished, verdicts(step, target), strict=True)
+    ]
     live = step.live
-    if live is not None and live.decided is None and live.bounds.so_far is not None:
-        dots.append(Dot(x, live.bounds.so_far[1], RUNNING_GLYPH, "bright"))
-    return tuple(dots)
+    if live is None or live.decided is not None:
+        return bars
+    warmup = live.warmup.so_far if live.warmup is not None else None
+    if (so_far := live.bounds.so_far or warmup) is not None:
+        ink: Ink = "bright" if live.bounds.so_far is not None else "label"
+        bars.append(Bar(math.log10(step.rate_rps), *so_far, RUNNING_GLYPH, ink, "both"))
+    return bars
 
 
 def _axis(rates_rps: Sequence[float], marks: Sequence[Upright]) -> tuple[float, float]:
@@ -175,11 +203,24 @@ def _axis(rates_rps: Sequence[float], marks: Sequence[Upright]) -> tuple[float, 
 
 
 def _bottom(values: Sequence[float], target: float | None) -> float:
-    """Near the target, where the question is; what lies lower is drawn at the foot."""
-    if target is None or target >= 1:
-        return 0.0 if min(values) < 0.5 else 0.5
-    edges = [round(max(0.0, 1 - times * (1 - target)), 6) for times in _BOTTOMS]
-    return next((edge for edge in edges if min(values) >= edge), edges[-1])
+    """Near the target, where the question is; 0 where something lies far lower, so that nothing is cut off."""
+    share = 1.0 if target is None else target
+    edges = {round(max(0.0, 1 - times * (1 - share)), 6) for times in _BOTTOMS} | {0.9, 0.5, 0.0}
+    return next(edge for edge in sorted(edges, reverse=True) if edge < share and (min(values) >= edge or not edge))
+
+
+def _top(bottom: float, target: float | None) -> float:
+    """100 %; where the target lies so near it that on a small plot both share a row, so much more that one is above the rule."""
+    missing = None if target is None else (1 - target) / (1 - bottom)
+    return 1.0 if not missing or missing >= _ABOVE else 1 + (1 - bottom) * (_ABOVE - missing) / (1 - _ABOVE)
+
+
+def _share_labels(bottom: float, target: float | None) -> tuple[tuple[float, str], ...]:
+    """The target and both ends first, then what is between them as far as there is room: quarters, or rounder fifths."""
+    ends = [*([] if target is None else [target]), 1.0, bottom]
+    quarters, fifths = ([round(bottom + (1 - bottom) * at / n, 6) for at in range(n - 1, 0, -1)] for n in (4, 5))
+    between = min(quarters, fifths, key=lambda shares: max(len(plain(share)) for share in shares))
+    return tuple((share, plain(share)) for share in dict.fromkeys([*ends, *between]))
 
 
 def _zones(knee: Knee, low: float, high: float) -> tuple[Zone, ...]:
@@ -214,47 +255,74 @@ def _now(view: RunView) -> tuple[Upright, ...]:
 
 
 def _rate_labels(knee: Knee, rates_rps: Iterable[float]) -> tuple[tuple[float, str], ...]:
-    """The ends of the bracket first, then the other rates as far as there is room."""
+    """The ends of the bracket first, then the other rates as far as there is room; the lowest has the unit."""
     ends = [at for at in (knee.pass_rps, knee.fail_rps, knee.first_fail_rps) if at is not None]
     ordered = dict.fromkeys([*ends, *sorted(rates_rps)])
-    labels = [(math.log10(at), number(at)) for at in ordered]
-    if labels:
-        labels[0] = (labels[0][0], f"{labels[0][1]} req/s")
+    labels = [(math.log10(at), rate_brief(at) if at == min(ordered) else number(at)) for at in ordered]
     return tuple(labels[:_LABELS])
 
 
 def served(view: RunView, name: str) -> PanelContent:
-    """What was served and what of it was good, against what was offered; each judged repeat that had a rate of its own."""
-    repeats = sorted(
-        (repeat for step in view.steps if step.phase != "ramp" for repeat in step.repeats if repeat.verdict in ("pass", "fail")),
-        key=lambda repeat: repeat.offered_rps,
-    )
+    """What of a rate was good, from the least to the most that it can be, and what was served; over the rate that was asked for."""
+    judged = [
+        (step.rate_rps, repeat)
+        for step in view.steps
+        if step.phase != "ramp" and not step.set_aside
+        for repeat in step.repeats
+        if repeat.verdict in ("pass", "fail")
+    ]
+    target = view.config.slo.target if view.config else None
+    bars = [bar for at, repeat in judged if (bar := _good(at, repeat, target)) is not None]
     title = [Piece(name, "strong")]
-    if not repeats:
-        return PanelContent((*title, Piece("against offered", "muted", 1)), "no repeat is judged yet")
-    best = max(repeats, key=lambda repeat: repeat.goodput_rps)
-    title.append(Piece(f"most good {rate_brief(best.goodput_rps)}, of {number(best.offered_rps)} offered", "plain", 0))
-    top = nice_ceiling(max(max(r.offered_rps, r.served_rps) for r in repeats))
-    ends = sorted({repeats[0].offered_rps, repeats[-1].offered_rps})
+    if not bars:
+        text = "no repeat is judged yet" if not judged else "of no repeat it is known: each was given up before its window was over"
+        return PanelContent((*title, Piece("good requests/s by the rate asked for", "muted", 1)), text)
+    best = max(bars, key=lambda bar: bar.low)
+    bound = "" if best.low == best.high else "≥ "
+    title.append(Piece(f"most {bound}{rate_brief(best.low)} good, at {rate_brief(10**best.x)}", "plain", 0))
+    knee, rates = knee_of(view), sorted({at for at, _ in judged})
+    if unknown := [at for at in rates if math.log10(at) not in {bar.x for bar in bars}]:
+        title.append(Piece(f"not known at {', '.join(map(number, unknown))}", "muted", 1))
+    seen = sorted({10**bar.x for bar in (*_judged(view, target), *_ramp(view, target))})
+    low, high = _axis(seen, ())
+    top = nice_ceiling(max(*(bar.high for bar in bars), *rates))
+    line = [low + (min(high, math.log10(top)) - low) * at / _LINE for at in range(_LINE + 1)]
     return PanelContent(
         tuple(title),
         Plot(
-            x_range=(0.0, top),
+            x_range=(low, high),
             y_range=(0.0, top),
-            curves=(Curve("", "faint", ((0.0, 0.0), (top, top))),),
-            y_labels=((top, number(top)), (0.0, "0")),
-            x_labels=((top, f"{rate_brief(top)} offered"), *((at, number(at)) for at in reversed(ends)), (0.0, "0")),
-            dots=(
-                *(
-                    Dot(r.offered_rps, r.served_rps, SERVED_GLYPH, "bright")
-                    for r in repeats
-                    if r.served_rps - r.goodput_rps > _ROUNDING * top
-                ),
-                *(Dot(r.offered_rps, r.goodput_rps, GOOD_GLYPH, "good" if r.verdict == "pass" else "bad") for r in repeats),
-            ),
+            curves=(Curve("", "faint", tuple((x, 10**x) for x in line)),),
+            y_labels=((top, number(top)), (0.0, "0"), *((share * top, number(share * top)) for share in _QUARTERS)),
+            x_labels=_rate_labels(knee, seen),
+            bars=tuple(sorted(bars, key=lambda bar: bar.ink != "bad")),
+            dots=tuple(_served(judged, top)),
+            spread=_SPREAD,
+            zones=_zones(knee, low, high),
             margins=(7, 0),
         ),
     )
+
+
+def _good(rate_rps: float, repeat: RepeatResult, target: float | None) -> Bar | None:
+    """Good requests a second over the whole window: between those that were and those that still could be. None where that says
+    no more than that so many were planned."""
+    passed = repeat.verdict == "pass"
+    if tells_nothing(repeat.attainment_interval, target):
+        return None
+    low, high = (share * planned_rps(repeat) for share in repeat.attainment_interval)
+    return Bar(
+        math.log10(rate_rps), low, high, VERDICTS[repeat.verdict].glyph, "good" if passed else "bad", "low" if passed else "high"
+    )
+
+
+def _served(judged: Iterable[tuple[float, RepeatResult]], top: float) -> list[Dot]:
+    """What finished a second, where that is clearly more than can be good; only of windows that were over."""
+    return [
+        Dot(math.log10(at), repeat.served_rps, SERVED_GLYPH, "bright")
+        for at, repeat in judged
+        if window_over(repeat) and repeat.served_rps - repeat.attainment_interval[1] * planned_rps(repeat) > _ROUNDING * top
+    ]
 
 
 def floor_at(view: RunView, rate_rps: float) -> str:

@@ -1,25 +1,41 @@
 """The chosen step in numbers: its percentiles beside their limits, its worst stretch, its lengths."""
 
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 
 from rich.cells import cell_len
 from textual.content import Content
 
+from core import prose
 from core.config import Slo
+from core.percentiles import rank
 from core.report import FEW
 from core.results import Bucket, Percentiles, RepeatResult, StepResult
-from core.units import DASH, beside, between, count, duration, latency, limit, number, rate_brief
+from core.units import DASH, as_set, beside, between, count, duration, latency, limit, number, rate_brief
 from core.view import RunView
-from tui.draw.style import VERDICTS, Role
-from tui.widgets import client_panel
+from tui.draw.style import VERDICTS, Role, clean, shorten
+from tui.widgets import client_panel, curve
 from tui.widgets.pieces import Part, Piece, fit, join, styled
 from tui.widgets.plot_view import Titled
+from tui.widgets.rate_known import (
+    account,
+    is_over,
+    margins_at,
+    of_sent,
+    planned_rps,
+    quantile,
+    share_text,
+    tells_nothing,
+    window_over,
+)
 from tui.widgets.steps_table import floor_text
 
-_NAMES = ("p50", "p95", "p99")
+_SHARES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+_NAMES = tuple(_SHARES)
 _COLUMN, _LEAST_COLUMN = 11, 9
 _LENGTH_HEADS = ("tokens in", "out", "n", "inside", "TTFT p95", "TPOT p95")
 _REPEAT_HEADS = ("repeat", "verdict", "inside", "of", "offered", "served", "good", "queue", *client_panel.HEADS)
+_SEGMENT_HEADS = ("verdict", "sent", "good", "missed", "open", "planned")
 _WORDS = ("tokens in", "out", "repeat", "verdict", "queue")
 """The columns of these tables that begin on the left; numbers end on the right."""
 _LENGTHS_GIVE_WAY, _REPEATS_GIVE_WAY = (2, 5, 4), (8, 9, 10, 3, 5, 7, 6, 4)
@@ -40,23 +56,25 @@ class StepPanel(Titled):
     ALLOW_MAXIMIZE = True
 
     _step: StepResult | None = None
-    _slo: Slo | None = None
+    _of: tuple[object, ...] = ()
+    _view: RunView | None = None
 
     def show(self, view: RunView, step: StepResult | None) -> None:
         """Take the step that is chosen, or None while there is none."""
         slo = view.config.slo if view.config else None
-        if (step, slo) != (self._step, self._slo) or not self._title:
-            self._step, self._slo = step, slo
+        of = (step, slo, margins_at(view, step.rate_rps), view.ramp if step.phase == "ramp" else ()) if step else ()
+        if of != self._of or not self._title:
+            self._step, self._of, self._view = step, of, view
             self.set_title(title(step, slo))
             self.set_subtitle("↑ ↓ another step" if len(view.steps) > 1 else "")
             self.refresh()
 
     def render(self) -> Content:
-        """The percentiles, then what else fits whole."""
-        if self._step is None:
+        """What the step is judged by, then what else fits whole."""
+        if self._step is None or self._view is None:
             return Content.assemble(styled("no step is judged yet", "muted"))
         shown: list[Content] = []
-        for block in blocks(self._step, self._slo, self.size.width):
+        for block in blocks(self._view, self._step, self.size.width):
             if not shown or len(shown) + len(block) <= self.size.height:
                 shown += block
         return Content("\n").join(shown)
@@ -68,42 +86,118 @@ def title(step: StepResult | None, slo: Slo | None) -> tuple[Piece, ...]:
         return (Piece("3 chosen step", "strong"),)
     mark = VERDICTS[step.verdict]
     where = "ramp" if step.phase == "ramp" else f"step {step.step}"
+    target = slo.target if slo else None
+    known = step.floor is not None and not (step.verdict == "fail" and tells_nothing(step.floor, target))
     return (
         Piece(f"3 {where}", "strong"),
         Piece(rate_brief(step.rate_rps), "strong", 0),
         Piece(str(mark), mark.role, 0),
-        Piece(f"floor {floor_text(step, slo.target if slo else None)}", "plain", 2),
+        Piece(f"floor {floor_text(step, target)}" if known else "floor not known", "plain", 2),
     )
 
 
-def blocks(step: StepResult, slo: Slo | None, width: int) -> list[list[Content]]:
-    """The table of percentiles, what it is of, the worst stretch, the lengths, and each repeat."""
+def blocks(view: RunView, step: StepResult, width: int) -> list[list[Content]]:
+    """What its requests say, as far as they had ended, then the client, the reason, each repeat, the worst stretch, the lengths.
+    Of a step of the ramp: what those of its rate say, and the segments."""
+    slo = view.config.slo if view.config else None
     repeats = counted(step)
     if not repeats:
         return [[Content.assemble(styled("no repeat of this step counts", "muted"))]]
-    table, marked = _percentiles(repeats, slo, width)
-    of, own = [_of_what(step, repeats, marked)], _client(repeats, slo, width)
-    return [table, of, own, _worst(step, repeats, slo), _lengths(repeats, slo, width), _each(step, slo, width)]
+    sent, reason = _sent(view, step, width), _wrapped(clean(prose.text(step.reason)), width)
+    if step.phase == "ramp":
+        return [
+            sent or reason,
+            *([reason] if sent else []),
+            _segments(view, step, width),
+            _client(repeats, slo, width, "whole ramp"),
+        ]
+    table, own = _latencies(repeats, slo, width), _client(repeats, slo, width)
+    first = [*table, *sent] if len(table) == 1 else table
+    more = [] if len(table) == 1 else [sent]
+    each, worst, lengths = _each(step, slo, width), _worst(step, repeats, slo), _lengths(repeats, slo, width)
+    return [first, own, *more, reason, each, worst, lengths]
 
 
-def _percentiles(repeats: list[RepeatResult], slo: Slo | None, width: int) -> tuple[list[Content], bool]:
-    """A row for each latency; and whether any of them is of too few values."""
+def _sent(view: RunView, step: StepResult, width: int) -> list[Content]:
+    """All the requests that were sent at its rate, those that no window counts too, and how far they were from their limits."""
+    margins, slo = margins_at(view, step.rate_rps), view.config.slo if view.config else None
+    if margins is None or slo is None:
+        return []
+    low, high = of_sent(margins) or (0.0, 1.0)
+    uncounted = margins.sent - margins.judged
+    pieces = [
+        Piece(f"at {rate_brief(step.rate_rps)}: {account(margins)}", "strong", 0),
+        Piece(f"{between(low, high, slo.target, DASH)} good", "plain", 1),
+        Piece(f"{count(uncounted)} in ramp or warm-up" if uncounted else "", "muted", 2),
+    ]
+    shares = [("median", quantile(margins, 0.5)), (f"p{as_set(100 * slo.target, 6)}", quantile(margins, slo.target))]
+    told = [Piece("share of the limit", "muted", 1)]
+    told += [Piece(f"{name} {share_text(at)}", "breaks" if is_over(at) else "plain", 0) for name, at in shares]
+    return [join(fit([piece for piece in pieces if piece.text], width)), join(fit(told, width))]
+
+
+def _segments(view: RunView, step: StepResult, width: int) -> list[Content]:
+    """The ramp that this step ended, rate by rate."""
+    ramp = view.ramp
+    if not any(segment.rate_rps == step.rate_rps for segment in ramp):
+        return []
+    head = f"ramp {number(ramp[0].rate_rps)} to {rate_brief(ramp[-1].rate_rps)}"
+    rows, roles = [], []
+    for segment in reversed(ramp):
+        bounds = segment.bounds
+        mark = VERDICTS["pass" if segment.held else step.verdict]
+        word = f"{curve.HELD_GLYPH} held" if segment.held else str(mark)
+        cells = (bounds.sent, bounds.good, bounds.bad, bounds.open, bounds.planned)
+        rows.append((rate_brief(segment.rate_rps), word, *map(count, cells)))
+        roles.append("plain" if segment.held else mark.role)
+    return _table((head, *_SEGMENT_HEADS), rows, (), width, (1, roles))
+
+
+def _latencies(repeats: list[RepeatResult], slo: Slo | None, width: int) -> list[Content]:
+    """Of whom they are, then a row for each latency; where none ended only the line that says so. What had not ended counts as
+    later than all that had: where that moves a percentile, it is a lower bound."""
+    had, sent = sum(repeat.ttft_s.n for repeat in repeats), sum(repeat.sent - repeat.errors for repeat in repeats)
+    ended = sum(repeat.succeeded for repeat in repeats)
+    if not ended:
+        return [_line(f"none of the {count(sent, 'request')} of its window had ended", width, "strong")]
+    rows = [_row(name, repeats, read, _limit(name, slo)) for name, read in _LATENCIES]
     column = min(_COLUMN, max(_LEAST_COLUMN, (width - 4) // 4))
-    head = "".join(f"{name:>{column}}" for name in (*_NAMES, "limit"))
-    table = [Content.assemble(styled(f"{'':<4}{head}", "muted"))]
-    marked = False
-    for name, read in _LATENCIES:
-        limit_s = _limit(name, slo)
+    column = max(column, *(cell_len(text) + 1 for _, row, _ in rows for text, _ in row))
+    names = (*_NAMES, "limit")
+    shown = len(names) if 4 + column * len(names) <= width else len(_NAMES)
+    table = [Content.assemble(styled(f"{'':<4}" + "".join(f"{name:>{column}}" for name in names[:shown]), "muted"))]
+    for name, row, _ in rows:
         parts: list[Part] = [styled(f"{name:<4}", "strong")]
-        for which in _NAMES:
-            value, few = _highest(repeats, read, which)
-            over = value is not None and limit_s is not None and value > limit_s
-            marked |= few
-            text = f"{latency(value)}{'*' if few else ''}{' ✘' if over else ''}"
-            parts.append(styled(text.rjust(column), "breaks" if over else "plain"))
-        parts.append(styled((limit(limit_s) if limit_s else DASH).rjust(column), "muted"))
+        parts += [styled(text.rjust(column), role) for text, role in row[:shown]]
         table.append(Content.assemble(*parts))
-    return table, marked
+    few = any(marked for _, _, marked in rows)
+    return [_of_whom(max(ended, had), sent - ended, len(repeats), few, width), *table]
+
+
+def _row(name: str, repeats: Iterable[RepeatResult], read: Read, limit_s: float | None) -> tuple[str, list[tuple[str, Role]], bool]:
+    """The cells of a latency, and whether any of them is of too few values."""
+    cells: list[tuple[str, Role]] = []
+    marked = False
+    for which in _NAMES:
+        value, bound, few = _highest(repeats, read, which, counts=name != "ITL")
+        over = value is not None and limit_s is not None and value > limit_s
+        marked |= few
+        text = f"{'≥ ' if bound else ''}{latency(value)}{'*' if few else ''}{' ✘' if over else ''}"
+        cells.append((text, "breaks" if over else "plain"))
+    return name, [*cells, (limit(limit_s) if limit_s else DASH, "muted")], marked
+
+
+def _of_whom(ended: int, open_: int, repeats: int, few: bool, width: int) -> Content:
+    """The population of the table, which leads with those that are missing in it."""
+    highest = Piece(f"each the highest of {repeats} repeats" if repeats > 1 else "", "muted", 1)
+    notes = [highest, Piece("* too few values" if few else "", "strong", 1)]
+    if open_ > 0:
+        role: Role = "breaks" if open_ > ended else "strong"
+        first = Piece(f"{count(open_)} of {count(open_ + ended)} had not ended; of the {count(ended)} that had:", role, 0)
+        notes.append(Piece("≥ counts those as later", "muted", 2))
+    else:
+        first = Piece(f"of {count(ended)} answers", "muted", 0)
+    return join(fit([piece for piece in (first, *notes) if piece.text], width))
 
 
 def counted(step: StepResult) -> list[RepeatResult]:
@@ -115,32 +209,45 @@ def _limit(name: str, slo: Slo | None) -> float | None:
     return {"TTFT": slo.ttft_s, "TPOT": slo.tpot_s, "E2E": slo.e2e_s}.get(name) if slo else None
 
 
-def _highest(repeats: Iterable[RepeatResult], read: Read, which: str) -> tuple[float | None, bool]:
-    """The highest of this percentile over the repeats, and whether it is of too few values to be one."""
-    known = [(value, read(repeat).n) for repeat in repeats if (value := getattr(read(repeat), which)) is not None]
-    if not known:
-        return None, False
-    value, n = max(known)
-    return value, n < FEW.get(which, 0)
+def _highest(repeats: Iterable[RepeatResult], read: Read, which: str, *, counts: bool) -> tuple[float | None, bool, bool]:
+    """The highest of this percentile over the repeats, whether it is a lower bound, and whether it is of too few values to be one.
+    `counts`: there is a value for each request."""
+    found = [each for repeat in repeats if (each := _percentile(repeat, read(repeat), which, counts)) is not None]
+    if not found:
+        return None, False, False
+    value, n = max((value, n) for value, _, n in found)
+    return value, any(bound for _, bound, _ in found), n < FEW.get(which, 0)
 
 
-def _of_what(step: StepResult, repeats: list[RepeatResult], marked: bool) -> Content:
-    n = sum(repeat.ttft_s.n for repeat in repeats)
-    text = f"of {count(n)} answers"
-    if step.phase == "ramp":
-        text += " over the whole ramp"
-    elif len(repeats) > 1:
-        text += f"; each the highest of {len(repeats)} repeats"
-    open_ = sum(repeat.sent - repeat.succeeded - repeat.errors for repeat in repeats if repeat.curtailed)
-    if open_ > 0:
-        text += f"; {count(open_)} had not ended"
-    return Content.assemble(styled(text, "muted"), styled("  * too few values" if marked else "", "strong"))
+def _percentile(repeat: RepeatResult, of: Percentiles, which: str, counts: bool) -> tuple[float, bool, int] | None:
+    """A percentile of all that were sent, what had not ended counted as beyond the rest; the highest that ended, where it is one
+    of those. With it, whether it is a lower bound, and the number of values."""
+    value: float | None = getattr(of, which)
+    if value is None:
+        return None
+    missing = max(0, repeat.sent - repeat.succeeded - repeat.errors)
+    if not missing or not counts:
+        return value, missing > 0, of.n
+    wanted = rank(_SHARES[which], of.n + missing)
+    if wanted > of.n:
+        return (value if of.max is None else max(value, of.max)), True, of.n
+    return value, wanted != rank(_SHARES[which], of.n), of.n
 
 
-def _client(repeats: list[RepeatResult], slo: Slo | None, width: int) -> list[Content]:
+def _wrapped(text: str, width: int) -> list[Content]:
+    """Two lines of it at most."""
+    return [_line(line, width) for line in textwrap.wrap(text, max(20, width), max_lines=2, placeholder=" …")]
+
+
+def _line(text: str, width: int, role: Role = "plain") -> Content:
+    return Content.assemble(styled(shorten(text, width), role))
+
+
+def _client(repeats: list[RepeatResult], slo: Slo | None, width: int, of: str = "") -> list[Content]:
     """Whether it was the client that was slow: the worst of these repeats."""
     pieces = client_panel.finished(repeats, slo.ttft_s if slo else None)
-    return [join(fit(pieces, width))] if pieces else []
+    named = [Piece(of, "muted", 0), *pieces] if of else pieces
+    return [join(fit(named, width))] if pieces else []
 
 
 def _worst(step: StepResult, repeats: list[RepeatResult], slo: Slo | None) -> list[Content]:
@@ -187,10 +294,13 @@ def _each(step: StepResult, slo: Slo | None, width: int) -> list[Content]:
 
 
 def _repeat(repeat: RepeatResult, target: float | None) -> tuple[str, ...]:
-    """The cells of a row."""
-    rates = (number(each) for each in (repeat.offered_rps, repeat.served_rps, repeat.goodput_rps))
+    """The cells of a row; rates are those of the whole window, so one that was given up before its end has none."""
+    rates = [DASH, DASH]
+    if window_over(repeat):
+        low, high = (share * planned_rps(repeat) for share in repeat.attainment_interval)
+        rates = [number(repeat.served_rps), f"{'≥ ' if low < high else ''}{number(low)}"]
     inside = between(*repeat.attainment_interval, target, DASH)
-    told = (*rates, repeat.queue or DASH, *client_panel.cells([repeat]))
+    told = (number(planned_rps(repeat)), *rates, repeat.queue or DASH, *client_panel.cells([repeat]))
     return (str(repeat.index + 1), str(VERDICTS[repeat.verdict]), inside, count(repeat.planned), *told)
 
 
