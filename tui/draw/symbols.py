@@ -11,43 +11,67 @@ CHOICES: tuple[Symbols, ...] = ("braille", "block", "ascii")
 
 _TOP, _BOTTOM = 0b00011011, 0b11100100
 """Bits of a braille character (U+2800 + bits) that are in its upper and in its lower two rows."""
+LINES = "─━╌╍═▔│┃║▎▊┊╎┆╭╮╰╯┌┐└┘┏┓┗┛├┤┬┼▏▕"
+"""What frames and divides: one meaning, whatever its direction; none of its stand-ins means anything else."""
+HEIGHTS = "▁▂▃▄▅▆▇█▀"
+"""The heights of a sparkline, which are read against each other; a full one is also what fills a bar."""
 _ASCII = {
-    **dict.fromkeys("─━╌╍═▔▁", "-"),
-    **dict.fromkeys("│┃║▏▕▎▊┊╎┆", "|"),
-    **dict.fromkeys("╭╮╰╯┌┐└┘┏┓┗┛├┤┬┴┼", "+"),
-    **dict.fromkeys("█▇▆", "#"),
-    **dict.fromkeys("▅▄▒▓", "="),
-    **dict.fromkeys("▃▂░", "-"),
-    **dict.fromkeys("●◉", "*"),
-    **dict.fromkeys("○◌", "o"),
-    **dict.fromkeys("◐◑", "%"),
+    **dict.fromkeys("─━╌╍═▔╭╮╰╯┌┐└┘┏┓┗┛┬┼", "-"),
+    **dict.fromkeys("│┃║▎▊┊╎┆├┤▏▕", "|"),
+    **dict.fromkeys("▁▂", "_"),
+    **dict.fromkeys("▃▄▀", ","),
+    **dict.fromkeys("▅▆", ";"),
+    **dict.fromkeys("▇█", "#"),
+    # what became of requests
+    "▒": "=",
+    "╳": "X",  # noqa: RUF001
+    "▓": "M",
+    "░": "`",
+    # verdicts
     "✔": "+",
-    **dict.fromkeys("✘✗╳", "x"),  # noqa: RUF001
+    "✘": "x",
+    "✗": "r",
     "⊘": "/",
+    "◐": "%",
+    # the load, and points
+    "●": "*",
+    "○": "o",
+    "◑": "&",
+    "■": "@",
+    "◉": "Q",
+    "◌": "c",
+    "◆": "$",
+    "◇": "a",
+    "┴": "i",
+    # how far something is
+    "▰": "]",
+    "▱": "[",
+    # words
     "·": ".",
     "…": "~",
     "▲": "!",
-    "▾": "v",
-    "■": "#",
-    "‖": "=",
-    "▶": ">",
-    "►": ">",
-    "◂": "<",
-    "◆": "*",
-    "◇": "o",
-    "×": "x",  # noqa: RUF001
+    "▼": "V",
+    "▾": '"',
+    "▶": "}",
+    "►": ")",
+    "◂": "{",
+    "‖": "\\",
+    "×": "*",  # noqa: RUF001
     "≤": "<",
     "≥": ">",
     "–": "-",  # noqa: RUF001
     "—": "-",
     "→": ">",
-    "←": "<",
+    "←": "(",
     "↑": "^",
     "↓": "v",
 }
+SHARED = (LINES, HEIGHTS, "–—─", "×●")  # noqa: RUF001
+"""Signs that may have one stand-in because they mean the same or are told apart by what stands beside them: a dash between two
+numbers, a factor behind one. All others have a stand-in of their own."""
 
 
-_ASCII_PAIRS = {"≤ ": "<=", "≥ ": ">="}
+_ASCII_PAIRS = {"≤ ": "<=", "≥ ": ">=", "→ ": "->", "▶ ": ">>", "‖ ": "||"}
 """One sign alone would say less than was meant; a blank stands behind ours, and gives its cell."""
 
 _in_use: Symbols = "braille"

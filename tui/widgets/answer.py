@@ -29,7 +29,7 @@ _WIDE = 70
 """From here on there is room for the unit of a rate in full."""
 
 
-def content(view: RunView, answer: Answer, width: int, height: int, elsewhere: str = "press 1") -> Content:
+def content(view: RunView, answer: Answer, width: int, height: int, elsewhere: str = "press 2") -> Content:
     """Both ends with their evidence, then what to know beside them, the most important first; for a simulated replica its
     own long-run knee. What has no room is counted, with the word `elsewhere` for where it is to be found."""
     return clip([*headlines(view, answer, width), *note_lines(view, answer, width)], height, elsewhere)

@@ -29,6 +29,11 @@ def mark_part(mark: Mark) -> Part:
     return styled(str(mark), mark.role)
 
 
+def keep_end(text: str, width: int) -> str:
+    """A name that is too long loses its beginning, for its end is what tells it from others: "…70B-Instruct"."""
+    return text if cell_len(text) <= width else f"…{right_crop(text, width - 1)}" if width > 1 else "…"[:width]
+
+
 def fit(pieces: Sequence[Piece], width: int, gap: int = 2) -> tuple[Piece, ...]:
     """The pieces, in their order, that fit one line of `width` cells: the most important first, then what still has room."""
     kept: list[int] = []
@@ -71,3 +76,11 @@ def join(pieces: Sequence[Piece], gap: str = "  ") -> Content:
             parts.append((gap, ""))
         parts.append(styled(piece.text, piece.role))
     return Content.assemble(*parts)
+
+
+def right_crop(text: str, width: int) -> str:
+    """The last cells of a text, at most so many; a wide character is taken whole or left out."""
+    at = len(text)
+    while at > 0 and cell_len(text[at - 1 :]) <= width:
+        at -= 1
+    return text[at:]
