@@ -66,12 +66,12 @@ _ASCII = {
     "↑": "^",
     "↓": "v",
 }
-SHARED = (LINES, HEIGHTS, "–—─", "×●")  # noqa: RUF001
+SHARED = (LINES + "–—", HEIGHTS, "×●")  # noqa: RUF001
 """Signs that may have one stand-in because they mean the same or are told apart by what stands beside them: a dash between two
 numbers, a factor behind one. All others have a stand-in of their own."""
 
 
-_ASCII_PAIRS = {"≤ ": "<=", "≥ ": ">=", "→ ": "->", "▶ ": ">>", "‖ ": "||"}
+PAIRS = {"≤ ": "<=", "≥ ": ">=", "→ ": "->", "▶ ": ">>", "‖ ": "||"}
 """One sign alone would say less than was meant; a blank stands behind ours, and gives its cell."""
 
 _in_use: Symbols = "braille"
@@ -90,7 +90,7 @@ def in_use() -> Symbols:
 
 def written(text: str, symbols: Symbols) -> str:
     """The text in these symbols, as wide as it was."""
-    for ours, theirs in _ASCII_PAIRS.items() if symbols == "ascii" else ():
+    for ours, theirs in PAIRS.items() if symbols == "ascii" else ():
         text = text.replace(ours, theirs)
     stand_ins = table(symbols)
     return text.translate(stand_ins) if stand_ins else text

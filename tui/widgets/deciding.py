@@ -25,8 +25,6 @@ _FAILED: tuple[Code, ...] = (
     "ended_in_errors",
     "ramp_failed",
 )
-_HIGHEST_AREA = 16
-"""Higher, and the area says no more than before."""
 
 
 class Block(NamedTuple):
@@ -77,7 +75,7 @@ def title(view: RunView, step: StepView, name: str) -> tuple[Piece, ...]:
     aim = () if target is None else (Piece(f"target {plain(target)}", "muted", 2),)
     if now is None:
         warm = step.live is not None and step.live.warmup is not None
-        told = "warm-up" if warm else "nothing judged yet"
+        told = "warm-up" if warm else "not judged yet"
         return (Piece(name, "strong"), Piece(told, "plain"), *((Piece("nothing counted yet", "muted", 1),) if warm else ()), *aim)
     mark, bounds = state(view, step), account(view, step)
     of = "of what was sent" if bounds is not None and _whole_ramp(step, bounds) else "of the plan"
@@ -98,7 +96,7 @@ def draw(view: RunView, step: StepView, width: int, height: int) -> Drawn:
     blocks = _blocks(view, step, width)
     kept = _fitting(blocks, height)
     lines = [line for block in kept for line in block.lines]
-    left = min(height - len(lines) - 1, _HIGHEST_AREA)
+    left = height - len(lines) - 1
     bounds = account(view, step)
     if step.live is None or bounds is None or left < band.LEAST_ROWS or step.phase == "ramp":
         return Drawn(Content("\n").join(lines[:height]))

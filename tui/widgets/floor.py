@@ -13,7 +13,9 @@ from tui.widgets.pieces import Piece, styled
 from tui.widgets.plot_view import Titled
 from tui.widgets.steps_table import floor_text
 
-NAME = "2 attainment floor"
+NAME, SHORT_NAME = "2 attainment floor", "2 floor"
+_SHORT_BELOW = 38
+"""Narrower, and the state has no room on the border beside the whole name."""
 
 
 class FloorPanel(Titled, can_focus=True):
@@ -23,34 +25,39 @@ class FloorPanel(Titled, can_focus=True):
     HELP = "good, missed and open apart; the share that the repeat can still reach; the target"
 
     _view: RunView | None = None
-    _content: Content = Content()
+    _shown: Content = Content()
 
     def show(self, view: RunView) -> None:
         """Take a new view."""
         before, self._view = self._view, view
         if before is None or _facts(before) != _facts(view):
             self._draw(view)
-        self.set_title(title(view))
+        self.set_title(title(view, self._heading))
+
+    @property
+    def _heading(self) -> str:
+        return SHORT_NAME if 0 < self.outer_size.width < _SHORT_BELOW else NAME
 
     def on_resize(self) -> None:
         """Another size has room for other lines."""
         super().on_resize()
         if self._view is not None:
             self._draw(self._view)
+            self.set_title(title(self._view, self._heading))
 
     def render(self) -> Content:
         """The lines that fit."""
-        return self._content
+        return self._shown
 
     def _draw(self, view: RunView) -> None:
         (width, height), span = self.size, None
         if view.answer is not None:
             alone = self.screen.maximized is self
-            self._content = answer.content(view, view.answer, width, height, "in the report" if alone else "press 2")
+            self._shown = answer.content(view, view.answer, width, height, "in the report" if alone else "press 2")
         elif view.current is not None:
-            self._content, span = deciding.draw(view, view.current, width, height)
+            self._shown, span = deciding.draw(view, view.current, width, height)
         else:
-            self._content = last_step(view, width, height) if view.steps else checks.content(view, width, height)
+            self._shown = last_step(view, width, height) if view.steps else checks.content(view, width, height)
         self.set_subtitle(f"{clock(span[0])} {DASH} {clock(span[1])}" if span else "")
         self.refresh()
 
@@ -60,15 +67,15 @@ def _facts(view: RunView) -> tuple[object, ...]:
     return view.current, view.answer, view.steps, view.checks, view.config, view.ramp, view.outcomes
 
 
-def title(view: RunView) -> tuple[Piece, ...]:
+def title(view: RunView, name: str = NAME) -> tuple[Piece, ...]:
     """What the panel says when it is collapsed to its border."""
     target = view.config.slo.target if view.config else None
     aim = () if target is None else (Piece(f"target {plain(target)}", "muted", 1),)
     if view.answer is not None:
         return (Piece("2 answer", "strong"), *aim, Piece(f"after {checks.ran_for(view)}", "muted", 2))
     if view.current is None:
-        return (Piece(NAME, "strong"), Piece("between two steps", "muted", 1)) if view.steps else checks.title(view)
-    return deciding.title(view, view.current, NAME)
+        return (Piece(name, "strong"), Piece("between two steps", "muted", 1)) if view.steps else checks.title(view)
+    return deciding.title(view, view.current, name)
 
 
 def last_step(view: RunView, width: int, height: int) -> Content:

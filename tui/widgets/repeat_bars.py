@@ -13,7 +13,7 @@ from tui.widgets.pieces import Part, Piece, styled
 
 GOOD, OPEN, UNSENT, MISSED, TARGET = "█", "▒", "·", "\u2573", "┃"
 INKS: dict[str, Role] = {GOOD: "holds", OPEN: "plain", UNSENT: "muted", MISSED: "breaks", TARGET: "strong"}
-_LEAST_BAR = 4
+_LEAST_BAR, _DUST = 4, 1e-9
 
 
 class Bar(NamedTuple):
@@ -67,13 +67,25 @@ def _cells_of(bar: Bar, width: int) -> list[Part]:
     if width < _LEAST_BAR:
         return []
     n_missed = cells(bar.missed, width)
+    if bar.target is not None and bar.missed > 1 - bar.target + _DUST:
+        n_missed = max(n_missed, 2)  # the mark of the target takes one of them
     n_good = min(cells(bar.good, width), width - n_missed)
     n_open = min(cells(bar.open, width), width - n_missed - n_good)
     line = GOOD * n_good + OPEN * n_open + UNSENT * (width - n_good - n_open - n_missed) + MISSED * n_missed
     if bar.target is not None:
-        mark = min(width - 1, int(bar.target * width))
+        mark = _mark(bar, bar.target, width, n_missed)
         line = line[:mark] + TARGET + line[mark + 1 :]
     return parts(line)
+
+
+def _mark(bar: Bar, target: float, width: int, n_missed: int) -> int:
+    """The cell of the target: what missed lies behind it as long as that is allowed, and on both sides of it from then on."""
+    mark = min(width - 1, int(target * width))
+    if not bar.missed:
+        return mark
+    if bar.missed <= 1 - target + _DUST:
+        return max(min(mark, width - n_missed - 1), 0)
+    return min(max(mark, width - n_missed + 1), width - 1)
 
 
 def parts(line: str) -> list[Part]:

@@ -82,7 +82,8 @@ def _wordings(config: ProbeConfig, model: str) -> Iterator[tuple[str, str, str]]
     full, short, least = (limits_text(config.slo, words) for words in ("full", "short", "least"))
     work, brief_work = workload_text(config.workload), workload_text(config.workload, short=True)
     brief = model.rpartition("/")[2]
-    yield from ((model, work, full), (brief, work, full), (brief, work, short), (brief, brief_work, short))
+    yield from ((model, work, full), (brief, work, full), (model, work, short), (model, brief_work, short))
+    yield from ((brief, work, short), (brief, brief_work, short))
     cut = [keep_end(brief, width) for width in _NAME_WIDTHS if width < len(brief)]
     yield from ((name, brief_work, short) for name in cut)
     yield from ((name, brief_work, least) for name in (brief, *cut))
@@ -140,10 +141,10 @@ class StatusStrip(Widget):
     def _lines(self, width: int, rows: int) -> tuple[Sequence[Sequence[Piece]], int]:
         """The longest wording of the expected end for which nothing else gives way; without room for any, none."""
         room = width - len(self._load.text) - 3
-        bare = _laid(self._pieces, self._client_at, (room, width), rows)
+        bare = _laid(self._pieces, self._client_at, (room, width - 1), rows)
         for text in self._expected:
             pieces = (*self._pieces, Piece(text, "plain", 5))
-            lines, gap = _laid(pieces, self._client_at, (room, width), rows)
+            lines, gap = _laid(pieces, self._client_at, (room, width - 1), rows)
             if len(_flat(lines)) == len(_flat(bare[0])) + 1 and pieces[-1] in lines[-1]:
                 return lines, gap
         return bare
@@ -152,8 +153,8 @@ class StatusStrip(Widget):
 def _laid(pieces: tuple[Piece, ...], client_at: int, widths: tuple[int, int], rows: int) -> tuple[Sequence[Sequence[Piece]], int]:
     """Pieces in lines, and the gap between them; on the first line there is less room, for the state of the load."""
     room, width = widths
-    gap = 3 if len(_flat(flow(pieces, room, rows, 3))) == len(pieces) else 2
-    lines: Sequence[Sequence[Piece]] = flow(pieces, room, rows, gap)
+    gap = 3 if len(_flat(flow(pieces, width, rows, 3, room))) == len(pieces) else 2
+    lines: Sequence[Sequence[Piece]] = flow(pieces, width, rows, gap, room)
     halves = (pieces[:client_at], pieces[client_at:])
     if client_at and rows > 1 and all(fit(half, space, gap) == half for half, space in zip(halves, (room, width), strict=True)):
         return halves, gap  # what the client says of itself stays together

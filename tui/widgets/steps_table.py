@@ -70,6 +70,11 @@ class StepsTable(Titled):
             self.refresh()
         self.set_title(self._facts())
 
+    def on_resize(self) -> None:
+        """A border has room only beside a line."""
+        super().on_resize()
+        self.set_class(self.outer_size.height < 3, "-bare")
+
     def render(self) -> Content:
         """The table or the line."""
         rows = _highest_first([*self._rows, *([self._now] if self._now else [])])
@@ -125,6 +130,8 @@ def floor_text(step: StepResult, target: float | None) -> str:
     if step.floor is None:
         return DASH
     low, high = step.floor
+    if (low, high) == (0.0, 1.0):  # ended before anything was decided that counts
+        return DASH
     if low < high and step.verdict == "fail":
         return f"≤ {beside(high, target, rounded=math.ceil)}"
     if low < high and step.verdict == "pass":
