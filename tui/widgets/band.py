@@ -14,6 +14,9 @@ from tui.widgets.repeat_bars import GOOD, MISSED, OPEN, UNSENT, parts
 
 _RULE = "╌"
 _LABELS = 6
+_HIGH = 12
+"""Lower, and what must be good has more of the rows than what may be missed."""
+_EIGHTHS = "▁▂▃▄▅▆▇"
 LEAST_ROWS = 4
 
 
@@ -56,7 +59,7 @@ def _halves(target: float | None, height: int) -> tuple[int, int]:
     """Rows above and below the rule; a target of all leaves nothing to miss."""
     if target is None:
         return 0, height
-    above = 0 if target >= 1 else (height - 1) // 2
+    above = 0 if target >= 1 else (height - 1) // 3 if height < _HIGH else (height - 1) // 2
     return above, height - above - 1
 
 
@@ -77,19 +80,21 @@ def _column(at: Moment | None, target: float | None, above: int, below: int) -> 
         return " " * above + rule + " " * below
     high = _from_top(at.missed, target, above, below)
     low = _from_bottom(at.good, target, above, below)
-    open_ = max(_from_bottom(at.good + at.open, target, above, below) - low, int(at.open > 0))
-    line = (GOOD * low + OPEN * open_)[: height - high].ljust(height - high, UNSENT)[::-1]
+    good = GOOD * math.floor(low) + (_EIGHTHS[math.floor(low % 1 * 8) - 1] if low % 1 >= 1 / 8 and low < below else "")
+    open_ = max(math.floor(_from_bottom(at.good + at.open, target, above, below)) - len(good), int(at.open > 0))
+    line = (good + OPEN * open_)[: height - high].ljust(height - high, UNSENT)[::-1]
     line = MISSED * high + line
     if target is not None and line[above] in (UNSENT, OPEN):
         line = line[:above] + _RULE + line[above + 1 :]
     return line
 
 
-def _from_bottom(share: float, target: float | None, above: int, below: int) -> int:
+def _from_bottom(share: float, target: float | None, above: int, below: int) -> float:
+    """Rows that a share fills, in parts of one below the rule."""
     if target is None:
-        return math.floor(share * below)
+        return share * below
     if share < target - 1e-9:
-        return min(math.floor(share / target * below), below)
+        return share / target * below
     rest = (share - target) / (1 - target) if target < 1 else 1.0
     return below + 1 + math.floor(rest * above + 1e-9)
 

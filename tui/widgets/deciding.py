@@ -27,6 +27,10 @@ _FAILED: tuple[Code, ...] = (
 )
 
 
+_WIDE = 70
+"""From here on an account has room on one line."""
+
+
 class Block(NamedTuple):
     """Lines that belong together; those with the lowest rank have room first, and a block that has none is left out."""
 
@@ -170,11 +174,11 @@ def _warmup(live: RepeatView, warmup: Bounds, width: int, *, begun: bool) -> lis
         "warm-up, not counted:" if begun else "warm-up, not counted yet:", "strong" if not begun or warmup.bad else "muted"
     )
     good, missed, open_ = repeat_bars.made_of(warmup)
-    pieces = [head, missed, good, open_, Piece(f"of {count(warmup.planned)}", "muted", 1)]
+    pieces = [head, missed, good, open_, Piece(f"of {count(warmup.planned)}", "muted", 3)]
     if warmup.overdue:
-        pieces.insert(2, Piece(f"({count(warmup.overdue)} still open)", "plain", 2))
+        pieces.insert(2, Piece(f"({count(warmup.overdue)} still open)", "plain", 1))
     rank = 9 if begun and not warmup.bad else 3 if begun else 0
-    return [Block(rank if at < 2 else 4, [join(line)]) for at, line in enumerate(flow(pieces, width, 3))]
+    return [Block(rank if at < 2 else 4, [join(line)]) for at, line in enumerate(flow(pieces, width, 3 if width < _WIDE else 1))]
 
 
 def _bars(view: RunView, step: StepView) -> list[tuple[int, Bar]]:

@@ -12,7 +12,7 @@ from tui.draw.style import Role
 from tui.widgets.pieces import Part, Piece, styled
 
 GOOD, OPEN, UNSENT, MISSED, TARGET = "█", "▒", "·", "\u2573", "┃"
-INKS: dict[str, Role] = {GOOD: "holds", OPEN: "plain", UNSENT: "muted", MISSED: "breaks", TARGET: "strong"}
+INKS: dict[str, Role] = {**dict.fromkeys("▁▂▃▄▅▆▇█", "holds"), OPEN: "plain", UNSENT: "muted", MISSED: "breaks", TARGET: "strong"}
 _LEAST_BAR, _DUST = 4, 1e-9
 
 
