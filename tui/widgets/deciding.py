@@ -63,8 +63,10 @@ def floor(view: RunView, step: StepView) -> tuple[float, float] | None:
 
 
 def state(view: RunView, step: StepView) -> Mark:
-    """What nothing can change any more, or that it is undecided."""
-    ends, target = floor(view, step), _target(view)
+    """What nothing can change any more of the repeat that is seen, or that it is undecided."""
+    target = _target(view)
+    ended = _among_finished(step) or (step.live is None and len(step.finished) > 0)
+    ends = step.finished[-1] if ended else reach(view, step)
     decided = step.live.decided if step.live else None
     if (ends and target is not None and ends[1] < target) or (decided is not None and says(decided, *_FAILED)):
         return Mark("✘", "below target" if ends and target is not None and ends[1] < target else "failed", "breaks")
@@ -182,13 +184,15 @@ def _warmup(live: RepeatView, warmup: Bounds, width: int, *, begun: bool) -> lis
 
 
 def _bars(view: RunView, step: StepView) -> list[tuple[int, Bar]]:
-    """With the rank of each: the running repeat, what the warm-up was made of, then the others, the lowest first."""
+    """With the rank of each: the running repeat, its warm-up, the lowest of the others (it sets the floor), the newest."""
     target, bounds, now = _target(view), account(view, step), reach(view, step)
     letter = _letter(step)
     bars: list[tuple[int, Bar]] = []
-    order = sorted(range(len(step.finished)), key=lambda at: step.finished[at])
+    newest = len(step.finished) - 1
+    lowest = min(range(newest + 1), key=lambda at: step.finished[at], default=-1)
     for at, (lo, hi) in enumerate(step.finished):
-        rank = 1 if step.live is None or (_among_finished(step) and at == len(step.finished) - 1) else 6 + (at != order[0])
+        stands = at == newest and (step.live is None or _among_finished(step))  # it is the one that the counts are of
+        rank = 1 if stands else 4 if at == lowest else 8 + newest - at
         bars.append((rank, Bar(f"{letter}{at + 1}", lo, hi - lo, 1 - hi, between(lo, hi, target, DASH), target or 1.0)))
     if step.live is None or bounds is None or _among_finished(step):
         return bars

@@ -87,9 +87,9 @@ class StepsTable(Titled):
             return _two_lines(rows, _highest_first(self._hints), width)
         spare = max(0, height - 1 - len(rows))  # the ramp only says where to look: it pushes nothing out that was judged
         shown = _highest_first([*_nearest(rows, self._now, height - 1), *_highest_first(self._hints)[:spare]])
-        table = _table(shown, self._now, width)
+        told = table(shown, self._now, width)
         left = height - len(shown) - 1
-        return Content("\n").join([table, *_reasons(self._rows, table.plain, width, left)])
+        return Content("\n").join([told, *_reasons(self._rows, told.plain, width, left)])
 
     def _facts(self) -> tuple[Piece, ...]:
         latest = self._now or (self._rows[-1] if self._rows else None)
@@ -187,7 +187,8 @@ def _nearest(rows: Sequence[StepRow], now: StepRow | None, room: int) -> Sequenc
     return rows[start : start + room]
 
 
-def _table(rows: Sequence[StepRow], now: StepRow | None, width: int) -> Content:
+def table(rows: Sequence[StepRow], now: StepRow | None, width: int) -> Content:
+    """A line for each rate, with as many columns as have room."""
     heads = ("req/s", "repeats", "floor", "verdict")
     cells = [(row.rate, row.repeats, row.floor, str(row.mark)) for row in rows]
     widths = _widths(heads, cells)
@@ -214,14 +215,14 @@ def _table(rows: Sequence[StepRow], now: StepRow | None, width: int) -> Content:
 
 def _clients(rows: Sequence[StepRow], room: int) -> list[str]:
     """For the head and each row what the client said of itself, or nothing where that has no room."""
-    table: list[Sequence[str]] = [client_panel.HEADS]
+    cells: list[Sequence[str]] = [client_panel.HEADS]
     for row in rows:
         first, *rest = row.client or [""] * len(client_panel.HEADS)
-        table.append([f"{_ALARMS.get(row.client_role, '')}{first}", *rest])
-    widths = [max(len(texts[at]) for texts in table) for at in range(len(client_panel.HEADS))]
+        cells.append([f"{_ALARMS.get(row.client_role, '')}{first}", *rest])
+    widths = [max(len(texts[at]) for texts in cells) for at in range(len(client_panel.HEADS))]
     if sum(widths) + len(widths) > room or not any(row.client for row in rows):
-        return [""] * len(table)
-    return ["".join(f" {text:>{width}}" for text, width in zip(texts, widths, strict=True)) for texts in table]
+        return [""] * len(cells)
+    return ["".join(f" {text:>{width}}" for text, width in zip(texts, widths, strict=True)) for texts in cells]
 
 
 def _reasons(steps: Sequence[StepRow], told: str, width: int, room: int) -> list[Content]:
