@@ -211,39 +211,6 @@ def status(frame: Frame) -> tuple[Piece, ...]:
     return tuple(pieces)
 
 
-def progress_texts(view: RunView) -> tuple[str, ...]:
-    """How far the run is and when it is expected to end, in fewer and fewer words; when that has just changed, why."""
-    at = view.progress
-    if at is None or view.answer is not None:
-        return ()
-    expected_s = max(_roughly(at.expected_s), at.elapsed_s)
-    share = at.elapsed_s / expected_s if expected_s > 0 else 0.0
-    done = min(int(share * _BAR_CELLS), _BAR_CELLS)
-    text = f"{clock(at.elapsed_s)} of ~{clock(expected_s)}"
-    barred = f"{_DONE * done}{_TO_COME * (_BAR_CELLS - done)} {text}"
-    ends = _ends(view.started_utc, expected_s)
-    usual = (*((f"{barred}, ends ~{ends} UTC", f"{text}, ends ~{ends} UTC") if ends else ()), barred, text)
-    if at.changed is None or at.changed_t_s is None or at.elapsed_s - at.changed_t_s > _CHANGE_SHOWN_S:
-        return usual
-    why = f"{'+' if at.by_s > 0 else DASH}{long_duration(abs(at.by_s))}: {clean(prose.text(at.changed))}"
-    told = [f"{head}  {why}" for head in (barred, text)]
-    return (*told, *(shorten(told[1], len(text) + room) for room in (60, 50, 40, 30, 24)), *usual)
-
-
-def _roughly(seconds: float) -> float:
-    """In the steps of what is only expected."""
-    step = 10 if seconds < 595 else 60
-    return float(step * math.ceil(seconds / step)) if seconds >= 59.5 else seconds
-
-
-def _ends(started_utc: str | None, expected_s: float) -> str:
-    """The time of day of the expected end, as 17:22; empty where the start is not known."""
-    try:
-        return f"{datetime.fromisoformat(started_utc or '') + timedelta(seconds=expected_s):%H:%M}"
-    except (ValueError, OverflowError):
-        return ""
-
-
 def playback_piece(playback: Playback) -> Piece:
     """Where a recording stands, and how fast it goes."""
     how = f"▶ {as_set(playback.speed)}x" if playback.playing else "‖ held"
@@ -282,6 +249,39 @@ def _part(live: RepeatView) -> str:
     if live.part == "waiting":  # every request is decided; an undecided queue is heard a little longer
         return f"waiting {duration(round(live.elapsed_s - live.length_s))}"
     return f"{live.part} {progress(live.elapsed_s, live.length_s)}"
+
+
+def progress_texts(view: RunView) -> tuple[str, ...]:
+    """How far the run is and when it is expected to end, in fewer and fewer words; when that has just changed, why."""
+    at = view.progress
+    if at is None or view.answer is not None:
+        return ()
+    expected_s = max(_roughly(at.expected_s), at.elapsed_s)
+    share = at.elapsed_s / expected_s if expected_s > 0 else 0.0
+    done = min(int(share * _BAR_CELLS), _BAR_CELLS)
+    text = f"{clock(at.elapsed_s)} of ~{clock(expected_s)}"
+    barred = f"{_DONE * done}{_TO_COME * (_BAR_CELLS - done)} {text}"
+    ends = _ends(view.started_utc, expected_s)
+    usual = (*((f"{barred}, ends ~{ends} UTC", f"{text}, ends ~{ends} UTC") if ends else ()), barred, text)
+    if at.changed is None or at.changed_t_s is None or at.elapsed_s - at.changed_t_s > _CHANGE_SHOWN_S:
+        return usual
+    why = f"{'+' if at.by_s > 0 else DASH}{long_duration(abs(at.by_s))}: {clean(prose.text(at.changed))}"
+    told = [f"{head}  {why}" for head in (barred, text)]
+    return (*told, *(shorten(told[1], len(text) + room) for room in (60, 50, 40, 30, 24)), *usual)
+
+
+def _roughly(seconds: float) -> float:
+    """In the steps of what is only expected."""
+    step = 10 if seconds < 595 else 60
+    return float(step * math.ceil(seconds / step)) if seconds >= 59.5 else seconds
+
+
+def _ends(started_utc: str | None, expected_s: float) -> str:
+    """The time of day of the expected end, as 17:22; empty where the start is not known."""
+    try:
+        return f"{datetime.fromisoformat(started_utc or '') + timedelta(seconds=expected_s):%H:%M}"
+    except (ValueError, OverflowError):
+        return ""
 
 
 class EventLine(Widget):
