@@ -13,15 +13,15 @@ _TOP, _BOTTOM = 0b00011011, 0b11100100
 """Bits of a braille character (U+2800 + bits) that are in its upper and in its lower two rows."""
 LINES = "─━╌╍═▔│║▎▊┊╎┆╭╮╰╯┌┐└┘┏┓┗┛├┤┬┼▏▕"
 """What frames and divides: one meaning, whatever its direction; none of its stand-ins means anything else."""
-HEIGHTS = "▁▂▃▄▅▆▇█▀"
-"""The heights of a sparkline, which are read against each other; a full one is also what fills a bar."""
+HEIGHTS = "▁▂▃▄▅▆▇█▀▌▐▘▝▖▗▚▞▛▜▙▟"
+"""Heights of a sparkline and parts of a mass, which are read against each other; a full one is also what fills a bar."""
 _ASCII = {
     **dict.fromkeys("─━╌╍═▔╭╮╰╯┌┐└┘┏┓┗┛┬┼", "-"),
     **dict.fromkeys("│║▎▊┊╎┆├┤▏▕", "|"),
     **dict.fromkeys("▁▂", "_"),
-    **dict.fromkeys("▃▄▀", ","),
+    **dict.fromkeys("▃▄", ","),
     **dict.fromkeys("▅▆", ";"),
-    **dict.fromkeys("▇█", "#"),
+    **dict.fromkeys("▇█▀▌▐▘▝▖▗▚▞▛▜▙▟", "#"),
     # what became of requests
     "▒": "=",
     "╳": "X",  # noqa: RUF001
@@ -32,6 +32,7 @@ _ASCII = {
     "✔": "+",
     "✘": "x",
     "✗": "r",
+    "✓": "h",
     "⊘": "/",
     "◐": "%",
     # the load, and points
