@@ -11,44 +11,69 @@ CHOICES: tuple[Symbols, ...] = ("braille", "block", "ascii")
 
 _TOP, _BOTTOM = 0b00011011, 0b11100100
 """Bits of a braille character (U+2800 + bits) that are in its upper and in its lower two rows."""
+LINES = "─━╌╍═▔│║▎▊┊╎┆╭╮╰╯┌┐└┘┏┓┗┛├┤┬┼▏▕"
+"""What frames and divides: one meaning, whatever its direction; none of its stand-ins means anything else."""
+HEIGHTS = "▁▂▃▄▅▆▇█▀▌▐▘▝▖▗▚▞▛▜▙▟"
+"""Heights of a sparkline and parts of a mass, which are read against each other; a full one is also what fills a bar."""
 _ASCII = {
-    **dict.fromkeys("─━╌╍═▔▁", "-"),
-    **dict.fromkeys("│┃║▏▕▎▊┊╎┆", "|"),
-    **dict.fromkeys("╭╮╰╯┌┐└┘┏┓┗┛├┤┬┴┼", "+"),
-    **dict.fromkeys("█▇▆▀▌▐▘▝▖▗▚▞▛▜▙▟", "#"),
-    **dict.fromkeys("▅▄▒▓", "="),
-    **dict.fromkeys("▃▂░", "-"),
-    **dict.fromkeys("●◉", "*"),
-    **dict.fromkeys("○◌", "o"),
-    **dict.fromkeys("◐◑", "%"),
+    **dict.fromkeys("─━╌╍═▔╭╮╰╯┌┐└┘┏┓┗┛┬┼", "-"),
+    **dict.fromkeys("│║▎▊┊╎┆├┤▏▕", "|"),
+    **dict.fromkeys("▁▂", "_"),
+    **dict.fromkeys("▃▄", ","),
+    **dict.fromkeys("▅▆", ";"),
+    **dict.fromkeys("▇█▀▌▐▘▝▖▗▚▞▛▜▙▟", "#"),
+    # what became of requests
+    "▒": "=",
+    "╳": "X",  # noqa: RUF001
+    "▓": "M",
+    "░": "`",
+    "┃": "T",
+    # verdicts
     "✔": "+",
-    **dict.fromkeys("✘✗╳", "x"),  # noqa: RUF001
+    "✘": "x",
+    "✗": "r",
+    "✓": "h",
     "⊘": "/",
+    "◐": "%",
+    # the load, and points
+    "●": "*",
+    "○": "o",
+    "◑": "&",
+    "■": "@",
+    "◉": "Q",
+    "◌": "c",
+    "◆": "$",
+    "◇": "a",
+    "┴": "i",
+    # how far something is
+    "▰": "]",
+    "▱": "[",
+    # words
     "·": ".",
     "…": "~",
     "▲": "!",
-    "▾": "v",
-    "■": "#",
-    "‖": "=",
-    "▶": ">",
-    "►": ">",
-    "◂": "<",
-    "◆": "*",
-    "◇": "o",
-    "×": "x",  # noqa: RUF001
+    "▼": "V",
+    "▾": '"',
+    "▶": "}",
+    "►": ")",
+    "◂": "{",
+    "‖": "\\",
+    "×": "*",  # noqa: RUF001
     "≤": "<",
     "≥": ">",
     "–": "-",  # noqa: RUF001
     "—": "-",
     "→": ">",
-    "←": "<",
+    "←": "(",
     "↑": "^",
     "↓": "v",
-    "✓": "h",
 }
+SHARED = (LINES + "–—", HEIGHTS, "×●")  # noqa: RUF001
+"""Signs that may have one stand-in because they mean the same or are told apart by what stands beside them: a dash between two
+numbers, a factor behind one. All others have a stand-in of their own."""
 
 
-_ASCII_PAIRS = {"≤ ": "<=", "≥ ": ">="}
+PAIRS = {"≤ ": "<=", "≥ ": ">=", "→ ": "->", "▶ ": ">>", "‖ ": "||"}
 """One sign alone would say less than was meant; a blank stands behind ours, and gives its cell."""
 
 _in_use: Symbols = "braille"
@@ -67,7 +92,7 @@ def in_use() -> Symbols:
 
 def written(text: str, symbols: Symbols) -> str:
     """The text in these symbols, as wide as it was."""
-    for ours, theirs in _ASCII_PAIRS.items() if symbols == "ascii" else ():
+    for ours, theirs in PAIRS.items() if symbols == "ascii" else ():
         text = text.replace(ours, theirs)
     stand_ins = table(symbols)
     return text.translate(stand_ins) if stand_ins else text

@@ -27,7 +27,7 @@ _OF_THE_SERVER = ("queue", "kv")
 
 
 class RampScreen(RunScreen):
-    """All panels of a run as it goes: cliff, floor, steps, latencies, queue, KV cache."""
+    """All panels of a run as it goes: cliff, attainment floor, steps, latencies, queue, KV cache."""
 
     PANELS: ClassVar[tuple[str, ...]] = ("cliff", "floor", *_PLOTS, "steps")
 
@@ -48,6 +48,7 @@ class RampScreen(RunScreen):
         """Show the view in every panel."""
         view = frame.view
         self.set_class(view.current is None and not view.steps, "-checking")
+        self.set_class(view.answer is not None, "-ended")
         self._cliff.show_view(view)
         self._floor.show(view)
         self._steps_table.show(view)

@@ -26,11 +26,12 @@ _IMPORTANT: tuple[tuple[Code, ...], ...] = (
     ("sends_late", "loop_stalled", *CLIENT),
     ("warm_prompts", *_COLD, *_UNPROVEN),
 )
+_NARROW = 50
 _WIDE = 70
 """From here on there is room for the unit of a rate in full."""
 
 
-def content(view: RunView, answer: Answer, width: int, height: int, elsewhere: str = "press 1") -> Content:
+def content(view: RunView, answer: Answer, width: int, height: int, elsewhere: str = "press 2") -> Content:
     """Both ends with their evidence, then what to know beside them, the most important first; for a simulated replica its
     own long-run knee. What has no room is counted, with the word `elsewhere` for where it is to be found."""
     return clip([*headlines(view, answer, width), *note_lines(view, answer, width)], height, elsewhere)
@@ -111,11 +112,11 @@ def zones(view: RunView, answer: Answer, width: int) -> list[Content]:
         word = "CLEARLY FAILS" if knee.clearly_fails else "FAILS"
         ends.append((f"✘ {word} at {rate(fail_rps)}", "breaks", fail_rps, _counted(knee.fails)))
     room = max((len(end[0]) for end in ends), default=0)
-    lines += [_end(view, *end, room, width) for end in ends]
+    told = [_end(view, *end, room, width) for end in ends]
     if knee.open_above:
         open_above = (styled("? OPEN ABOVE", "strong"), styled("  the knee may be higher than what failed", "muted"))
-        lines.insert(len(lines) - (fail_rps is not None), Content.assemble(*open_above))
-    return lines
+        told.insert(len(told) - (fail_rps is not None), [Content.assemble(*open_above)])
+    return lines + [line for end in told for line in end]
 
 
 def _outcome(view: RunView, answer: Answer) -> Mark:
@@ -132,7 +133,8 @@ def _required(view: RunView, answer: Answer) -> list[Content]:
     return [Content.assemble(mark_part(mark), styled(f" {rate_text(required_rps)}", "plain")).stylize("bold")]
 
 
-def _end(view: RunView, text: str, role: Role, rate_rps: float, repeats: str, room: int, width: int) -> Content:
+def _end(view: RunView, text: str, role: Role, rate_rps: float, repeats: str, room: int, width: int) -> list[Content]:
+    """A line; where it is narrow the evidence has one of its own."""
     target = view.config.slo.target if view.config else None
     step = next((step for step in reversed(view.steps) if step.rate_rps == rate_rps and step.floor is not None), None)
     known: list[Piece] = []
@@ -144,9 +146,11 @@ def _end(view: RunView, text: str, role: Role, rate_rps: float, repeats: str, ro
         *known,
         Piece("in the ramp" if step and step.phase == "ramp" else repeats, "plain", 1),
     ]
+    facts = [fact for fact in facts if fact.text]
+    if width < _NARROW:
+        return [Content.assemble(styled(text, role)).stylize("bold"), Content.assemble("  ", join(fit(facts, width - 2), ", "))]
     head = f"{text:<{room}}  "
-    shown = fit([fact for fact in facts if fact.text], width - len(head))
-    return Content.assemble(styled(head, role), join(shown, ", ")).stylize("bold", 0, len(text))
+    return [Content.assemble(styled(head, role), join(fit(facts, width - len(head)), ", ")).stylize("bold", 0, len(text))]
 
 
 def step_floor(step: StepResult) -> float | None:

@@ -14,7 +14,7 @@ from tui.widgets.pieces import Part, Piece, styled
 
 def title(view: RunView) -> tuple[Piece, ...]:
     """How many checks there are, and whether one of them stops the run."""
-    pieces = [Piece("1 checks before load", "strong"), Piece(f"{len(view.checks)} done", "plain", 1)]
+    pieces = [Piece("2 checks before load", "strong"), Piece(f"{len(view.checks)} done", "plain", 1)]
     for status, mark in CHECKS.items():
         n = sum(check.status == status for check in view.checks)
         if n and status != "pass":

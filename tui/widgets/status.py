@@ -1,24 +1,32 @@
 """The lines that are always there: what is probed, what happens now, and the last event."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Literal
 from urllib.parse import urlsplit
 
 from textual.content import Content
 from textual.widget import Widget
 
 from core import prose
-from core.config import Slo
-from core.units import as_set, clock, count, duration, limit, long_duration, plain, progress, rate_brief
+from core.config import ProbeConfig, Slo, Workload
+from core.units import DASH, as_set, clock, count, duration, limit, long_duration, plain, progress, rate_brief
 from core.view import RepeatView, RunView, StepView
 from tui.draw.style import LEVELS, LOADS, clean, shorten
 from tui.frame import Frame, Playback
 from tui.phrases import mode_name
 from tui.widgets import client_panel
-from tui.widgets.pieces import Piece, fit, flow, join, mark_part, styled
+from tui.widgets.pieces import Piece, fit, flow, join, keep_end, mark_part, styled
 
 _SEPARATOR = " · "
 _MATTERS = 3
-"""Facts of the header up to this rank are worth fewer words: address, simulated, limits, model."""
+"""Facts of the header up to this rank are worth fewer words: address, workload, limits, model, simulated."""
+_NAME_WIDTHS = (32, 24, 18, 14, 10)
+"""A name of a model that has no room is cut to one of these, at its beginning."""
+_DONE, _TO_COME, _BAR_CELLS = "▰", "▱", 10
+_CHANGE_SHOWN_S = 10.0
+"""Why the expected end changed is told for so long."""
 
 
 class HeaderLine(Widget):
@@ -50,27 +58,53 @@ def header(view: RunView) -> tuple[tuple[Piece, ...], ...]:
     if config is None:
         return ((Piece("kneescope", "strong"), Piece("starting", "muted")),)
     model = clean((server.model if server else None) or config.target.model or "")
-    brief = model.rpartition("/")[2]  # of a long name the last part says most
     address = Piece(clean(urlsplit(config.target.url).netloc), "strong", 0)
-    rest = [Piece(mode_name(config.method), "muted", 4), Piece(f"seed {config.method.seed}", "muted", 6)]
-    if server is not None and server.simulated:
-        rest.insert(0, Piece("simulated", "strong", 1))
-    elif server is not None and server.version:
+    simulated = server is not None and server.simulated
+    rest = [Piece(mode_name(config.method), "muted", 6), Piece(f"seed {config.method.seed}", "muted", 7)]
+    if not simulated and server is not None and server.version:
         rest.insert(0, Piece(f"vLLM {clean(server.version)}", "plain", 5))
-    rest.append(Piece("kneescope", "muted", 7))
-    full, short = limits_text(config.slo), limits_text(config.slo, short=True)
+    rest.append(Piece("kneescope", "muted", 8))
     return tuple(
-        (address, *([Piece(name, "plain", 3)] if name else []), Piece(limits, "plain", 2), *rest)
-        for name, limits in ((model, full), (brief, full), (brief, short))
+        (address, *_who(name, simulated), Piece(work, "plain", 1), Piece(limits, "plain", 2), *rest)
+        for name, work, limits in _wordings(config, model)
     )
 
 
-def limits_text(slo: Slo, short: bool = False) -> str:
-    """The limits in one phrase, named so when they are the default ones."""
+def _who(name: str, simulated: bool) -> list[Piece]:
+    """The model; that it is simulated stands beside it, and needs no word where the name says it."""
+    said = "simulated" in name
+    pieces = [Piece(name, "strong" if simulated and said else "plain", 3)] if name else []
+    return [*pieces, *([Piece("simulated", "strong", 4 if said else 1)] if simulated else [])]
+
+
+def _wordings(config: ProbeConfig, model: str) -> Iterator[tuple[str, str, str]]:
+    """Model, workload and limits, in fewer and fewer words; of a long name the last part says most."""
+    full, short, least = (limits_text(config.slo, words) for words in ("full", "short", "least"))
+    work, brief_work = workload_text(config.workload), workload_text(config.workload, short=True)
+    brief = model.rpartition("/")[2]
+    yield from ((model, work, full), (brief, work, full), (model, work, short), (model, brief_work, short))
+    yield from ((brief, work, short), (brief, brief_work, short))
+    cut = [keep_end(brief, width) for width in _NAME_WIDTHS if width < len(brief)]
+    yield from ((name, brief_work, short) for name in cut)
+    yield from ((name, brief_work, least) for name in (brief, *cut))
+    yield from (("", brief_work, short), ("", brief_work, least))
+
+
+def workload_text(workload: Workload, short: bool = False) -> str:
+    """Tokens in and out of a request, and that no prompt is in the server's cache."""
+    lengths = [
+        f"{'~' if not tokens.fixed else ''}{as_set(tokens.median)}" for tokens in (workload.input_tokens, workload.output_tokens)
+    ]
+    return f"{'→'.join(lengths)} cold" if short else f"{' → '.join(lengths)} tokens, cold"
+
+
+def limits_text(slo: Slo, words: Literal["full", "short", "least"] = "full") -> str:
+    """The limits in one phrase, named so when they are the default ones; in the least words without the share that must meet
+    them, which stands in the panel that decides."""
     named = (("TTFT", slo.ttft_s), ("TPOT", slo.tpot_s), ("E2E", slo.e2e_s))
-    if short:
+    if words != "full":
         limits = ", ".join(f"{name} {limit(value)}" for name, value in named if value is not None)
-        return f"{'default ' if slo.default else ''}{limits}, {plain(slo.target)}"
+        return f"{'default ' if slo.default else ''}{limits}{f', {plain(slo.target)}' if words == 'short' else ''}"
     limits = ", ".join(f"{name} ≤ {limit(value)}" for name, value in named if value is not None)
     return f"{'default limits ' if slo.default else ''}{limits} for {plain(slo.target)}"
 
@@ -81,32 +115,50 @@ class StatusStrip(Widget):
     HELP = "step, rate, time, how busy and how late the client is, is the load on?"
 
     _pieces: tuple[Piece, ...] = ()
+    _expected: tuple[str, ...] = ()
     _client_at = 0
     _load: Piece = Piece("")
 
     def show(self, frame: Frame) -> None:
         """Take a frame: what is said is live, also while the panels below stand still."""
         self.set_class(_brief(frame), "-brief")
-        pieces = status(frame)
+        pieces, expected = status(frame), progress_texts(frame.live)
         load = RECORDED if frame.recorded else load_piece(frame.live, frame.stopping)
-        if (pieces, load) != (self._pieces, self._load):
-            self._pieces, self._load = pieces, load
+        if (pieces, expected, load) != (self._pieces, self._expected, self._load):
+            self._pieces, self._expected, self._load = pieces, expected, load
             self._client_at = next((at for at, piece in enumerate(pieces) if piece in _of_client(frame)), 0)
             self.refresh()
 
     def render(self) -> Content:
         """One line, or two where it is narrow."""
         width, rows = self.size.width, max(1, self.size.height)
-        room = width - len(self._load.text) - 3
-        gap = 3 if len(_flat(flow(self._pieces, room, rows, 3))) == len(self._pieces) else 2
-        lines = flow(self._pieces, room, rows, gap)
-        halves = (self._pieces[: self._client_at], self._pieces[self._client_at :])
-        if len(lines) > 1 and all(fit(half, room, gap) == half for half in halves):
-            lines = halves  # what the client says of itself stays together
+        lines, gap = self._lines(width, rows)
         first = join(lines[0], " " * gap) if lines else Content()
         space = " " * max(1, width - first.cell_length - len(self._load.text) - 1)
         head = Content.assemble(first, space, styled(self._load.text, self._load.role))
         return Content("\n").join([head, *(join(line, " " * gap) for line in lines[1:])])
+
+    def _lines(self, width: int, rows: int) -> tuple[Sequence[Sequence[Piece]], int]:
+        """The longest wording of the expected end for which nothing else gives way; without room for any, none."""
+        room = width - len(self._load.text) - 3
+        bare = _laid(self._pieces, self._client_at, (room, width - 1), rows)
+        for text in self._expected:
+            pieces = (*self._pieces, Piece(text, "plain", 5))
+            lines, gap = _laid(pieces, self._client_at, (room, width - 1), rows)
+            if len(_flat(lines)) == len(_flat(bare[0])) + 1 and pieces[-1] in lines[-1]:
+                return lines, gap
+        return bare
+
+
+def _laid(pieces: tuple[Piece, ...], client_at: int, widths: tuple[int, int], rows: int) -> tuple[Sequence[Sequence[Piece]], int]:
+    """Pieces in lines, and the gap between them; on the first line there is less room, for the state of the load."""
+    room, width = widths
+    gap = 3 if len(_flat(flow(pieces, width, rows, 3, room))) == len(pieces) else 2
+    lines: Sequence[Sequence[Piece]] = flow(pieces, width, rows, gap, room)
+    halves = (pieces[:client_at], pieces[client_at:])
+    if client_at and rows > 1 and all(fit(half, space, gap) == half for half, space in zip(halves, (room, width), strict=True)):
+        return halves, gap  # what the client says of itself stays together
+    return lines, gap
 
 
 def _of_client(frame: Frame) -> list[Piece]:
@@ -154,7 +206,7 @@ def status(frame: Frame) -> tuple[Piece, ...]:
         pieces.append(Piece("between two steps" if view.steps else "checking, no load yet", "plain", 1))
     else:
         pieces.extend(_step(view.current, view.config.slo.ttft_s if view.config else None))
-    if view.left_s is not None and view.answer is None:
+    if view.left_s is not None and view.answer is None and view.progress is None:
         pieces.append(Piece(f"left ~{long_duration(round(view.left_s))}", "muted", 5))
     return tuple(pieces)
 
@@ -207,6 +259,39 @@ def _part(live: RepeatView) -> str:
     if live.part == "waiting":  # every request is decided; an undecided queue is heard a little longer
         return f"waiting {duration(round(live.elapsed_s - live.length_s))}"
     return f"{live.part} {progress(live.elapsed_s, live.length_s)}"
+
+
+def progress_texts(view: RunView) -> tuple[str, ...]:
+    """How far the run is and when it is expected to end, in fewer and fewer words; when that has just changed, why."""
+    at = view.progress
+    if at is None or view.answer is not None:
+        return ()
+    expected_s = max(_roughly(at.expected_s), at.elapsed_s)
+    share = at.elapsed_s / expected_s if expected_s > 0 else 0.0
+    done = min(int(share * _BAR_CELLS), _BAR_CELLS)
+    text = f"{clock(at.elapsed_s)} of ~{clock(expected_s)}"
+    barred = f"{_DONE * done}{_TO_COME * (_BAR_CELLS - done)} {text}"
+    ends = _ends(view.started_utc, expected_s)
+    usual = (*((f"{barred}, ends ~{ends} UTC", f"{text}, ends ~{ends} UTC") if ends else ()), barred, text)
+    if at.changed is None or at.changed_t_s is None or at.elapsed_s - at.changed_t_s > _CHANGE_SHOWN_S:
+        return usual
+    why = f"{'+' if at.by_s > 0 else DASH}{long_duration(abs(at.by_s))}: {clean(prose.text(at.changed))}"
+    told = [f"{head}  {why}" for head in (barred, text)]
+    return (*told, *(shorten(told[1], len(text) + room) for room in (60, 50, 40, 30, 24)), *usual)
+
+
+def _roughly(seconds: float) -> float:
+    """In the steps of what is only expected."""
+    step = 10 if seconds < 595 else 60
+    return float(step * math.ceil(seconds / step)) if seconds >= 59.5 else seconds
+
+
+def _ends(started_utc: str | None, expected_s: float) -> str:
+    """The time of day of the expected end, as 17:22; empty where the start is not known."""
+    try:
+        return f"{datetime.fromisoformat(started_utc or '') + timedelta(seconds=expected_s):%H:%M}"
+    except (ValueError, OverflowError):
+        return ""
 
 
 class EventLine(Widget):

@@ -1,6 +1,7 @@
 """Every rate tried so far, highest first: what held, what failed, and why."""
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from core.results import RepeatVerdict, StepResult
 from core.units import DASH, beside, between, number
 from core.view import RampSegment, RunView, StepView
 from tui.draw.style import VERDICTS, Mark, Role, clean, shorten
-from tui.widgets import client_panel
+from tui.widgets import client_panel, deciding
 from tui.widgets.pieces import Part, Piece, fit, join, styled
 from tui.widgets.plot_view import Titled
 
@@ -43,10 +44,10 @@ class StepRow(NamedTuple):
 
 
 class StepsTable(Titled):
-    """Panel 2: a table where there is room, one line of rates and glyphs where there is not."""
+    """Panel 8: a table where there is room, with the reasons of what failed in full below it; else rates and glyphs."""
 
     ALLOW_MAXIMIZE = True
-    HELP = "rates tried: a glyph per repeat, lowest attainment, verdict"
+    HELP = "rates tried: a glyph per repeat, lowest attainment, verdict; why a step failed"
 
     _rows: tuple[StepRow, ...] = ()
     _hints: tuple[StepRow, ...] = ()
@@ -69,21 +70,30 @@ class StepsTable(Titled):
             self.refresh()
         self.set_title(self._facts())
 
+    def on_resize(self) -> None:
+        """A border has room only beside a line."""
+        super().on_resize()
+        self.set_class(self.outer_size.height < 3, "-bare")
+
     def render(self) -> Content:
         """The table or the line."""
         rows = _highest_first([*self._rows, *([self._now] if self._now else [])])
         width, height = self.size
         if not rows:
             return Content.assemble(styled("no rate tried yet", "muted"))
-        if height < 3:
+        if height < 2:
             return _line(rows, self._now or self._rows[-1], width)
+        if height < 3:
+            return _two_lines(rows, _highest_first(self._hints), width)
         spare = max(0, height - 1 - len(rows))  # the ramp only says where to look: it pushes nothing out that was judged
         shown = _highest_first([*_nearest(rows, self._now, height - 1), *_highest_first(self._hints)[:spare]])
-        return _table(shown, self._now, width)
+        told = table(shown, self._now, width)
+        left = height - len(shown) - 1
+        return Content("\n").join([told, *_reasons(self._rows, told.plain, width, left)])
 
     def _facts(self) -> tuple[Piece, ...]:
         latest = self._now or (self._rows[-1] if self._rows else None)
-        pieces = [Piece("2 steps", "strong")]
+        pieces = [Piece("8 steps", "strong")]
         if latest is not None:
             pieces.append(Piece(f"{latest.rate} req/s", "plain", 1))
             pieces.append(Piece(str(latest.mark), latest.mark.role, 0))
@@ -120,6 +130,8 @@ def floor_text(step: StepResult, target: float | None) -> str:
     if step.floor is None:
         return DASH
     low, high = step.floor
+    if (low, high) == (0.0, 1.0):  # ended before anything was decided that counts
+        return DASH
     if low < high and step.verdict == "fail":
         return f"≤ {beside(high, target, rounded=math.ceil)}"
     if low < high and step.verdict == "pass":
@@ -134,13 +146,13 @@ def verdicts(step: StepView, target: float | None) -> list[RepeatVerdict]:
 
 
 def running(step: StepView, view: RunView) -> StepRow:
-    """The step that runs now."""
+    """The step that runs now; its floor is what it can still reach, as in the panel that decides."""
     target = _target(view)
     states: list[str] = [*verdicts(step, target)]
     if step.live and step.live.index >= len(states):
         states.append("running")
     states += ["unjudged"] * (step.repeats_planned - len(states))
-    floor = step.floor
+    floor = deciding.floor(view, step)
     reason = clean(prose.text(step.live.decided)) if step.live and step.live.decided else ""
     text = between(*floor, target, DASH) if floor else DASH
     told = client_panel.cells_now(step.live) if step.live else ()
@@ -175,7 +187,8 @@ def _nearest(rows: Sequence[StepRow], now: StepRow | None, room: int) -> Sequenc
     return rows[start : start + room]
 
 
-def _table(rows: Sequence[StepRow], now: StepRow | None, width: int) -> Content:
+def table(rows: Sequence[StepRow], now: StepRow | None, width: int) -> Content:
+    """A line for each rate, with as many columns as have room."""
     heads = ("req/s", "repeats", "floor", "verdict")
     cells = [(row.rate, row.repeats, row.floor, str(row.mark)) for row in rows]
     widths = _widths(heads, cells)
@@ -202,14 +215,29 @@ def _table(rows: Sequence[StepRow], now: StepRow | None, width: int) -> Content:
 
 def _clients(rows: Sequence[StepRow], room: int) -> list[str]:
     """For the head and each row what the client said of itself, or nothing where that has no room."""
-    table: list[Sequence[str]] = [client_panel.HEADS]
+    cells: list[Sequence[str]] = [client_panel.HEADS]
     for row in rows:
         first, *rest = row.client or [""] * len(client_panel.HEADS)
-        table.append([f"{_ALARMS.get(row.client_role, '')}{first}", *rest])
-    widths = [max(len(texts[at]) for texts in table) for at in range(len(client_panel.HEADS))]
+        cells.append([f"{_ALARMS.get(row.client_role, '')}{first}", *rest])
+    widths = [max(len(texts[at]) for texts in cells) for at in range(len(client_panel.HEADS))]
     if sum(widths) + len(widths) > room or not any(row.client for row in rows):
-        return [""] * len(table)
-    return ["".join(f" {text:>{width}}" for text, width in zip(texts, widths, strict=True)) for texts in table]
+        return [""] * len(cells)
+    return ["".join(f" {text:>{width}}" for text, width in zip(texts, widths, strict=True)) for texts in cells]
+
+
+def _reasons(steps: Sequence[StepRow], told: str, width: int, room: int) -> list[Content]:
+    """Why steps failed, in full, the newest first: those whose reason the table had to cut, as far as there is room."""
+    lines: list[Content] = []
+    for row in reversed(steps):
+        if row.mark.role != "breaks" or not row.reason or row.reason in told:
+            continue
+        head = f"{row.mark.glyph} {'ramp ' if row.ramp else ''}{row.rate} req/s: "
+        wrapped = textwrap.wrap(f"{head}{row.reason}", max(width, 20), subsequent_indent="  ")
+        if len(lines) + len(wrapped) + (not lines) > room:
+            break
+        lines += [] if lines else [Content()]
+        lines += [Content.assemble(styled(line, "plain")) for line in wrapped]
+    return lines
 
 
 def _widths(heads: Sequence[str], cells: Sequence[Sequence[str]]) -> list[int]:
@@ -230,3 +258,21 @@ def _line(rows: Sequence[StepRow], latest: StepRow, width: int) -> Content:
     label: Part = styled("steps ", "muted")
     line = join(fit(pieces, width - len(verdict) - 9))
     return Content.assemble(label, line, "   ", styled(verdict, latest.mark.role))
+
+
+def _two_lines(rows: Sequence[StepRow], hints: Sequence[StepRow], width: int) -> Content:
+    """Rates in rising order with their glyphs: those that were judged, and below them those of the ramp."""
+    groups = (
+        ("steps ", [row for row in rows if not row.ramp]),
+        ("ramp  ", _highest_first([*(row for row in rows if row.ramp), *hints])),
+    )
+    lines = [
+        Content.assemble(styled(name, "muted"), join(_newest(group, width - len(name)), " ")) for name, group in groups if group
+    ]
+    return Content("\n").join(lines)
+
+
+def _newest(rows: Sequence[StepRow], width: int) -> tuple[Piece, ...]:
+    """Of rows from the highest down as many as fit, in rising order."""
+    running = VERDICTS["running"]
+    return fit([Piece(f"{row.mark.glyph}{row.rate}", row.mark.role, row.mark != running) for row in reversed(rows)], width, 1)
