@@ -115,8 +115,15 @@ def test_nothing_is_sent_of_what_is_there_and_of_a_change_only_its_cells() -> No
     terminal, frame = shown(), whole("one", "two", "three", style=STYLES[2])
     assert terminal.changes(frame) == frame
     assert terminal.changes(frame) == ""
-    changed = terminal.changes(whole("one", "tWo", "three", style=STYLES[2]))
-    assert re.sub(r"\x1b\[[\d;]*[mHC]", "", changed) == "W"
+    assert texts(terminal.changes(whole("one", "tWo too", "three", style=STYLES[2]))) == "tWo too", "words stay whole"
+    curve = whole("one", "⠤⠤⠤⠤⠤⠤⠤⠤", "three", style=STYLES[2])
+    terminal.changes(curve)
+    assert texts(terminal.changes(curve.replace("⠤⠤⠤⠤⠤⠤⠤⠤", "⠤⠒⠤⠤⠤⠤⠤⠒"))) == "⠒⠒"
+
+
+def texts(sent: str) -> str:
+    """What of it is seen."""
+    return re.sub(r"\x1b\[[\d;]*[mHC]", "", sent)
 
 
 def test_neighbours_of_one_style_are_sent_with_it_once() -> None:

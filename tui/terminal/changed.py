@@ -14,6 +14,7 @@ from rich.cells import cell_len
 _TOKEN = re.compile(r"\x1b\[(?P<y>\d+);(?P<x>\d+)H|\x1b\[(?P<style>[\d;]*)m|(?P<text>[^\x00-\x1f\x7f]+)|\n")
 _HARMLESS = re.compile(r"(?:\x1b\[\?(?!1049)\d+[hl]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x07)*")
 """Modes, titles, the clipboard and the bell: they move no cell."""
+_WORD = re.compile(r"[^\W\d_]{2}")
 _BRIDGE = 3
 """So many cells that stay are written again rather than jumped over: a jump takes as many bytes."""
 
@@ -112,13 +113,23 @@ class Shown:
             yield span
         elif old != new:
             self._put(span)
-            begin = end = -1
-            for at in (at for at in range(len(new)) if old[at] != new[at]):
-                if begin >= 0 and at - end > _BRIDGE:
-                    yield Span(span.y, span.x + begin, span.text[begin:end], span.style)
-                    begin = at
-                begin, end = (at if begin < 0 else begin), at + 1
-            yield Span(span.y, span.x + begin, span.text[begin:end], span.style)
+            for begin, end in _stretches(span.text, [at for at in range(len(new)) if old[at] != new[at]]):
+                yield Span(span.y, span.x + begin, span.text[begin:end], span.style)
+
+
+def _stretches(text: str, changed: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """What to write again, as ends in the text. Words stay together: who reads what is sent, a recording say, finds them in it."""
+    if _WORD.search(text):
+        begin, end = text.rfind(" ", 0, changed[0] + 1) + 1, text.find(" ", changed[-1])
+        yield min(begin, changed[0]), len(text) if end < 0 else max(end, changed[-1] + 1)
+        return
+    begin, end = changed[0], changed[0]
+    for at in changed:
+        if at - end > _BRIDGE:
+            yield begin, end
+            begin = at
+        end = at + 1
+    yield begin, end
 
 
 def _spans(data: str) -> tuple[list[Span], tuple[int, int] | None] | None:
@@ -184,7 +195,8 @@ def _turn(old: str, new: str) -> str:
     if before == after:
         return ""
     whole = ";".join(part for part in after if part)
-    full = f"\x1b[0;{whole}m" if whole else "\x1b[m"
+    reset = "\x1b[m" if any(before) else ""
+    full = f"{reset}\x1b[{whole}m" if whole else reset
     if before.attributes != after.attributes:
         return full
     parts = [after.ink or "39"] * (before.ink != after.ink) + [after.ground or "49"] * (before.ground != after.ground)
