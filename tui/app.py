@@ -22,7 +22,7 @@ from core.report import to_markdown, while_going
 from core.results import Answer
 from core.view import RunView
 from tui import keys
-from tui.draw.style import THEME_16, VERDICTS, clean, set_up_themes
+from tui.draw.style import THEME_16, VERDICTS, clean, line_hues, set_up_themes
 from tui.frame import Frame, Playback, with_fleet
 from tui.screens.fleet import FleetScreen
 from tui.screens.help import HelpScreen
@@ -88,7 +88,7 @@ class KneescopeApp(App[Answer | None]):
 
     TITLE = "kneescope"
     DEFAULT_MODE = "ramp"
-    CSS_PATH: ClassVar[list[str | PurePath]] = ["app.tcss", "knee_fleet.tcss"]
+    CSS_PATH: ClassVar[list[str | PurePath]] = ["app.tcss", "plots.tcss", "knee_fleet.tcss"]
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings()]
@@ -126,6 +126,10 @@ class KneescopeApp(App[Answer | None]):
         self._answered = False
         self._stop_asked = False
         self._leaving = False
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Colours that the themes of others do not have."""
+        return line_hues(self.current_theme)
 
     def on_mount(self) -> None:
         """Start the run, then look at it four times a second."""
