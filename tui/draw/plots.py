@@ -104,8 +104,8 @@ class Plot:
     `rule` is a limit, drawn across. `bands` are stretches of x to shade, `marks` places on x to point at. `y_labels` and `x_labels`
     are (value, text); of those that meet the earlier one is kept. `y_ticks` and `x_ticks` are sets of labels, the finest first: the
     first that has room is taken. `heads` are sets of names for stretches of x, (start, end, text), in `head_unit`: the first whose
-    texts fit all is taken, else the last without those that do not. Dots and bars move aside for each other, if need be by `spread` cells. `margins` are the least widths of
-    labels and names, so that plots above each other share their columns.
+    texts all fit is taken, else the last without those that do not. Dots and bars move aside for each other, if need be by `spread`
+    cells. `margins` are the least widths of labels and names, so that plots above each other share their columns.
     """
 
     x_range: tuple[float, float]
