@@ -74,7 +74,7 @@ THEME_16 = dataclasses.replace(
 )
 _LIGHT = _lines("#232018", "#7a1f6a", "#7a5fd0")
 _ANSI_DARK = _lines("ansi_bright_yellow", "ansi_bright_magenta", "ansi_bright_blue")
-_ANSI_LIGHT = _lines("ansi_black", "ansi_magenta", "ansi_blue")
+_ANSI_LIGHT = _lines("ansi_default", "ansi_magenta", "ansi_blue")
 
 NOT_AVAILABLE = "not available"
 

@@ -75,6 +75,8 @@ def _column(view: RunView, width: int, spark: Spark) -> tuple[Part, Part]:
         known = found.most(spark.result) if found else None
         at = f" at {number(found.step.rate_rps)}" if found else ""
         names = [f"{spark.name}{at}", f"{brief}{at}", f"{brief}{at.replace(' at ', '@')}", brief]
+    if spark.age or known is None:
+        names = [spark.name, brief]
     over = known is not None and spark.limit is not None and known > spark.limit
     shown = spark.age or f"{spark.text(known) if known is not None else 'n/a'}{' ✘' if over else ''}"
     name = next((name for name in names if len(name) + len(shown) + 2 <= width), names[-1])
