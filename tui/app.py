@@ -23,7 +23,7 @@ from core.report import to_markdown, while_going
 from core.results import Answer
 from core.view import RunView
 from tui import again, keys
-from tui.draw.style import THEME_16, VERDICTS, clean, set_up_themes
+from tui.draw.style import THEME_16, VERDICTS, clean, line_hues, set_up_themes
 from tui.frame import Frame, Playback, with_fleet
 from tui.past import Past
 from tui.screens.fleet import FleetScreen
@@ -97,7 +97,7 @@ class KneescopeApp(App[Answer | None]):
 
     TITLE = "kneescope"
     DEFAULT_MODE = "ramp"
-    CSS_PATH: ClassVar[list[str | PurePath]] = ["app.tcss", "cliff.tcss", "knee_fleet.tcss", "ribbon.tcss"]
+    CSS_PATH: ClassVar[list[str | PurePath]] = ["app.tcss", "plots.tcss", "cliff.tcss", "knee_fleet.tcss", "ribbon.tcss"]
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings()]
@@ -145,6 +145,10 @@ class KneescopeApp(App[Answer | None]):
     def begin_with(self, name: Name, ask: FleetAsk | None, *, repeats: bool) -> None:
         """Before it runs: the screen to begin with, the fleet that was set before, and whether another run can follow."""
         self._shown, self.fleet_ask, self._repeats = name, ask, repeats
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Colours that the themes of others do not have."""
+        return line_hues(self.current_theme)
 
     def on_mount(self) -> None:
         """Start the run, then look at it four times a second."""

@@ -81,7 +81,7 @@ PANELS: dict[str, Explained] = {
         (
             (
                 "p50 p95 p99",
-                "of requests whose first token arrived in that second, counted from when each was due",
+                "of requests whose first token came in the last second, from when each was due; after the end, of the rate named",
             ),
             ("limit", "the dashed line; a request above it is a miss"),
             ("lines", "p95 solid, p50 dashed, p99 dotted; above the limit in the colour of a miss"),
@@ -92,7 +92,7 @@ PANELS: dict[str, Explained] = {
         "4 TPOT",
         "how fast do tokens come after the first?",
         (
-            ("p50 p95 p99", "time per output token after the first, of requests that ended in that second"),
+            ("p50 p95 p99", "time per output token after the first, of requests that ended in the last second; or as in TTFT"),
             ("limit", "the dashed line; a request above it is a miss"),
             ("lines", "p95 solid, p50 dashed, p99 dotted"),
         ),
@@ -120,8 +120,9 @@ PANELS: dict[str, Explained] = {
         "7 rate",
         "does the server keep up?",
         (
-            ("offered", "requests due per second; the client sends each on time or says how late it was"),
-            ("served", "requests that succeeded, per second; while it stays below offered, work piles up"),
+            ("due", "requests due in that second (later in a longer bin); each is sent on time, or it is said how late"),
+            ("finished", "requests that ended well in it; while it stays below due, work piles up"),
+            ("offered served", "after the end: of the window at the rate named, planned and finished, over its length"),
         ),
     ),
     "steps": Explained(

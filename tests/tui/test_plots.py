@@ -1,6 +1,8 @@
 """The picture itself: what is drawn where, and that nothing a server can send harms it."""
 
 import math
+import re
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from tui.draw.plots import Bar, Curve, Dot, Ink, Plot, Shade, Upright, Zone, dra
 from tui.draw.sparkline import blocks
 
 BRAILLE = range(0x2801, 0x2900)
-SHADES: tuple[Shade, ...] = ("bright", "middle", "faint")
+SHADES: tuple[Shade, ...] = ("first", "second", "third")
 VALUES = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True), st.floats(min_value=-2, max_value=3))
 
 
@@ -188,12 +190,15 @@ ZONES = (Zone(0.0, 1.0, ("not known", "?"), "unknown"), Zone(0.0, 0.4, ("PASS",)
 
 def test_zones_are_shaded_and_named_above_the_plot_by_the_first_name_that_fits() -> None:
     picture = draw(Plot(x_range=(0.0, 1.0), y_range=(0.0, 1.0), curves=(), zones=ZONES), 21, 5)
-    assert "".join(run.text for run in picture[0]).split() == ["PASS", "?", "FAIL"]
+    assert "".join(run.text for run in picture[0]) == "  PASS  ▕   ?   FAIL "
+    assert ["".join(run.text for run in row) for row in picture[1:]] == ["        ▕       ▏    "] * 4, (
+        "also where no ground is seen"
+    )
     for row in picture:
         cells = [run.ground for run in row for _ in run.text]
         assert cells == ["passes"] * 9 + ["unknown"] * 7 + ["fails"] * 5
     narrow = draw(Plot(x_range=(0.0, 1.0), y_range=(0.0, 1.0), curves=(), zones=ZONES), 10, 5)
-    assert "".join(run.text for run in narrow[0]).split() == ["PASS", "?", "F"]
+    assert re.findall(r"[^ ▏▕]+", "".join(run.text for run in narrow[0])) == ["PASS", "?", "F"]
 
 
 def test_an_upright_runs_behind_the_points_with_its_name_where_nothing_is_in_the_way() -> None:
@@ -211,6 +216,36 @@ def test_labels_of_x_stand_under_their_places_and_the_first_ones_win() -> None:
     assert drawn[-1].split() == ["0", "half", "one"]
     assert drawn[-1].index("half") == 8
     assert drawn[-1].endswith("one")
+
+
+def timed(width: int, height: int, **given: Any) -> list[str]:
+    ticks = (tuple((at / 10, f"0:{at:02d}") for at in range(11)), ((0.0, "0:00"), (0.5, "0:05"), (1.0, "0:10")))
+    values = (tuple((at / 10, f"{at}") for at in range(11)), ((0.0, "0"), (0.5, "5"), (1.0, "10")))
+    return rows(Plot(x_range=(0.0, 1.0), y_range=(0.0, 1.0), curves=(), x_ticks=ticks, y_ticks=values, **given), width, height)
+
+
+def test_of_the_ticks_the_finest_set_that_has_room_is_taken() -> None:
+    assert timed(100, 40)[-1].split() == [f"0:{at:02d}" for at in range(11)]
+    assert timed(40, 40)[-1].split() == ["0:00", "0:05", "0:10"]
+    assert len([row for row in timed(100, 40) if row[:2].strip()]) == 11
+    assert [row[:2].strip() for row in timed(40, 6)[:-1]] == ["10", "", "5", "", "0"]
+
+
+def test_heads_stand_behind_a_line_in_a_row_of_their_own_where_all_of_one_set_fit() -> None:
+    fine, coarse = ((0.0, 0.2, "1.5"), (0.2, 0.5, "24"), (0.5, 1.0, "12.1")), ((0.0, 0.5, "1.5-24"), (0.5, 1.0, "12.1"))
+    assert timed(43, 12, heads=(fine, coarse), head_unit="/s")[0].split() == ["/s", "▏1.5", "▏24", "▏12.1"]
+    assert timed(19, 12, heads=(fine, coarse))[0].split() == ["▏1.5-24", "▏12.1"]
+    narrow = timed(13, 12, heads=(fine, coarse))[0]
+    assert "1.5" not in narrow, "no text is cut"
+    assert narrow.count("▏") == 2
+
+
+def test_in_a_low_plot_heads_leave_free_what_is_drawn() -> None:
+    flat = Curve("", "first", ((0.0, 1.0), (0.5, 1.0)))
+    picture = Plot(x_range=(0.0, 1.0), y_range=(0.0, 1.0), curves=(flat,), heads=(((0.0, 0.5, "1.5"), (0.6, 1.0, "12")),))
+    top = rows(picture, 21, 4)[0]
+    assert "1.5" not in top
+    assert "▏12" in top
 
 
 @given(st.integers(min_value=0, max_value=60), st.integers(min_value=0, max_value=12))

@@ -6,26 +6,39 @@ them here, because they must sit in whole cells and take the theme's colours.
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import plotext
 from rich.cells import cell_len
 
-Shade = Literal["bright", "middle", "faint"]
-Ink = Literal["bright", "middle", "faint", "good", "bad", "rule", "label"]
+Shade = Literal["first", "second", "third", "bright", "middle", "faint"]
+"""Which line it is: the first is solid, the second dashed, the third dotted, each in a hue of its own. The others are the same in
+greys, for what only stands behind something else."""
+Ink = Literal["first", "second", "third", "bright", "middle", "faint", "good", "bad", "rule", "label"]
+Labels = tuple[tuple[float, str], ...]
+"""Values and what stands at them."""
+Heads = tuple[tuple[float, float, str], ...]
 Ground = Literal["passes", "unknown", "mixed", "fails"]
 
 # plotext colours a curve by palette index and gives that back as an escape code; the index stands for the shade.
-_PALETTE: dict[Shade, int] = {"faint": 1, "middle": 2, "bright": 3}
-_INKS: dict[str, Ink] = {"1": "faint", "2": "middle", "3": "bright"}
+_PALETTE: dict[Shade, int] = {"faint": 1, "middle": 2, "bright": 3, "third": 4, "second": 5, "first": 6}
+_INKS: dict[str, Ink] = {str(index): shade for shade, index in _PALETTE.items()}
+_DASHED: tuple[Ink, ...] = ("second", "middle")
+_DOTTED: tuple[Ink, ...] = ("third", "faint")
 _SGR = re.compile(r"\x1b\[([0-9;]*)m")
 _RULE = "╌"
 _MARK = "▾"
 _UPRIGHT = "┊"
+_EDGE, _END = "▏", "▕"
 _STEM, _HEAD, _FOOT = "│", "┬", "┴"
 _BRAILLE, _LEFT_DOTS, _DASH = 0x2800, 0b01000111, 3
+_APART_ROWS, _APART_ROWS_TALL, _TALL, _APART_COLUMNS = 2, 3, 16, 3
+"""Ticks are at least so far from each other: rows from one to the next, more in a tall plot; blanks between two."""
+_HEADED_ROWS = 8
+"""From this height on the heads have a row of their own; lower, they stand in the plot's top row where that is free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +102,16 @@ class Plot:
     """All that a plot shows. Values beyond `y_range` are drawn at its edge; curves break where points are over `max_gap` apart.
 
     `rule` is a limit, drawn across. `bands` are stretches of x to shade, `marks` places on x to point at. `y_labels` and `x_labels`
-    are (value, text); of those that meet the earlier one is kept. Dots and bars move aside for each other,
-    if need be by `spread` cells.
-    `margins` are the least widths of labels and names, so that plots above each other share their columns.
+    are (value, text); of those that meet the earlier one is kept. `y_ticks` and `x_ticks` are sets of labels, the finest first: the
+    first that has room is taken. `heads` are sets of names for stretches of x, (start, end, text), in `head_unit`: the first whose
+    texts all fit is taken, else the last without those that do not. Dots and bars move aside for each other, if need be by `spread`
+    cells. `margins` are the least widths of labels and names, so that plots above each other share their columns.
     """
 
     x_range: tuple[float, float]
     y_range: tuple[float, float]
     curves: tuple[Curve, ...]
-    y_labels: tuple[tuple[float, str], ...] = ()
+    y_labels: Labels = ()
     rule: float | None = None
     bands: tuple[tuple[float, float], ...] = ()
     marks: tuple[float, ...] = ()
@@ -108,7 +122,11 @@ class Plot:
     spread: int = 0
     zones: tuple[Zone, ...] = ()
     uprights: tuple[Upright, ...] = ()
-    x_labels: tuple[tuple[float, str], ...] = ()
+    x_labels: Labels = ()
+    x_ticks: tuple[Labels, ...] = ()
+    y_ticks: tuple[Labels, ...] = ()
+    heads: tuple[Heads, ...] = ()
+    head_unit: str = ""
 
 
 class Run(NamedTuple):
@@ -130,7 +148,8 @@ _EMPTY = _Cell(" ", None)
 
 def draw(plot: Plot, width: int, height: int) -> tuple[tuple[Run, ...], ...]:
     """`height` rows, each `width` cells wide. Call it from one thread only: plotext has one figure for all."""
-    left = max(plot.margins[0], max((cell_len(text) for _, text in plot.y_labels), default=-1) + 1)
+    texts = [text for labels in (plot.y_labels, *plot.y_ticks) for _, text in labels]
+    left = max(plot.margins[0], max((cell_len(text) for text in texts), default=-1) + 1)
     right = max(plot.margins[1], max((len(curve.name) for curve in plot.curves), default=0))
     if width - left - right < 8:
         left = right = 0
@@ -139,31 +158,49 @@ def draw(plot: Plot, width: int, height: int) -> tuple[tuple[Run, ...], ...]:
         return tuple(() for _ in range(max(height, 0)))
     heading, footing = _margins(plot, height)
     height -= heading + footing
-    cells = _curves(plot, columns, height)
-    _recolour(plot, cells)
-    _set_rule(plot, cells)
-    _set_uprights(plot, cells)
-    _set_points(plot, cells)
-    _set_upright_names(plot, cells)
-    _set_marks(plot, cells)
     bands = _band_columns(plot, columns) + [False] * right
     grounds = _ground_columns(plot, columns) + [None] * right
+    cells = _cells_of(plot, columns, height)
+    if not heading:
+        _set_heads(plot, cells[0], tuple(cells[0]))
     cells = [row + [_EMPTY] * right for row in cells]
     _set_names(plot, cells, columns)
     labels = _left_labels(plot, left, height)
     rows = [_runs(_Cell(label, "label"), row, bands, grounds) for label, row in zip(labels, cells, strict=True)]
     if heading:
-        rows.insert(0, _runs(_Cell(" " * left, None), _zone_names(plot, grounds), bands, grounds))
+        unit = plot.head_unit if cell_len(plot.head_unit) < left else ""
+        rows.insert(
+            0, _runs(_Cell(f"{unit:>{left - 1}} " if left else "", "label"), _heading(plot, grounds, columns), bands, grounds)
+        )
     if footing:
         plain = [False] * (columns + right), [None] * (columns + right)
         rows.append(_runs(_Cell(" " * left, None), _x_labels(plot, columns) + [_EMPTY] * right, *plain))
     return tuple(rows)
 
 
+def has_footing(plot: Plot, height: int) -> bool:
+    """Whether the labels of x are drawn at that height."""
+    return bool(_margins(plot, height)[1])
+
+
 def _margins(plot: Plot, height: int) -> tuple[int, int]:
-    """Rows for the names of zones and the labels of x, where three are left for the plot itself."""
-    heading = int(bool(plot.zones) and height >= 4)
-    return heading, int(bool(plot.x_labels) and height - heading >= 4)
+    """Rows for the names of zones or heads and the labels of x, where three are left for the plot itself."""
+    heading = int((bool(plot.zones) and height >= 4) or (bool(plot.heads) and height >= _HEADED_ROWS))
+    return heading, int(bool(plot.x_labels or plot.x_ticks) and height - heading >= 4)
+
+
+def _cells_of(plot: Plot, columns: int, height: int) -> list[list[_Cell]]:
+    """All that lies inside the axes, the later over the earlier."""
+    cells = _curves(plot, columns, height)
+    _recolour(plot, cells)
+    _set_rule(plot, cells)
+    _set_uprights(plot, cells)
+    for row in cells:
+        _set_edges(plot, row)
+    _set_points(plot, cells)
+    _set_upright_names(plot, cells)
+    _set_marks(plot, cells)
+    return cells
 
 
 def reduce(
@@ -223,13 +260,13 @@ def _curves(plot: Plot, columns: int, height: int) -> list[list[_Cell]]:
 
 
 def _shaped(row: list[_Cell]) -> list[_Cell]:
-    """Lines told apart without colour: bright is solid, middle dashed, faint dotted. What is steep keeps all its cells."""
+    """Lines told apart without colour: solid, dashed, dotted. What is steep keeps all its cells."""
     shaped = row.copy()
     for at, cell in enumerate(row):
-        if cell.ink == "faint":
+        if cell.ink in _DOTTED:
             bits = ord(cell.text) - _BRAILLE
-            shaped[at] = _Cell(chr(_BRAILLE + (bits & _LEFT_DOTS or bits)), "faint")
-        elif cell.ink == "middle" and at % _DASH == 0 and all(next.ink == "middle" for next in row[max(0, at - 1) : at + 2]):
+            shaped[at] = _Cell(chr(_BRAILLE + (bits & _LEFT_DOTS or bits)), cell.ink)
+        elif cell.ink in _DASHED and at % _DASH == 0 and all(next.ink == cell.ink for next in row[max(0, at - 1) : at + 2]):
             shaped[at] = _EMPTY
     return shaped
 
@@ -361,6 +398,29 @@ def _ground_columns(plot: Plot, columns: int) -> list[Ground | None]:
     return grounds
 
 
+def _set_edges(plot: Plot, row: list[_Cell]) -> None:
+    """Where a zone ends: a line, because there are screens that show no ground."""
+    columns = len(row)
+    edges: dict[int, _Cell] = {}
+    for zone in plot.zones:
+        if zone.ground == "passes" and plot.x_range[0] < zone.end < plot.x_range[1]:
+            edges[_column(zone.end, plot, columns)] = _Cell(_END, "good")
+        elif zone.ground in ("mixed", "fails") and plot.x_range[0] < zone.start < plot.x_range[1]:
+            edges[_column(zone.start, plot, columns)] = _Cell(_EDGE, "bad" if zone.ground == "fails" else "label")
+    for at, edge in edges.items():
+        if row[at].ink in (None, "rule"):
+            row[at] = edge
+
+
+def _heading(plot: Plot, grounds: Sequence[Ground | None], columns: int) -> list[_Cell]:
+    """The row above the plot: the names of the zones, and the heads."""
+    row = _zone_names(plot, grounds)
+    inside = row[:columns]
+    _set_edges(plot, inside)
+    _set_heads(plot, inside, [_EMPTY] * columns)
+    return inside + row[columns:]
+
+
 def _zone_names(plot: Plot, grounds: Sequence[Ground | None]) -> list[_Cell]:
     """The name of each zone in the middle of what is seen of it."""
     row = [_EMPTY] * len(grounds)
@@ -375,16 +435,49 @@ def _zone_names(plot: Plot, grounds: Sequence[Ground | None]) -> list[_Cell]:
     return row
 
 
+def _set_heads(plot: Plot, row: list[_Cell], before: Sequence[_Cell]) -> None:
+    """Each text behind a line at the begin of its stretch, where the row was empty `before`."""
+
+    def room(head: tuple[float, float, str]) -> range:
+        at = _column(head[0], plot, len(row)) + 1
+        return range(at, at + cell_len(head[2]))
+
+    def fits(head: tuple[float, float, str]) -> bool:
+        return room(head).stop <= min(_column(head[1], plot, len(row)), len(row))
+
+    seen = [tuple(head for head in heads if head[1] >= plot.x_range[0] and head[0] <= plot.x_range[1]) for heads in plot.heads]
+    for head in next((heads for heads in seen if all(map(fits, heads))), seen[-1] if seen else ()):
+        line = room(head).start - 1
+        if before[line] is _EMPTY:
+            row[line] = _Cell(_EDGE, "rule")
+        if fits(head) and all(before[at] is _EMPTY for at in room(head)):
+            for at, char in zip(room(head), head[2], strict=True):
+                row[at] = _Cell(char, "label")
+
+
 def _x_labels(plot: Plot, columns: int) -> list[_Cell]:
+    def place(label: tuple[float, str]) -> tuple[int, int]:
+        width = cell_len(label[1])
+        start = min(max(_column(label[0], plot, columns) - width // 2, 0), max(columns - width, 0))
+        return start, start + width
+
     row = [_EMPTY] * columns
-    for x, text in plot.x_labels:
-        width = cell_len(text)
-        if not plot.x_range[0] <= x <= plot.x_range[1] or width > columns:
+    for x, text in (*plot.x_labels, *_roomy(plot.x_ticks, place, _APART_COLUMNS)):
+        start, end = place((x, text))
+        if not plot.x_range[0] <= x <= plot.x_range[1] or end > columns:
             continue
-        start = min(max(_column(x, plot, columns) - width // 2, 0), columns - width)
-        if all(cell is _EMPTY for cell in row[max(0, start - 1) : start + width + 1]):
-            row[start : start + width] = [_Cell(char, "label") for char in text]
+        if all(cell is _EMPTY for cell in row[max(0, start - 1) : end + 1]):
+            row[start:end] = [_Cell(char, "label") for char in text]
     return row
+
+
+def _roomy(sets: Iterable[Labels], place: Callable[[tuple[float, str]], tuple[int, int]], apart: int) -> Labels:
+    """The first of these sets whose labels are that far from each other; `place` says where one begins and ends."""
+    for labels in sets:
+        places = sorted(place(label) for label in labels)
+        if all(start - end >= apart for (_, end), (start, _) in pairwise(places)):
+            return labels
+    return ()
 
 
 def _set_marks(plot: Plot, cells: list[list[_Cell]]) -> None:
@@ -404,11 +497,18 @@ def _band_columns(plot: Plot, columns: int) -> list[bool]:
 
 
 def _left_labels(plot: Plot, left: int, height: int) -> list[str]:
-    """Labels beside their rows; an earlier label keeps its row when two meet."""
+    """Labels beside their rows; an earlier label keeps its row when two meet, and ticks keep off the others."""
     rows = [" " * left] * height
-    for value, text in plot.y_labels if left else ():
+    if not left:
+        return rows
+    for value, text in plot.y_labels:
         y = _row(value, plot, height)
         if not rows[y].strip():
+            rows[y] = " " * (left - 1 - cell_len(text)) + text + " "
+    apart = _APART_ROWS_TALL if height >= _TALL else _APART_ROWS
+    for value, text in _roomy(plot.y_ticks, lambda tick: (_row(tick[0], plot, height),) * 2, apart):
+        y = _row(value, plot, height)
+        if not any(row.strip() for row in rows[max(0, y - 1) : y + 2]):
             rows[y] = " " * (left - 1 - cell_len(text)) + text + " "
     return rows
 

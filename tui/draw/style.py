@@ -25,7 +25,16 @@ STYLES: dict[Role, str] = {
     "breaks": "$text-error",
 }
 
-# Two accents, blue-green and orange-red, that the common kinds of colour blindness keep apart; the rest is grey.
+_LINES = ("line-first", "line-second", "line-third")
+
+
+def _lines(*hues: str) -> dict[str, str]:
+    """The variables of the theme for the lines of a plot, which say nothing of good or bad: the first is what is looked at."""
+    return dict(zip(_LINES, hues, strict=True))
+
+
+# Two accents, blue-green and orange-red, that the common kinds of colour blindness keep apart; lines of a plot, each darker than
+# the one before, which these keep apart from the accents and from each other; the rest is grey.
 THEME = Theme(
     name="kneescope",
     primary="#9aa3b2",
@@ -38,14 +47,34 @@ THEME = Theme(
     background="#111318",
     surface="#171a20",
     panel="#22262e",
-    variables={"footer-key-foreground": "#d7dae0", "footer-description-foreground": "#8b919d"},
+    variables={
+        "footer-key-foreground": "#d7dae0",
+        "footer-description-foreground": "#8b919d",
+        **_lines("#ecefa4", "#d99be8", "#8a6ff0"),
+    },
 )
-THEME_BLUE = dataclasses.replace(THEME, name="kneescope-blue-orange", success="#56b4e9", error="#e69f00")
+THEME_BLUE = dataclasses.replace(
+    THEME,
+    name="kneescope-blue-orange",
+    success="#56b4e9",
+    error="#e69f00",
+    variables={**THEME.variables, **_lines("#e4f0b8", "#c9a9b8", "#7f8f4a")},
+)
 """Blue holds and orange breaks: the pair of Okabe and Ito's palette that every kind of colour blindness keeps apart."""
 # Terminals of 16 colours show the nearest of theirs, and to the tints that text takes the nearest is a grey.
 THEME_16 = dataclasses.replace(
-    THEME, name="kneescope-16", variables={**THEME.variables, "text-success": "#55ff55", "text-error": "#ff5555"}
+    THEME,
+    name="kneescope-16",
+    variables={
+        **THEME.variables,
+        "text-success": "#55ff55",
+        "text-error": "#ff5555",
+        **_lines("#ffff55", "#ff55ff", "#5555ff"),
+    },
 )
+_LIGHT = _lines("#232018", "#7a1f6a", "#7a5fd0")
+_ANSI_DARK = _lines("ansi_bright_yellow", "ansi_bright_magenta", "ansi_bright_blue")
+_ANSI_LIGHT = _lines("ansi_default", "ansi_magenta", "ansi_blue")
 
 NOT_AVAILABLE = "not available"
 
@@ -124,6 +153,18 @@ def shorten(text: str, width: int) -> str:
     if whole and cell_len(whole) < width // 2:  # an address, say, is longer than all that stands before it
         whole = kept = cut.rstrip("0123456789") if cut[-1].isdigit() else cut
     return f"{kept or whole or cut}…" if width > 0 else ""
+
+
+def line_hues(theme: Theme) -> dict[str, str]:
+    """The variables for the lines of a plot under a theme that has none of its own."""
+    if theme.ansi:
+        return _ANSI_DARK if theme.dark else _ANSI_LIGHT
+    return {name: THEME.variables[name] for name in _LINES} if theme.dark else _LIGHT
+
+
+def shows_grounds(app: App[Any]) -> bool:
+    """Whether tints behind text are seen and leave it readable: on 16 colours each is a full one, and without colours none."""
+    return not (app.no_color or app.current_theme.ansi or app.theme == THEME_16.name)
 
 
 def set_up_themes(app: App[Any]) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
+from textual.events import Resize
+from textual.message import Message
 
 from core.config import FleetAsk
 from core.errors import UserError
@@ -18,6 +20,7 @@ from tui.again import Left
 from tui.app import KneescopeApp, Name, Player, RunControls, Source
 from tui.draw import symbols
 from tui.terminal import theme
+from tui.terminal.changed import Shown
 from tui.terminal.signals import NO_ANSWER, TwoStage, leave_now, timer
 from tui.terminal.whole import Guard, guarded
 
@@ -80,23 +83,33 @@ async def carried(
 class StderrDriver(LinuxDriver):
     """Takes the size from the terminal that is drawn to: textual 8.2.8 asks stdout, which may be a pipe or a file.
 
-    All that is written goes through a table that puts other characters in the place of those that a terminal lacks.
+    All that is written goes through a table that puts other characters in the place of those that a terminal lacks; what the
+    terminal shows already is left out.
     """
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         super().__init__(*args, **keywords)
         self._symbols = symbols.in_use()
+        self._shown = Shown()
 
     def write(self, data: str) -> None:
-        """Hand the text on, in the symbols that were asked for."""
-        super().write(symbols.written(data, self._symbols))
+        """Hand on what changed, in the symbols that were asked for."""
+        super().write(self._shown.changes(symbols.written(data, self._symbols)))
+
+    def process_message(self, message: Message) -> None:
+        """Some terminals tell of a new size in what they send."""
+        if isinstance(message, Resize):
+            self._shown.resize(*message.size)
+        super().process_message(message)
 
     def _get_terminal_size(self) -> tuple[int, int]:
         try:
             width, height = os.get_terminal_size(2)
         except OSError:
             width = height = 0
-        return (width, height) if width and height else super()._get_terminal_size()
+        size = (width, height) if width and height else super()._get_terminal_size()
+        self._shown.resize(*size)
+        return size
 
 
 def _watch_terminal(signals: TwoStage) -> threading.Event:

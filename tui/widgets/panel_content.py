@@ -2,53 +2,77 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import NamedTuple
 
-from core.units import count, duration, latency, limit, number, percent, rate_brief
-from core.view import RunView, SeriesPoint
-from tui.draw.plots import Curve, Plot, Shade
+from core.results import Percentiles, RepeatResult
+from core.units import DASH, as_set, count, duration, latency, limit, number, percent, plain, rate_brief
+from core.view import Outcomes, RunView, SeriesPoint
+from tui.draw.plots import Curve, Heads, Plot, Shade
 from tui.draw.style import NOT_AVAILABLE, Role, clean
+from tui.draw.ticks import nice_ceiling, steady_ceiling, time_ticks, value_ticks
 from tui.widgets.pieces import Piece
 from tui.widgets.plot_view import PanelContent
+from tui.widgets.standing import Standing, ordered, population, role_over, standing
+
+__all__ = [
+    "age_text",
+    "bands",
+    "closed",
+    "heads",
+    "kv",
+    "newest",
+    "nice_ceiling",
+    "points",
+    "queue",
+    "rate",
+    "time_range",
+    "tpot",
+    "ttft",
+]
 
 Value = Callable[[SeriesPoint], float | None]
 Points = tuple[tuple[float, float | None], ...]
 
-_ENDS_S = (*range(60, 300, 30), 300, 360, 420, 480, 600, 720, 900, 1200, 1500, 1800, 2400, 3000, 3600, 5400, 7200)
-_NICE = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.5, 10.0)
+_ENDS_S = (60, 90, 120, 180, 240, 360, 480, 600, 900, 1200, 1800, 2700, 3600, 5400, 7200)
 _GAP_BINS = 10
 """A curve is joined over this many empty bins: at low rates not every second has an answer."""
-_MARGINS = (7, 7)
-"""Room for `800 ms ` and `waiting`: the four plots stand above each other on one time axis."""
+_MARGINS = (7, 9)
+"""Room for `800 ms ` and `in flight`: the plots stand above each other on one time axis."""
 _OLD_S = 5.0
 """A value from longer ago is not the current one any more; said instead of shown."""
+_TOPS = (1.25, 2.0, 4.0)
+"""The axis of a latency ends at one of these times its limit: it moves twice at most."""
+_SHADES: tuple[Shade, ...] = ("first", "second", "third")
 
 
 class Latency(NamedTuple):
-    """The three percentiles of one latency in a point, its name, panel number and limit."""
+    """The percentiles of one latency in a point and in a repeat, its name, panel number and limit."""
 
     name: str
     panel: int
     limit_s: float | None
-    p50: Value
-    p95: Value
-    p99: Value
+    percentiles: dict[str, Value]
+    read: Callable[[RepeatResult], Percentiles]
 
 
 def ttft(view: RunView) -> PanelContent:
     """Time to first token over time."""
     limit_s = view.config.slo.ttft_s if view.config else None
-    return _latency(view, Latency("TTFT", 3, limit_s, lambda p: p.ttft_p50_s, lambda p: p.ttft_p95_s, lambda p: p.ttft_p99_s))
+    values: dict[str, Value] = {"p50": lambda p: p.ttft_p50_s, "p95": lambda p: p.ttft_p95_s, "p99": lambda p: p.ttft_p99_s}
+    return _latency(view, Latency("TTFT", 3, limit_s, values, lambda repeat: repeat.ttft_s))
 
 
 def tpot(view: RunView) -> PanelContent:
     """Time per output token over time."""
     limit_s = view.config.slo.tpot_s if view.config else None
-    return _latency(view, Latency("TPOT", 4, limit_s, lambda p: p.tpot_p50_s, lambda p: p.tpot_p95_s, lambda p: p.tpot_p99_s))
+    values: dict[str, Value] = {"p50": lambda p: p.tpot_p50_s, "p95": lambda p: p.tpot_p95_s, "p99": lambda p: p.tpot_p99_s}
+    return _latency(view, Latency("TPOT", 4, limit_s, values, lambda repeat: repeat.tpot_s))
 
 
 def time_range(view: RunView) -> tuple[float, float]:
-    """The time axis that all plots share: it grows in steps while the run goes on, and fits the run when it has ended."""
+    """The time axis that all plots share: it grows in a few steps while the run goes on, and fits the run when it has ended."""
     end = max(view.now_s, view.series[-1].t_s + view.bin_s if view.series else 0.0, 1.0)
     if view.answer is not None:
         return (0.0, end)
@@ -83,101 +107,162 @@ def newest(view: RunView, value: Value) -> tuple[float, float] | None:
     return None
 
 
-def nice_ceiling(value: float) -> float:
-    """The next round number, so that an axis does not move with every point."""
-    if value <= 0 or not math.isfinite(value):
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(value))
-    return next(step * power for step in _NICE if step * power >= value * (1 - 1e-9))
+def heads(view: RunView) -> tuple[Heads, ...]:
+    """Each rate that was sent, as (begin, end, rate); and each step, with the lowest and the highest of its rates. A pause belongs
+    to what was before it."""
+    known = [at for at in view.outcomes if at.rate_rps is not None]
+    return (_stretches(view, known, lambda at: (at.step, at.rate_rps)), _stretches(view, known, lambda at: at.step))
 
 
-def _latency(view: RunView, what: Latency) -> PanelContent:
-    return PanelContent(_latency_title(view, what), _latency_body(view, what))
+def _stretches(view: RunView, known: Sequence[Outcomes], key: Callable[[Outcomes], object]) -> Heads:
+    found = [list(group) for _, group in groupby(known, key)]
+    ends = [group[0].t_s for group in found[1:]] + ([view.outcomes[-1].t_s + view.bin_s] if found else [])
+    named = []
+    for group, end in zip(found, ends, strict=True):
+        rates = [at.rate_rps for at in group if at.rate_rps is not None]
+        low, high = number(min(rates)), number(max(rates))
+        named.append((group[0].t_s, end, low if low == high else f"{low}{DASH}{high}"))
+    return tuple(named)
 
 
-def _latency_title(view: RunView, what: Latency) -> tuple[Piece, ...]:
-    title = [Piece(f"{what.panel} {what.name}", "strong")]
-    known = newest(view, what.p95)
-    if known is not None and known[1] > _OLD_S and view.load == "loading":
-        title.append(Piece(f"none for {duration(round(known[1]))}", "strong", 1))
-    else:
-        for name, value, rank in (("p50", what.p50, 4), ("p95", what.p95, 1), ("p99", what.p99, 3)):
-            last = newest(view, value)
-            over = last is not None and what.limit_s is not None and last[0] > what.limit_s
-            title.append(Piece(f"{name} {latency(last[0] if last else None)}", "breaks" if over else "plain", rank))
-        title.append(Piece(f"in the last {duration(view.bin_s)}", "muted", 5))
-    title.append(Piece(f"limit {limit(what.limit_s)}" if what.limit_s else "no limit", "muted", 2))
-    return tuple(title)
-
-
-def _latency_body(view: RunView, what: Latency) -> Plot | str:
-    named: tuple[tuple[str, Shade, Value], ...] = (
-        ("p99", "faint", what.p99),
-        ("p50", "middle", what.p50),
-        ("p95", "bright", what.p95),
-    )
-    series = closed(view)
-    curves = tuple(Curve(name, shade, points(series, value), above="bad") for name, shade, value in named)
-    most = max((y for curve in curves for _, y in curve.points if y is not None and math.isfinite(y)), default=None)
-    if most is None:
-        return "no answer yet"
-    top = nice_ceiling(most if what.limit_s is None else min(max(most, 1.25 * what.limit_s), 4 * what.limit_s))
-    labels = [(top, limit(top) if most <= top else f"> {limit(top)}"), (0.0, "0")]
-    if what.limit_s is not None:
-        labels.insert(0, (what.limit_s, limit(what.limit_s)))
+def _over_time(view: RunView, curves: tuple[Curve, ...], top: float, text: Callable[[float], str]) -> Plot:
+    """A plot of the whole run."""
+    x_range = time_range(view)
     return Plot(
-        x_range=time_range(view),
+        x_range=x_range,
         y_range=(0.0, top),
         curves=curves,
-        y_labels=tuple(labels),
-        rule=what.limit_s,
-        bands=bands(series, view.bin_s),
+        bands=bands(closed(view), view.bin_s),
+        heads=heads(view),
+        head_unit="req/s",
+        x_ticks=time_ticks(x_range),
+        y_ticks=value_ticks(top, text),
+        y_labels=((top, text(top)), (0.0, "0")),
         max_gap=_GAP_BINS * view.bin_s,
         margins=_MARGINS,
     )
+
+
+def _most(curves: Iterable[Curve]) -> float | None:
+    """The greatest value of the whole run, so that an axis never goes back."""
+    return max((y for curve in curves for _, y in curve.points if y is not None and math.isfinite(y)), default=None)
+
+
+def _latency(view: RunView, what: Latency) -> PanelContent:
+    found, target = standing(view), view.config.slo.target if view.config else None
+    names = ordered(target)
+    figures = _now(view, what, names) if view.answer is None else _then(found, what, names)
+    aim = Piece(f"limit {limit(what.limit_s)}" if what.limit_s else "no limit", "muted", 2)
+    return PanelContent((Piece(f"{what.panel} {what.name}", "strong"), *figures, aim), _latency_body(view, what, names))
+
+
+def _then(found: Standing | None, what: Latency, names: Sequence[str]) -> tuple[Piece, ...]:
+    """The result: at which rate, and whose latencies these are."""
+    if found is None:
+        return ()
+    values = {name: found.percentile(what.read, name) for name in names}
+    before, behind = population(found)
+    first = Piece(f"{found.where} {names[0]} {latency(values[names[0]])}", role_over(values[names[0]], what.limit_s), 1)
+    rest = (
+        Piece(f"{name} {latency(values[name])}", role_over(values[name], what.limit_s), rank)
+        for rank, name in enumerate(names[1:], 3)
+    )
+    return (*before, first, *behind, *rest)
+
+
+def _now(view: RunView, what: Latency, names: Sequence[str]) -> tuple[Piece, ...]:
+    """The newest bin, said to be that."""
+    values = {name: newest(view, what.percentiles[name]) for name in names}
+    judged = values[names[0]]
+    if judged is None:
+        return ()
+    old = judged[1] > _OLD_S
+    if old and view.load == "loading":
+        return (Piece(f"none for {duration(round(judged[1]))}", "strong", 1),)
+    when = f"{duration(round(judged[1]))} ago" if old else f"last {duration(view.bin_s)}"
+    pieces = []
+    for rank, name in zip((1, 3, 4), names, strict=True):
+        value = known[0] if (known := values[name]) else None
+        pieces.append(Piece(f"{name} {latency(value)}", role_over(value, what.limit_s), rank))
+    pieces[0] = pieces[0]._replace(text=f"{when} {pieces[0].text}")
+    return (*(() if old else _left_out(view, what)), *pieces)
+
+
+def _left_out(view: RunView, what: Latency) -> tuple[Piece, ...]:
+    """That most requests are in none of these figures yet, where it is so: the slowest are those that have not ended."""
+    series = closed(view)
+    last, before = series[-1], series[-2] if len(series) > 1 else None
+    live = view.current.live if view.current else None
+    if what.name == "TTFT":
+        waiting = last.no_first_token or 0.0
+        came = (before.no_first_token or 0.0) + last.offered_rps * view.bin_s - waiting if before else 0.0
+        text = f"{_whole(waiting)} wait for a first token"
+    else:
+        waiting = max((bounds.overdue for bounds in (live.bounds, live.warmup) if bounds), default=0) if live else 0
+        came, text = last.served_rps * view.bin_s, f"{_whole(waiting)} late and not ended"
+    return (Piece(text, "breaks", 1),) if waiting > max(came, 3.0) else ()
+
+
+def _latency_body(view: RunView, what: Latency, names: Sequence[str]) -> Plot | str:
+    series = closed(view)
+    shades = dict(zip(names, _SHADES, strict=True))
+    named = [Curve(name, shades[name], points(series, what.percentiles[name]), above="bad") for name in names]
+    curves = tuple(reversed(named))  # the one that is judged lies over the others
+    most = _most(curves)
+    if most is None:
+        return "no answer yet"
+    tops = [nice_ceiling(what.limit_s * times) for times in _TOPS] if what.limit_s else [steady_ceiling(most)]
+    top = next((top for top in tops if top >= most), tops[-1])
+    labels = [(top, limit(top) if most <= top else f"> {limit(top)}"), (0.0, "0")]
+    if what.limit_s is not None:
+        labels.insert(0, (what.limit_s, limit(what.limit_s)))
+    return replace(_over_time(view, curves, top, limit), rule=what.limit_s, y_labels=tuple(labels))
 
 
 def queue(view: RunView) -> PanelContent:
     """Requests that wait, seen from the client and from the server."""
     sample, series = view.sample, closed(view)
     last = series[-1] if series else None
-    title = [
-        Piece("5 queue", "strong"),
-        Piece(f"no first token {_whole(last.no_first_token if last else None)}", "plain", 1),
-        Piece(f"server waiting {_whole(sample.waiting if sample else None)}", "plain", 2),
-        Piece(f"running {_whole(sample.running if sample else None)}", "plain", 3),
-        Piece(f"in flight {_whole(last.in_flight if last else None)}", "plain", 4),
-        *_age(view, 0),
-    ]
-    return PanelContent(tuple(title), _queue_body(view))
+    found, now = standing(view), tuple[Piece, ...]()
+    if view.answer is not None:
+        now = (
+            ()
+            if found is None
+            else (
+                Piece(f"{found.where} waiting at most {_whole(found.most(lambda repeat: repeat.waiting_max))}", "plain", 1),
+                Piece(f"running at most {_whole(found.most(lambda repeat: repeat.running_max))}", "plain", 2),
+            )
+        )
+    else:
+        now = (
+            Piece(f"no first token {_whole(last.no_first_token if last else None)}", "plain", 1),
+            Piece(f"server waiting {_whole(sample.waiting if sample else None)}", "plain", 2),
+            Piece(f"running {_whole(sample.running if sample else None)}", "plain", 3),
+            Piece(f"in flight {_whole(last.in_flight if last else None)}", "plain", 4),
+        )
+    return PanelContent((Piece("5 queue", "strong"), *now, *_age(view, 0)), _queue_body(view))
 
 
 def _queue_body(view: RunView) -> Plot | str:
     series = closed(view)
     waiting = points(series, lambda p: p.waiting)
     if any(y is not None for _, y in waiting):
-        top_curve = Curve("waiting", "bright", waiting)
+        first = Curve("waiting", "first", waiting)
     else:
-        top_curve = Curve("no token", "bright", points(series, lambda p: p.no_first_token))
-    running = Curve("running", "faint", points(series, lambda p: p.running))
-    curves = (running, Curve("flight", "middle", points(series, lambda p: p.in_flight)), top_curve)
-    most = max((y for curve in curves for _, y in curve.points if y is not None and math.isfinite(y)), default=None)
+        first = Curve("no token", "first", points(series, lambda p: p.no_first_token))
+    running = Curve("running", "second", points(series, lambda p: p.running))
+    curves = (Curve("in flight", "third", points(series, lambda p: p.in_flight)), running, first)
+    most = _most(curves)
     if most is None:
         return "nothing sent yet"
-    top = nice_ceiling(max(most, 4.0))
-    return Plot(
-        x_range=time_range(view),
-        y_range=(0.0, top),
-        curves=curves,
-        y_labels=((top, count(round(top))), (0.0, "0")),
-        bands=bands(series, view.bin_s),
-        max_gap=_GAP_BINS * view.bin_s,
-        margins=_MARGINS,
-    )
+    return _over_time(view, curves, steady_ceiling(max(most, 10.0)), as_set)
 
 
 def kv(view: RunView) -> PanelContent:
     """How full the KV cache is, and preemptions as marks."""
+    found = standing(view)
+    if view.answer is not None:
+        return PanelContent((Piece("6 KV cache", "strong"), *(() if found is None else _kv_then(found))), _kv_body(view))
     usage, preemptions = newest(view, lambda p: p.kv_usage_frac), newest(view, lambda p: p.preemptions_per_s)
     role: Role = "breaks" if preemptions and preemptions[0] > 0 else "plain"
     title = (
@@ -189,6 +274,14 @@ def kv(view: RunView) -> PanelContent:
     return PanelContent(title, _kv_body(view))
 
 
+def _kv_then(found: Standing) -> tuple[Piece, ...]:
+    usage, preemptions = found.most(lambda repeat: repeat.kv_usage_max), found.most(lambda repeat: repeat.preemptions)
+    return (
+        Piece(f"{found.where} at most {percent(usage) if usage is not None else NOT_AVAILABLE}", "plain", 1),
+        Piece(f"preemptions {_whole(preemptions)}", "breaks" if preemptions else "plain", 2),
+    )
+
+
 def _kv_body(view: RunView) -> Plot | str:
     series = closed(view)
     usage = points(series, lambda p: p.kv_usage_frac)
@@ -196,45 +289,33 @@ def _kv_body(view: RunView) -> Plot | str:
         return (
             f"server metrics {NOT_AVAILABLE}: {clean(view.metrics_error)}" if view.metrics_error else "no reading of the server yet"
         )
-    return Plot(
-        x_range=time_range(view),
-        y_range=(0.0, 1.0),
-        curves=(Curve("KV", "bright", usage),),
-        y_labels=((1.0, "100 %"), (0.0, "0")),
-        bands=bands(series, view.bin_s),
-        marks=tuple(point.t_s for point in series if point.preemptions_per_s),
-        max_gap=_GAP_BINS * view.bin_s,
-        margins=_MARGINS,
-    )
+    marks = tuple(point.t_s for point in series if point.preemptions_per_s)
+    return replace(_over_time(view, (Curve("KV", "first", usage),), 1.0, plain), marks=marks)
 
 
 def rate(view: RunView) -> PanelContent:
-    """Whether the server keeps up: requests due and requests that ended well, each second."""
-    series = closed(view)
+    """Whether the server keeps up: requests due and requests that ended well, in each bin."""
+    series, found = closed(view), standing(view)
     last = series[-1] if series else None
-    title = (
-        Piece("7 rate", "strong"),
-        Piece(f"offered {number(last.offered_rps)}" if last else "offered", "plain", 1),
-        Piece(f"served {rate_brief(last.served_rps)}" if last else "served", "plain", 2),
-    )
-    return PanelContent(title, _rate_body(view, series))
+    figures: tuple[Piece, ...] = ()
+    if view.answer is None and last is not None:
+        figures = (
+            Piece(f"last {duration(view.bin_s)} due {rate_brief(last.offered_rps)}", "plain", 1),
+            Piece(f"finished {rate_brief(last.served_rps)}", "plain", 2),
+        )
+    elif found is not None:
+        figures = (
+            Piece(f"{found.where} served {rate_brief(found.most(lambda repeat: repeat.served_rps))}", "plain", 1),
+            Piece(f"offered {rate_brief(found.most(lambda repeat: repeat.offered_rps))}", "plain", 2),
+        )
+    return PanelContent((Piece("7 rate", "strong"), *figures), _rate_body(view, series))
 
 
 def _rate_body(view: RunView, series: Sequence[SeriesPoint]) -> Plot | str:
-    offered, served = points(series, lambda p: p.offered_rps), points(series, lambda p: p.served_rps)
-    most = max((y for _, y in (*offered, *served) if y is not None), default=0.0)
-    if most == 0:
-        return "nothing sent yet"
-    top = nice_ceiling(most)
-    return Plot(
-        x_range=time_range(view),
-        y_range=(0.0, top),
-        curves=(Curve("offered", "middle", offered), Curve("served", "bright", served)),
-        y_labels=((top, number(top)), (0.0, "0")),
-        bands=bands(series, view.bin_s),
-        max_gap=_GAP_BINS * view.bin_s,
-        margins=_MARGINS,
-    )
+    due = Curve("due", "second", points(series, lambda p: p.offered_rps))
+    curves = (due, Curve("finished", "first", points(series, lambda p: p.served_rps)))
+    most = _most(curves) or 0.0
+    return _over_time(view, curves, steady_ceiling(most), as_set) if most > 0 else "nothing sent yet"
 
 
 def age_text(view: RunView) -> str | None:

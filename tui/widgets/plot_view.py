@@ -13,7 +13,7 @@ from textual.widget import Widget
 from core.units import DASH, clock
 from tui.draw import plots
 from tui.draw.plots import Ground, Ink, Plot, Run, Upright
-from tui.draw.style import THEME_16
+from tui.draw.style import shows_grounds
 from tui.widgets.pieces import Piece, fit, join
 
 _CORNERS = 6  # two corners, a dash and a blank on each side of a title
@@ -91,8 +91,7 @@ class PlotView(Widget):
         return [Strip([self._segment(run, styles) for run in row], width) for row in plots.draw(self._body, width, height)]
 
     def _segment(self, run: Run, styles: dict[tuple[Ink | None, str | None], Style]) -> Segment:
-        shaded = self.app.theme != THEME_16.name  # 16 colours have no tint that leaves text readable
-        behind = (run.ground if shaded else None) or ("band" if run.band else None)
+        behind = (run.ground or ("band" if run.band else None)) if shows_grounds(self.app) else None
         key = (run.ink, behind)
         if key not in styles:
             style = self.get_component_rich_style(f"plot--{run.ink}") if run.ink else self.rich_style
@@ -122,8 +121,19 @@ class PlotPanel(PlotView, Titled, can_focus=True):
             line = () if cursor_s is None else (Upright(cursor_s, clock(cursor_s)),)
             body = replace(body, x_range=x_range or body.x_range, uprights=(*body.uprights, *line))
         self.set_title(content.title)
-        self.set_subtitle(span_text(body))
         self.show(body)
+        self._fit_subtitle()
+
+    def on_resize(self) -> None:
+        """Another height may have room for the labels of the time axis."""
+        super().on_resize()
+        self._fit_subtitle()
+
+    def _fit_subtitle(self) -> None:
+        """What time it is that is seen, where the axis has no room to say it."""
+        body = self._body
+        footed = isinstance(body, Plot) and plots.has_footing(body, self.size.height)
+        self.set_subtitle("" if footed else span_text(body))
 
 
 def span_text(body: Plot | str) -> str:
