@@ -31,7 +31,7 @@ class MemoryGate(msgspec.Struct, frozen=True, kw_only=True):
     """Streams that fit, by the whole length L + O of a request (mean and p90), over all engines of the endpoint.
 
     `needed` is rate times mean E2E at the passing end (Little's law; those that wait are in it). `kv_usage_max` and
-    `preemptions` were seen there. `binds` None: neither of both is known.
+    `preemptions` were seen there, at `rate_rps`. `binds` None: neither of both is known.
     """
 
     source: Source | None
@@ -45,6 +45,7 @@ class MemoryGate(msgspec.Struct, frozen=True, kw_only=True):
     used_frac: float | None = None
     kv_usage_max: float | None = None
     preemptions: float | None = None
+    rate_rps: float | None = None
     binds: bool | None = None
     notes: tuple[Fact, ...] = ()
 
@@ -57,14 +58,16 @@ class MemoryGate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def message(self) -> Said:
-        """What fits, what is needed, what was seen; at least one of them is known."""
+        """What fits, what is needed, what was seen, with its rate; at least one of them is known."""
         found: list[Fact] = []
         if self.fits_mean is not None and self.fits_p90 is not None:
             streams = {"fits_mean": self.fits_mean, "mean_tokens": self.tokens_mean, "fits_p90": self.fits_p90}
             found.append(fact("kv_streams", capacity_tokens=self.capacity_tokens, **streams, p90_tokens=self.tokens_p90))
         if self.needed is not None:
             found.append(fact("kv_needed", streams=self.needed, used_frac=self.used_frac))
-        return several(*found, *([self.seen] if self.seen is not None else []))
+        if (seen := self.seen) is not None:
+            found.append(seen if self.rate_rps is None else fact(seen.code, **seen.figures, rate_rps=self.rate_rps))
+        return several(*found)
 
 
 class Gates(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +123,7 @@ def memory_gate(ask: FleetAsk, unit: Unit, server: ServerInfo | None, evidence: 
         used_frac=used_frac,
         kv_usage_max=end.kv_usage_max if end else None,
         preemptions=end.preemptions if end else None,
+        rate_rps=end.rate_rps if end else None,
     )
     gate = msgspec.structs.replace(gate, binds=_binds(gate, evidence))
     return msgspec.structs.replace(gate, notes=_notes(gate, ask, server))

@@ -189,11 +189,13 @@ def _kv_needed(f: Figures) -> str:
 
 
 def _kv_seen(f: Figures) -> str:
+    """At which end it was stands in front, where no sentence around it says that."""
     usage, preempted = f.known("kv_usage_max_frac"), f.known("preemptions")
     parts = [] if usage is None else [f"KV usage rose to {percent(usage, 2)}"]
     if preempted is not None:
         parts.append(count(round(preempted), "preemption") if preempted else "no preemptions")
-    return ", ".join(parts)
+    at = f"at {rate_text(f['rate_rps'])} " if "rate_rps" in f else ""
+    return f"{at}{', '.join(parts)}"
 
 
 def _kv_fills(f: Figures) -> str:

@@ -1260,6 +1260,10 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("kv_needed", streams=67.8, used_frac=None), "the rate that holds needs 67.8 at a time"),
     (SEEN, "KV usage rose to 40 %, no preemptions"),
     (fact("fleet_kv_seen", kv_usage_max_frac=None, preemptions=1.0), "1 preemption"),
+    (
+        fact("fleet_kv_seen", kv_usage_max_frac=0.65, preemptions=0.0, rate_rps=12.1),
+        "at 12.1 requests/s KV usage rose to 65 %, no preemptions",
+    ),
     (fact("fleet_kv_seen", kv_usage_max_frac=0.004, preemptions=None), "KV usage rose to 0.4 %"),
     (
         fact("kv_on_paper", paper_tokens=411_987, utilization_frac=0.9, activations_bytes=2e9),

@@ -380,6 +380,7 @@ MEANINGS: dict[str, str] = {
     "fleet.memory.used_frac": "`needed` as a share of `fits_mean`",
     "fleet.memory.kv_usage_max": "highest KV cache usage seen there",
     "fleet.memory.preemptions": "preemptions seen there",
+    "fleet.memory.rate_rps": "the rate of that end",
     "fleet.memory.binds": "whether memory is the limit; null if not known",
     "fleet.memory.notes": "what to know beside it, as sentences",
     "fleet.memory.notes_fact": "the same as facts, in the same order",

@@ -14,7 +14,7 @@ from typing import ClassVar, cast
 
 from core import report
 from core.access import Access
-from core.config import ProbeConfig
+from core.config import FleetAsk, ProbeConfig
 from core.errors import UserError
 from core.records import Check, RequestRecord
 from core.results import Answer, ClientInfo, Knee, Outcome
@@ -23,6 +23,7 @@ from core.run.events import CheckDone, Event, Note, RunEnded, RunStarted
 from core.run.log import RunLog
 from core.run.state import State
 from core.view import RunView
+from tui.again import Left
 from tui.cli import probe
 from tui.cli.commands import main
 
@@ -135,9 +136,10 @@ def fake_json(view: RunView, run_log: str | None) -> str:
     return f'{{"outcome": "{view.answer.outcome if view.answer else None}"}}'
 
 
-async def fake_screen(session: FakeSession, path: Path) -> None:
+async def fake_screen(session: FakeSession, path: Path, ask: FleetAsk | None = None) -> Left:
     print("SCREEN", file=sys.stderr)
     await session.run()
+    return Left()
 
 
 def install() -> None:

@@ -182,7 +182,7 @@ async def test_the_load_can_be_stopped_while_typing() -> None:
     async with shown(samples.finished(50.0), (120, 36)) as (app, pilot, _):
         await pilot.press("f", "8", "r")
         await settle(app, pilot)
-        assert "1 answer" in text_of(app)
+        assert "2 answer" in text_of(app)
 
 
 async def test_another_ask_from_elsewhere_is_followed_and_its_own_echo_is_not() -> None:

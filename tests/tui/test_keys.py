@@ -107,7 +107,8 @@ async def test_what_was_done_is_said_over_the_keys_and_over_nothing_else(tmp_pat
         async with KneescopeApp(Held(samples.finished(50.0))).run_test(size=size, notifications=True) as pilot:
             app = pilot.app
             assert isinstance(app, KneescopeApp)
-            await settle(app, pilot)
+            for _ in range(3):  # the screen of the answer comes up, and is laid out
+                await settle(app, pilot)
             before = lines_of(app)
             for key, said in (("s", "✔ Saved in the current folder: kneescope-"), ("c", "✔ Copied if the terminal")):
                 await pilot.press(key)

@@ -104,7 +104,7 @@ async def test_percentiles_of_few_values_are_marked() -> None:
 
 
 async def test_alone_the_panel_has_the_worst_stretch_the_lengths_and_every_repeat() -> None:
-    async with shown(knee_samples.finished(), (80, 24), on="knee") as (app, pilot, _):
+    async with shown(knee_samples.finished(), (80, 30), on="knee") as (app, pilot, _):
         await pilot.press("3")
         await settle(app, pilot)
         text = squeezed(text_of(app))
@@ -203,7 +203,7 @@ async def test_the_fitted_interval_is_said_as_what_it_is_and_only_where_it_says_
 async def test_during_a_run_it_shows_what_is_known_so_far() -> None:
     text = await rendered(knee_samples.running(), (120, 36), "knee")
     ends = ("✔ HOLDS at 11.3 requests/s", "◐ MIXED from 12.4 requests/s", "✘ FAILS at 16.0 requests/s")
-    for words in ("so far, the search goes on", *ends, "now 13.6", "● LOADING"):
+    for words in ("so far, the search goes on", *ends, "13.6 req/s now:", "● LOADING"):
         assert words in text
     assert "the checks come first" in await rendered(samples.preflight(), (120, 36), "knee")
     assert "no rate is judged yet" in await rendered(samples.ramp(), (120, 36), "knee")

@@ -10,6 +10,7 @@ from core.view import StepView
 from tests.tui import mode_samples, samples
 from tests.tui.screen import lines_of, rendered, shown
 from tests.tui.test_app import FakeRun, press
+from tui import keys
 from tui.app import RunControls
 from tui.draw.plots import Plot
 from tui.widgets import curve, steps_table
@@ -136,7 +137,7 @@ async def test_a_held_rate_shows_its_segments_and_its_keys(size: tuple[int, int]
         footer = lines_of(app)[-1]
         assert "+ - Rate" in footer
         assert "Fleet" not in footer
-        assert len(app.screen.query("FooterKey")) <= 7
+        assert len(app.screen.query("FooterKey")) <= keys.MOST_IN_FOOTER + 1, "beside the palette's"
 
 
 async def test_plus_and_minus_change_the_held_rate_and_undo_each_other() -> None:
@@ -166,7 +167,7 @@ async def test_a_search_has_no_rate_to_change() -> None:
         assert factors == []
         assert "+ - Rate" not in lines_of(app)[-1]
         assert "k Knee" in lines_of(app)[-1]
-        assert len(app.screen.query("FooterKey")) <= 7
+        assert len(app.screen.query("FooterKey")) <= keys.MOST_IN_FOOTER + 1, "beside the palette's"
 
 
 def failed_by_its_queue() -> StepView:

@@ -69,7 +69,7 @@ def _column(view: RunView, width: int, spark: Spark) -> tuple[Part, Part]:
     brief = spark.name.partition(" ")[0]
     if view.answer is None:
         last = newest(view, spark.value)
-        known, names = last[0] if last else None, [f"{spark.name} now", f"{brief} now", brief]
+        known, names = last[0] if last else None, [f"{spark.name} now", spark.name, brief]
     else:
         found = standing(view)
         known = found.most(spark.result) if found else None

@@ -20,6 +20,8 @@ _LEAST_REASON = 14
 _REASON_BESIDE = 24
 """What the client says of itself has room only where so much is left for the reasons."""
 _ALARMS: dict[Role, str] = {"strong": "▲ ", "breaks": "✘ "}
+_TABLE_FROM = 5
+"""Rows from which on a table that cannot hold all rates says more than a line that can."""
 _FEW_GLYPHS, _MOST_GLYPHS = 4, 12
 """As many repeats as the longest mode has; only a held rate gathers more."""
 
@@ -83,7 +85,7 @@ class StepsTable(Titled):
             return Content.assemble(styled("no rate tried yet", "muted"))
         if height < 2:
             return _line(rows, self._now or self._rows[-1], width)
-        if height < 3:
+        if height < 3 or (height < _TABLE_FROM and len(rows) > height - 1):  # no rate is left out
             return _two_lines(rows, _highest_first(self._hints), width)
         spare = max(0, height - 1 - len(rows))  # the ramp only says where to look: it pushes nothing out that was judged
         shown = _highest_first([*_nearest(rows, self._now, height - 1), *_highest_first(self._hints)[:spare]])
@@ -256,8 +258,10 @@ def _line(rows: Sequence[StepRow], latest: StepRow, width: int) -> Content:
         for row in reversed(rows)
     ]
     label: Part = styled("steps ", "muted")
-    line = join(fit(pieces, width - len(verdict) - 9))
-    return Content.assemble(label, line, "   ", styled(verdict, latest.mark.role))
+    fits = fit(pieces, width - len(verdict) - 9)
+    if len(fits) < len(pieces) and len(more := fit(pieces, width - 6)) > len(fits):  # its glyph says the verdict, too
+        return Content.assemble(label, join(more))
+    return Content.assemble(label, join(fits), "   ", styled(verdict, latest.mark.role))
 
 
 def _two_lines(rows: Sequence[StepRow], hints: Sequence[StepRow], width: int) -> Content:
