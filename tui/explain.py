@@ -68,11 +68,21 @@ PANELS: dict[str, Explained] = {
         "2 attainment floor",
         "does this rate still hold?",
         (
-            ("so far", "share of the requests sent so far that met every limit; a range, because some are still open"),
-            ("target", "the share of requests that must meet every limit, in every repeat"),
-            ("open", "share of the requests sent that are not decided yet"),
-            ("r1 r2 …", "the repeats; ▒ spans the lowest to the highest share that each can still reach"),
-            ("FAIL early", "a repeat ends as soon as it can no longer meet the target"),
+            ("█ good", "requests of the plan that met every limit"),
+            (
+                "\u2573 missed",
+                "those that missed one or failed; still open: of these so many are in flight, past their limit already",
+            ),
+            ("▒ open", "sent and not decided yet; cut off: nothing is in flight any more, so they never will be"),
+            ("· not sent", "planned and not due yet"),
+            ("… more may miss", "before the target is out of reach; a line below says when it is, or when it is certain"),
+            (
+                "r1 r2 …",
+                "the repeats as bars over their whole plan; in per cent the least and the most that each can still reach",
+            ),
+            ("┃ target", "the share of requests that must meet every limit, in every repeat"),
+            ("warm-up", "the same of the warm-up at this rate, which counts for nothing; it shows early where this is going"),
+            ("100 % to 0 %", "with room: the repeat over time; good rises from below, missed comes down, the rest can be either"),
         ),
     ),
     "ttft": Explained(
@@ -144,11 +154,13 @@ PANELS: dict[str, Explained] = {
         (
             (
                 "✔ ✘",
-                "every repeat at its attainment; if decided early, the least it can be for a pass, the most for a fail",
+                "every repeat that counts; decided early, from the least to the most that it can be, marked at the end by which it"
+                " was judged",
             ),
-            ("✗", "the ramp segment that failed; it only shows where to look"),
+            ("✓ ✗", "held or failed in the ramp or in a warm-up, which no window counts: it only shows where to look"),
+            ("○", "the repeat or the segment that runs, so far"),
             ("⊘", "a void repeat; it is no evidence, so it is drawn at the bottom whatever it measured"),
-            ("line", "joins the floor of each step, its worst repeat; nothing was measured between two rates"),
+            ("?", "nothing is known of it; between two rates nothing was measured, so no line joins them"),
             ("PASS", "up to the highest rate at which every repeat passed"),
             ("not known", "between that rate and the lowest one with a failing repeat"),
             ("MIXED", "from the lowest rate with a failing repeat; FAIL from the lowest rate that clearly fails"),
@@ -159,7 +171,9 @@ PANELS: dict[str, Explained] = {
         "3 chosen step (knee)",
         "how slow was it, and for whom?",
         (
-            ("p50 p95 p99", "of requests that succeeded, the highest of the step's repeats; ✘ above the limit of one request"),
+            ("… of … ended", "the requests of the windows whose latencies are known; the others were open or cut off"),
+            ("p50 p95 p99", "of all of them, the highest of the step's repeats; ✘ above the limit of one request"),
+            ("≥", "at least that: those that had not ended count as later than all that had"),
             ("*", "from fewer than 20 (p95) or 100 values (p99), so hardly more than the slowest one"),
             ("limit", "the longest that one request may take"),
             (
@@ -172,7 +186,14 @@ PANELS: dict[str, Explained] = {
                 "client CPU …",
                 "the client's figures, worst of the repeats: see top line; memory: the most that one of its processes used",
             ),
-            ("repeats", "each with its verdict, share inside, requests/s offered, served and good, and whether its queue rose"),
+            (
+                "at … req/s",
+                "all requests of that rate, those of ramp and warm-up too: what became of them, and how near their limits",
+            ),
+            (
+                "repeats",
+                "each with its verdict, share inside, requests/s offered by its plan, served and good, and whether its queue rose",
+            ),
             ("↑ ↓ tab", "choose another step"),
         ),
     ),
@@ -194,9 +215,13 @@ PANELS: dict[str, Explained] = {
         "5 goodput (knee)",
         "how much of the offered load did the server handle?",
         (
-            ("● good", "requests per second that met every limit, one point per repeat; orange if the repeat failed"),
+            (
+                "✔ ✘",
+                "requests per second that met every limit, over the rate that was asked for: of each repeat the least to the most",
+            ),
             ("○ served", "requests per second that finished in the window, if clearly more"),
-            ("⠤", "the offered rate; below it the server fell behind, or the repeat was cut short"),
+            ("⠤", "as many as were asked for; below it some missed a limit, or it is not known"),
+            ("not known at …", "rates whose repeats were given up before their windows were over"),
         ),
     ),
     "fleet": Explained(
@@ -220,6 +245,9 @@ PANELS: dict[str, Explained] = {
     "fleet-curve": Explained(
         "load of each (fleet)",
         "where on the measured curve will each replica run?",
-        (("at peak", "load of each with all replicas in service; one lost, two lost: with that many down"),),
+        (
+            ("at peak", "load of each with all replicas in service; one lost, two lost: with that many down"),
+            ("✔ ✘ ✓ ✗", "the repeats and the ramp, as under 2 attainment of the knee: ? there explains them"),
+        ),
     ),
 }

@@ -229,7 +229,7 @@ async def test_space_holds_the_panels_and_says_that_the_load_goes_on() -> None:
         assert "Resume" in lines_of(app)[-1]
         held.now = replace(samples.failing(), version=500)
         await settle(app, pilot)
-        assert "91.3" in text_of(app)
+        assert "46.7\u201398.0 % of the plan" in text_of(app)
         assert "below target" not in text_of(app)
         assert "◑ DRAINING" in text_of(app)
         assert "16.0 req/s" in lines_of(app)[1]

@@ -12,6 +12,7 @@ from core.results import Bounds
 from core.view import Outcomes, RepeatView, RunView
 from tests.tui import samples
 from tests.tui.screen import settle, shown, text_of
+from tui import account
 from tui.app import KneescopeApp
 from tui.cli.recorded import Recorded
 from tui.widgets import band, deciding, repeat_bars, steps_table
@@ -46,6 +47,9 @@ async def test_while_the_server_drowns_the_panel_tells_of_the_warm_up_as_not_cou
     assert (live.warmup.bad, live.bounds.bad) == (63, 0)
     assert re.search("warm-up, not counted: +\u2573 missed 63\\b", text)
     assert "\u2573 missed 0" in text
+    assert live.in_flight == 0
+    assert "▒ cut off 7" in text, "nothing is open where nothing is in flight"
+    assert "▒ open" not in text
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -67,7 +71,7 @@ async def test_good_missed_and_open_stand_apart_and_the_band_is_that_of_the_whol
     bounds = step.live.bounds
     assert f"█ good {bounds.good}  \u2573 missed 0  ▒ open {bounds.open}" in text
     assert f"of {bounds.planned} planned" in text
-    assert deciding.reach(recorded.view(), step) == bounds.end != bounds.so_far
+    assert account.reach(recorded.view(), step) == bounds.end != bounds.so_far
     assert "41.3\u2013100 %" in text  # 209 of 506, whatever is open
 
 
@@ -84,7 +88,7 @@ def test_in_a_ramp_the_rate_that_is_sent_is_judged_apart_from_those_before(recor
     view = recorded.view()
     assert view.current is not None
     assert view.current.live is not None
-    bounds = deciding.account(view, view.current)
+    bounds = account.account(view, view.current)
     assert bounds == view.ramp[-1].bounds
     assert bounds != view.current.live.bounds
 

@@ -11,7 +11,7 @@ from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
 from core.records import Check, Phase
 from core.results import Answer, Bounds, Percentiles, RepeatResult, RepeatVerdict, StepResult
 from core.run.state import step_told
-from core.view import Line, RepeatView, RunView, StepView
+from core.view import Line, RampSegment, RepeatView, RunView, StepView
 from tests import builders
 from tui.cli.headless import PROGRESS_S, CheckPrinter, Printer, follow
 from tui.phrases import method_text
@@ -84,7 +84,7 @@ def test_a_step_is_announced_then_reported_every_few_seconds() -> None:
     assert printer.feed(replace(begin, now_s=10.0 + PROGRESS_S - 0.1)) == []
     assert printer.feed(replace(begin, now_s=10.0 + PROGRESS_S)) == [
         "   15.0 s  step 3 at 12.4 requests/s: measuring 12 s of 40 s, sent 1,234, in flight 5,"
-        " attainment 90.0 % to 95.0 %, late p99 0.800 ms"
+        " good 18, missed 1, open 1 of 100 planned, attainment 18.0 % to 99.0 % of the plan, late p99 0.800 ms"
     ]
     assert printer.feed(replace(begin, now_s=11.0 + PROGRESS_S)) == []
     ramp = replace(STEP, step=4, phase="ramp", rate_rps=0.5, repeats_planned=3, live=None)
@@ -132,6 +132,23 @@ def test_each_repeat_is_announced_with_what_the_one_before_came_to() -> None:
     third = replace(second, finished=((0.96, 0.96), (0.95, 0.97)), live=replace(LIVE, index=2))
     (line,) = printer.feed(replace(view, now_s=7.0, left_s=0.0, current=third))
     assert line.endswith("repeat 3 of 3 starts after 95.0 % to 97.0 %, later than expected")
+
+
+def test_what_was_cut_off_is_not_called_open() -> None:
+    printer = Printer()
+    printer.feed(replace(START, current=STEP))
+    (line,) = printer.feed(replace(START, current=replace(STEP, live=replace(LIVE, in_flight=0)), now_s=PROGRESS_S))
+    assert "missed 1, cut off 1 of 100 planned" in line
+
+
+def test_of_a_ramp_the_account_is_that_of_the_rate_that_is_sent_else_of_what_was_sent() -> None:
+    ramp, told = replace(STEP, phase="ramp"), []
+    for known in ((), (RampSegment(rate_rps=12.4, bounds=Bounds(planned=40, good=10, bad=0, open=5)),)):
+        printer = Printer()
+        printer.feed(replace(START, current=ramp))
+        told += printer.feed(replace(START, current=ramp, ramp=known, now_s=PROGRESS_S))
+    assert "good 18, missed 1, open 1 of 20 sent, attainment 90.0 % to 95.0 % of what was sent" in told[0]
+    assert "good 10, missed 0, open 5 of 40 planned, attainment 25.0 % to 100 % of the plan" in told[1]
 
 
 def test_a_drain_counts_down() -> None:

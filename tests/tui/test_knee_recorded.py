@@ -95,7 +95,7 @@ async def test_a_step_of_the_ramp_has_the_numbers_of_its_rate_and_not_the_percen
 
 async def test_a_step_that_nobody_ended_in_says_what_its_requests_had_reached() -> None:
     text = squeezed(await panel(INVERTED, "3", (120, 36), ("up",)))
-    assert "none of the 7 requests of its window had ended" in text
+    assert "none of the 7 requests of its window ended" in text
     assert "at 17.1 req/s: 0 good, 63 missed, 11 open of 74 sent" in text
     assert "median ≥" in text
     assert "floor not known" in text
@@ -103,7 +103,7 @@ async def test_a_step_that_nobody_ended_in_says_what_its_requests_had_reached() 
 
 async def test_a_pass_that_was_certain_early_leads_with_those_that_had_not_ended() -> None:
     rows = await panel(INVERTED, "3")
-    assert "23 of 506 had not ended; of the 483 that had:" in rows[1]
+    assert "483 of 506 ended" in rows[1]
     ttft = next(row for row in rows if "TTFT" in row)
     assert ttft.count("≥") == 3
 

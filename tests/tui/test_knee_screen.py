@@ -63,7 +63,7 @@ async def test_percentiles_are_first_those_of_the_rate_that_held() -> None:
     assert "3 step 5 11.3 req/s ✔ PASS floor 96.0 %" in text
     assert "TTFT 100 ms 200 ms 400 ms 500 ms" in text, "each the highest of the three repeats that count"
     assert "TPOT 12.0 ms 24.0 ms 48.0 ms ✘ 30 ms" in text
-    assert "of 1,200 answers each the highest of 3 repeats" in text
+    assert "all 1,200 ended each the highest of 3 repeats" in text
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ async def test_percentiles_of_few_values_are_marked() -> None:
         await settle(app, pilot)
         text = squeezed(text_of(app))
         assert "TTFT 80.0 ms 160 ms 320 ms* 500 ms" in text
-        assert "of 80 answers * too few values" in text
+        assert "all 80 ended * too few values" in text
 
 
 async def test_alone_the_panel_has_the_worst_stretch_the_lengths_and_every_repeat() -> None:

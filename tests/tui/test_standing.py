@@ -53,7 +53,9 @@ def test_where_most_have_not_ended_that_comes_first() -> None:
 
 
 async def test_the_row_of_a_small_terminal_tells_now_from_the_result() -> None:
-    assert "TTFT now" in await rendered(samples.mid_step(), (80, 24))
+    live = await rendered(samples.mid_step(), (80, 24))
+    assert "TTFT p95" in live, "whose value it is comes before when"
+    assert "KV now" in live
     text = await rendered(ended(step(1, 12.0, "pass", 0.3), knee=Knee(pass_rps=12.0)), (80, 24))
     assert "TTFT@12.0 300 ms" in text
     assert "now" not in text

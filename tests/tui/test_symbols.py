@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from tests.tui import knee_samples, samples
 from tests.tui.screen import rendered
-from tui.draw import symbols
+from tui.draw import density, symbols
 
 
 def test_braille_changes_nothing() -> None:
@@ -88,6 +88,19 @@ def test_what_requests_became_and_verdicts_and_the_load_are_told_apart() -> None
     apart = [text for sign, text in zip(signs, written, strict=True) if sign not in shared]
     assert len(set(apart)) == len(apart)
     assert not {text for sign, text in zip(signs, written, strict=True) if sign in shared} & set(apart)
+
+
+def test_the_cliff_has_the_signs_of_the_bars_and_none_that_means_something_else() -> None:
+    """What density draws as ASCII goes past the table: its signs are held against those of the table here."""
+    same = {density.ENDED["ascii"]: "█", density.OPEN["ascii"]: "▒"}
+    assert {sign: symbols.written(ours, "ascii") for sign, ours in same.items()} == {sign: sign for sign in same}
+    table = {chr(code): sign for code, sign in symbols.table("ascii").items() if not 0x2800 <= code <= 0x28FF}
+    lines = {density._ASCII_LINES[kind]: density._LINES[kind] for kind in density._LINES}
+    for sign, meant in lines.items():
+        assert {ours for ours, theirs in table.items() if theirs == sign} - set(symbols.LINES + "–—·") == set(), (sign, meant)  # noqa: RUF001
+    drawn = [density.NOW, density.QUANTILE, density.BETWEEN, density.ABOVE, density.FAILED, *same]
+    written = [symbols.written(sign, "ascii") for sign in drawn]
+    assert len({*written, *lines}) == len(written) + len(lines)
 
 
 def test_a_pair_takes_its_blank_wherever_it_is_written() -> None:

@@ -11,6 +11,7 @@ from core.results import RepeatResult, StepResult
 from core.run import step_told
 from core.units import at_least, at_most, between, count, duration, latency, long_duration, rate_text, stamp
 from core.view import Line, RepeatView, RunView, StepView
+from tui import account
 from tui.phrases import method_text
 from tui.terminal.whole import plain
 
@@ -99,7 +100,7 @@ class Printer:
             yield f"{_running(step)} starts{before}{_left(view)}"
         elif live is not None and view.now_s >= self._next_progress_s:
             self._next_progress_s = view.now_s + PROGRESS_S
-            yield f"{_running(step)}: {_progress(live, target)}"
+            yield f"{_running(step)}: {_progress(view, step, live, target)}"
 
 
 def _at(seconds: float) -> str:
@@ -150,15 +151,19 @@ def _judged(step: StepResult, target: float) -> Iterator[str]:
         yield prose.text(step_told(step))
 
 
-def _progress(live: RepeatView, target: float) -> str:
+def _progress(view: RunView, step: StepView, live: RepeatView, target: float) -> str:
     part = f"{live.part} {duration(round(live.elapsed_s))} of {duration(live.length_s)}"
     if live.drain_left_s is not None:
         part = f"waiting for open requests, at most {duration(round(live.drain_left_s))} more"
     elif live.part == "waiting":  # every request is decided; an undecided queue is heard a little longer
         part = f"waiting {duration(round(live.elapsed_s - live.length_s))}"
     parts = [part, f"sent {count(live.sent)}", f"in flight {count(live.in_flight)}"]
-    if live.bounds.so_far is not None:
-        parts.append(f"attainment {between(*live.bounds.so_far, target)}")
+    bounds, ends = account.account(view, step), account.reach(view, step)
+    if bounds is not None and ends is not None:  # good, missed and open apart: the share of the plan that all of it can still reach
+        of, whole = ("sent", "what was sent") if account.is_whole_ramp(step, bounds) else ("planned", "the plan")
+        open_ = "cut off" if account.is_cut_off(step, bounds) else "open"
+        told = f"good {count(bounds.good)}, missed {count(bounds.bad)}, {open_} {count(bounds.open)}"
+        parts.append(f"{told} of {count(account.planned(step, bounds))} {of}, attainment {between(*ends, target)} of {whole}")
     if live.errors:
         parts.append(f"errors {count(live.errors)}")
     if live.lateness_p99_s is not None:

@@ -21,12 +21,12 @@ Kind = Literal["holds", "unknown", "mixed", "fails"]
 
 NOW, QUANTILE, BETWEEN, ABOVE, FAILED, HORIZON = "▾", "◂", "┃", "↑", "✘", "─"
 ENDED: dict[Symbols, str] = {"braille": "█", "block": "█", "ascii": "#"}
-OPEN: dict[Symbols, str] = {"braille": "⣿", "block": "▒", "ascii": "o"}
+OPEN: dict[Symbols, str] = {"braille": "⣿", "block": "▒", "ascii": "="}
 _DOTS: dict[Symbols, tuple[int, int]] = {"braille": (2, 4), "block": (1, 2), "ascii": (1, 1)}
 """Across and down in a cell. In ASCII a sign cannot say where in its cell the ink is."""
 _LINES: dict[Kind, str] = {"holds": "━", "unknown": "·", "mixed": "╌", "fails": "━"}
-_ASCII_LINES: dict[Kind, str] = {"holds": "=", "unknown": ".", "mixed": ":", "fails": "="}
-"""Other signs than the horizon's."""
+_ASCII_LINES: dict[Kind, str] = {"holds": "-", "unknown": ".", "mixed": ":", "fails": "-"}
+"""What holds and what fails are lines as the horizon is, in a row of their own, with their names in them."""
 _INKS: dict[Kind, Ink] = {"holds": "holds", "unknown": "label", "mixed": "strong", "fails": "fails"}
 
 _PALE: dict[Ink, Ink] = {"good": "good-pale", "bad": "bad-pale", "over": "over-pale"}

@@ -42,7 +42,7 @@ class FleetScreen(RunScreen):
         self._curve.display = self.size.height >= _CURVE_FROM
         self._fleet.show(frame)
         plan = fleet.plan(knee_of(frame.view), frame.fleet_ask, frame.view.server)
-        self._curve.show_content(curve.attainment(frame.view, "load of each replica", fleet_rows.marks(plan)), "")
+        self._curve.show_content(curve.attainment(frame.view, "load of each replica", fleet_rows.marks(plan)), curve.LEGEND)
 
     def on_mount(self) -> None:
         """Begin at the peak."""

@@ -34,7 +34,7 @@ _WIDE = 70
 def content(view: RunView, answer: Answer, width: int, height: int, elsewhere: str = "press 2") -> Content:
     """Both ends with their evidence, then what to know beside them, the most important first; for a simulated replica its
     own long-run knee. What has no room is counted, with the word `elsewhere` for where it is to be found."""
-    return clip([*headlines(view, answer, width), *note_lines(view, answer, width)], height, elsewhere)
+    return clip([*headlines(view, answer, width), *note_lines(view, answer, width)], height, elsewhere, skips=True)
 
 
 def headlines(view: RunView, answer: Answer, width: int) -> list[list[Content]]:
@@ -83,13 +83,15 @@ def _wrapped(text: str, role: Role, width: int) -> list[Content]:
     return [Content.styled(line, STYLES[role]) for line in textwrap.wrap(text, max(20, width), subsequent_indent=hang)]
 
 
-def clip(blocks: list[list[Content]], height: int, elsewhere: str) -> Content:
-    """The blocks that fit, none cut inside, and how many do not."""
+def clip(blocks: list[list[Content]], height: int, elsewhere: str, *, skips: bool = False) -> Content:
+    """The blocks that fit, none cut inside, and how many do not. `skips`: behind one that does not fit, shorter ones may."""
     lines, left = [line for block in blocks for line in block], 0
     if height > 0 and len(lines) > height:
         lines, left = [], len(blocks)
         for block in blocks:
             if len(lines) + len(block) > height - 1:
+                if skips:
+                    continue
                 break
             lines, left = lines + block, left - 1
         lines.append(Content.styled(f"… {left} more: {elsewhere}", STYLES["strong"]))

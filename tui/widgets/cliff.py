@@ -148,13 +148,13 @@ def _counts(view: RunView, knee: Knee) -> tuple[Piece, ...]:
     rate = next((rate for rate in _rates(view) if rate.rate_rps == at_rps), None)
     if rate is None:
         return ()
+    at = f"{number(rate.rate_rps)} req/s{' now' if now is not None else ''}:"
     if not rate.sent:
-        return (Piece(f"{number(rate.rate_rps)} req/s now:", "strong", 1), Piece("nothing to count yet", "muted", 1))
+        return (Piece(f"{at} nothing to count yet", "strong", 1),)
     over, undecided = rate.missed - rate.failed, rate.sent - rate.good - rate.missed
     return (
-        Piece(f"{number(rate.rate_rps)} req/s{' now' if now is not None else ''}:", "strong", 1),
+        Piece(f"{at} {count(over)} over the limit", "breaks" if over else "strong", 1),
         Piece(f"{count(rate.good)} good", "holds" if rate.good else "muted", 2),
-        Piece(f"{count(over)} over the limit", "breaks" if over else "muted", 1),
         *([Piece(f"{count(rate.failed)} failed", "breaks", 1)] if rate.failed else []),
         *([Piece(f"{count(undecided)} undecided", "plain", 3)] if undecided else []),
     )

@@ -12,6 +12,7 @@ from core.results import Bounds
 from core.slo import allowed_misses
 from core.units import DASH, between, count, plain
 from core.view import Outcomes, RepeatView, RunView, StepView
+from tui.account import account, is_cut_off, is_whole_ramp, planned, reach
 from tui.draw.style import Mark, Role, clean, shorten
 from tui.widgets import band, repeat_bars
 from tui.widgets.pieces import Piece, flow, join, styled
@@ -36,23 +37,6 @@ class Block(NamedTuple):
 
     rank: int
     lines: list[Content]
-
-
-def account(view: RunView, step: StepView) -> Bounds | None:
-    """What is judged now: the repeat, of a ramp the rate that is being sent; None before there is one."""
-    if step.live is None:
-        return None
-    if step.phase == "ramp" and view.ramp and view.ramp[-1].rate_rps == step.rate_rps:
-        return view.ramp[-1].bounds
-    return step.live.bounds
-
-
-def reach(view: RunView, step: StepView) -> tuple[float, float] | None:
-    """The share that the whole of it can still reach, as [lowest, highest]; None while nothing of it was due."""
-    bounds = account(view, step)
-    if bounds is None or not bounds.sent:
-        return None
-    return bounds.so_far if _whole_ramp(step, bounds) else bounds.end
 
 
 def floor(view: RunView, step: StepView) -> tuple[float, float] | None:
@@ -84,7 +68,7 @@ def title(view: RunView, step: StepView, name: str) -> tuple[Piece, ...]:
         told = "warm-up" if warm else "not judged yet"
         return (Piece(name, "strong"), Piece(told, "plain"), *((Piece("nothing counted yet", "muted", 1),) if warm else ()), *aim)
     mark, bounds = state(view, step), account(view, step)
-    of = "of what was sent" if bounds is not None and _whole_ramp(step, bounds) else "of the plan"
+    of = "of what was sent" if bounds is not None and is_whole_ramp(step, bounds) else "of the plan"
     which = _name(step) if step.repeats_planned > 1 else ""
     share = " ".join(word for word in (which, between(*now, target, DASH), of) if word)
     return (Piece(name, "strong"), Piece(share, mark.role, 1), Piece(str(mark), mark.role, 0), *aim)
@@ -136,7 +120,7 @@ def _blocks(view: RunView, step: StepView, width: int) -> list[Block]:
     begun = reach(view, step) is not None
     if live is not None and bounds is not None and begun:
         blocks += _counts(step, bounds, target, width)
-    warm = [] if live is None or live.warmup is None else _warmup(live, live.warmup, width, begun=begun)
+    warm = [] if live is None or live.warmup is None else _warmup(step, live.warmup, width, begun=begun)
     blocks += [] if begun else warm
     bars = _bars(view, step)
     drawn = repeat_bars.rows([*(bar for _, bar in bars)], width)
@@ -155,27 +139,27 @@ def _blocks(view: RunView, step: StepView, width: int) -> list[Block]:
 
 
 def _counts(step: StepView, bounds: Bounds, target: float | None, width: int) -> list[Block]:
-    plan = bounds.sent if _whole_ramp(step, bounds) else bounds.planned
-    first = repeat_bars.made_of(bounds)
+    plan = planned(step, bounds)
+    first = repeat_bars.made_of(bounds, cut_off=is_cut_off(step, bounds))
     rest = [Piece(f"{UNSENT} not sent {count(plan - bounds.sent)}", "muted", 1)] if plan > bounds.sent else []
-    rest.append(Piece(f"of {count(plan)} {'sent' if _whole_ramp(step, bounds) else 'planned'}", "muted", 0))
+    rest.append(Piece(f"of {count(plan)} {'sent' if is_whole_ramp(step, bounds) else 'planned'}", "muted", 0))
     if bounds.overdue:
         rest.append(Piece(f"{count(bounds.overdue)} missed still open", "plain", 2))
     spare = allowed_misses(plan, target) - bounds.bad if target is not None else -1
-    if spare >= 0 and plan > bounds.good + bounds.bad and not _whole_ramp(step, bounds):
+    if spare >= 0 and plan > bounds.good + bounds.bad and not is_whole_ramp(step, bounds):
         rest.append(Piece(f"{count(spare)} more may miss", "plain", 3))
     lines = flow([*first, *rest], width, 2)
     return [Block(0 if at == 0 else 5, [join(line)]) for at, line in enumerate(lines)]
 
 
-def _warmup(live: RepeatView, warmup: Bounds, width: int, *, begun: bool) -> list[Block]:
+def _warmup(step: StepView, warmup: Bounds, width: int, *, begun: bool) -> list[Block]:
     """The account of the warm-up, which counts for nothing; what of it is late is known while nothing else is."""
     if not warmup.sent and begun:
         return []
     head = Piece(
         "warm-up, not counted:" if begun else "warm-up, not counted yet:", "strong" if not begun or warmup.bad else "muted"
     )
-    good, missed, open_ = repeat_bars.made_of(warmup)
+    good, missed, open_ = repeat_bars.made_of(warmup, cut_off=is_cut_off(step, warmup))
     pieces = [head, missed, good, open_, Piece(f"of {count(warmup.planned)}", "muted", 3)]
     if warmup.overdue:
         pieces.insert(2, Piece(f"({count(warmup.overdue)} still open)", "plain", 1))
@@ -196,7 +180,7 @@ def _bars(view: RunView, step: StepView) -> list[tuple[int, Bar]]:
         bars.append((rank, Bar(f"{letter}{at + 1}", lo, hi - lo, 1 - hi, between(lo, hi, target, DASH), target or 1.0)))
     if step.live is None or bounds is None or _among_finished(step):
         return bars
-    plan = bounds.sent if _whole_ramp(step, bounds) else None
+    plan = bounds.sent if is_whole_ramp(step, bounds) else None
     text = between(*now, target, DASH) if now else "not yet"
     bars.append((1, repeat_bars.bar_of(_name(step), bounds, text, target or 1.0, plan)))
     warmup = step.live.warmup
@@ -234,11 +218,6 @@ def _fitting(blocks: Sequence[Block], height: int) -> list[Block]:
             kept[at] = Block(blocks[at].rank, lines)
             left -= len(lines)
     return [kept[at] for at in sorted(kept)]
-
-
-def _whole_ramp(step: StepView, bounds: Bounds) -> bool:
-    """A ramp is planned far beyond the rates that it will reach: its plan is what was sent, unless its rate is known apart."""
-    return step.phase == "ramp" and step.live is not None and bounds is step.live.bounds
 
 
 def _among_finished(step: StepView) -> bool:

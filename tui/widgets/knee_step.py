@@ -28,6 +28,7 @@ from tui.widgets.rate_known import (
     tells_nothing,
     window_over,
 )
+from tui.widgets.standing import of_whom
 from tui.widgets.steps_table import floor_text
 
 _SHARES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
@@ -159,7 +160,7 @@ def _latencies(repeats: list[RepeatResult], slo: Slo | None, width: int) -> list
     had, sent = sum(repeat.ttft_s.n for repeat in repeats), sum(repeat.sent - repeat.errors for repeat in repeats)
     ended = sum(repeat.succeeded for repeat in repeats)
     if not ended:
-        return [_line(f"none of the {count(sent, 'request')} of its window had ended", width, "strong")]
+        return [_line(f"none of the {count(sent, 'request')} of its window ended", width, "strong")]
     rows = [_row(name, repeats, read, _limit(name, slo)) for name, read in _LATENCIES]
     column = min(_COLUMN, max(_LEAST_COLUMN, (width - 4) // 4))
     column = max(column, *(cell_len(text) + 1 for _, row, _ in rows for text, _ in row))
@@ -188,15 +189,13 @@ def _row(name: str, repeats: Iterable[RepeatResult], read: Read, limit_s: float 
 
 
 def _of_whom(ended: int, open_: int, repeats: int, few: bool, width: int) -> Content:
-    """The population of the table, which leads with those that are missing in it."""
+    """The population of the table, and how those count that are missing in it."""
     highest = Piece(f"each the highest of {repeats} repeats" if repeats > 1 else "", "muted", 1)
     notes = [highest, Piece("* too few values" if few else "", "strong", 1)]
+    first = of_whom(ended, ended + max(open_, 0))
     if open_ > 0:
-        role: Role = "breaks" if open_ > ended else "strong"
-        first = Piece(f"{count(open_)} of {count(open_ + ended)} had not ended; of the {count(ended)} that had:", role, 0)
-        notes.append(Piece("≥ counts those as later", "muted", 2))
-    else:
-        first = Piece(f"of {count(ended)} answers", "muted", 0)
+        first = first._replace(role="strong" if first.role == "muted" else first.role)
+        notes.insert(0, Piece("≥ counts the others as later", "muted", 2))
     return join(fit([piece for piece in (first, *notes) if piece.text], width))
 
 

@@ -77,10 +77,15 @@ def failing(view: RunView, step: StepResult) -> list[Piece]:
     reason = clean(prose.text(step.reason))
     if margins is None:
         return [Piece(reason, "plain", 0)]
-    where = "overloaded in the warm-up: " if says(step.reason, "overloaded_in_warmup") else ""
     good = "none was good" if not margins.good else f"{count(margins.good)} good"
-    text = f"{where}{count(margins.missed)} of {count(margins.sent)} sent missed a limit, {good}"
-    return [Piece(text, "plain", 0), Piece(_uncounted(view, margins), "plain", 1), Piece(reason, "plain", 2)]
+    overloaded = "overloaded in the warm-up" if says(step.reason, "overloaded_in_warmup") else ""
+    return [
+        Piece(f"{count(margins.missed)} of {count(margins.sent)} sent missed a limit", "plain", 0),
+        Piece(good, "plain", 1),
+        Piece(_uncounted(view, margins), "plain", 2),
+        Piece(overloaded, "plain", 3),
+        Piece(reason, "plain", 4),
+    ]
 
 
 def _uncounted(view: RunView, margins: RateMargins) -> str:

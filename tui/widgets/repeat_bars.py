@@ -104,10 +104,11 @@ def cells(share: float, width: int) -> int:
     return max(1, round(share * width)) if share > 0 else 0
 
 
-def made_of(bounds: Bounds) -> tuple[Piece, ...]:
-    """What is decided, and what is open: three counts that never mix, with the signs that the bars have for them."""
+def made_of(bounds: Bounds, *, cut_off: bool = False) -> tuple[Piece, ...]:
+    """What is decided, and what is open: three counts that never mix, with the signs that the bars have for them. `cut_off`:
+    nothing is in flight any more, and what is not decided never will be."""
     return (
         Piece(f"{GOOD} good {count(bounds.good)}", "holds"),
         Piece(f"{MISSED} missed {count(bounds.bad)}", "breaks" if bounds.bad else "muted"),
-        Piece(f"{OPEN} open {count(bounds.open)}", "plain"),
+        Piece(f"{OPEN} {'cut off' if cut_off else 'open'} {count(bounds.open)}", "plain"),
     )

@@ -32,8 +32,8 @@ class Standing(NamedTuple):
 
     @property
     def answers(self) -> tuple[int, int]:
-        """The requests that ended well, whose latencies are known, and all that were sent."""
-        return sum(repeat.succeeded for repeat in self.repeats), sum(repeat.sent for repeat in self.repeats)
+        """The requests that ended well, whose latencies are known, and all that were sent but for errors, which have none."""
+        return sum(repeat.succeeded for repeat in self.repeats), sum(repeat.sent - repeat.errors for repeat in self.repeats)
 
 
 def standing(view: RunView) -> Standing | None:
@@ -59,10 +59,15 @@ def population(found: Standing) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
     """Whose latencies these are, as what stands before the figures and what behind them: where most have no answer, that comes
     first."""
     ended, sent = found.answers
+    told = of_whom(ended, sent)._replace(rank=1)
+    return ((told,), ()) if told.role == "breaks" else ((), (told,))
+
+
+def of_whom(ended: int, sent: int) -> Piece:
+    """Of so many requests that were sent those that ended, whose latencies are known."""
     if 2 * ended < sent:
-        return (Piece(f"only {count(ended)} of {count(sent)} ended", "breaks", 1),), ()
-    text = f"all {count(sent)} ended" if ended == sent else f"{count(ended)} of {count(sent)} ended"
-    return (), (Piece(text, "muted", 1),)
+        return Piece(f"only {count(ended)} of {count(sent)} ended", "breaks")
+    return Piece(f"all {count(sent)} ended" if ended >= sent else f"{count(ended)} of {count(sent)} ended", "muted")
 
 
 def role_over(value: float | None, limit: float | None) -> Role:

@@ -205,7 +205,7 @@ def status(frame: Frame) -> tuple[Piece, ...]:
     elif view.current is None:
         pieces.append(Piece("between two steps" if view.steps else "checking, no load yet", "plain", 1))
     else:
-        pieces.extend(_step(view.current, view.config.slo.ttft_s if view.config else None))
+        pieces.extend(_step(view.current, view.config.slo.ttft_s if view.config else None, is_over=view.load == "idle"))
     if view.left_s is not None and view.answer is None and view.progress is None:
         pieces.append(Piece(f"left ~{long_duration(round(view.left_s))}", "muted", 5))
     return tuple(pieces)
@@ -232,7 +232,8 @@ def _utc(iso: str) -> str:
     return f"{clean(iso)[:16].replace('T', ' ')} UTC"
 
 
-def _step(step: StepView, ttft_limit_s: float | None) -> list[Piece]:
+def _step(step: StepView, ttft_limit_s: float | None, *, is_over: bool) -> list[Piece]:
+    """`is_over`: its load is off, and it is being judged."""
     name = step.phase if step.phase in ("ramp", "hold") else f"step {step.step}"
     pieces = [Piece(name, "plain", 6)]
     live = step.live
@@ -244,7 +245,7 @@ def _step(step: StepView, ttft_limit_s: float | None) -> list[Piece]:
     pieces.append(Piece(rate_brief(step.rate_rps), "strong", 0))
     if live is None:
         return pieces
-    pieces.append(Piece(_part(live), "plain", 1))
+    pieces.append(Piece(_part(live, is_over=is_over), "plain", 1))
     pieces.append(Piece(f"sent {count(live.sent)}", "plain", 6))
     pieces.append(Piece(f"in flight {count(live.in_flight)}", "plain", 3))
     if live.errors:
@@ -252,8 +253,10 @@ def _step(step: StepView, ttft_limit_s: float | None) -> list[Piece]:
     return [*pieces, *client_panel.live(live, ttft_limit_s)]
 
 
-def _part(live: RepeatView) -> str:
+def _part(live: RepeatView, *, is_over: bool) -> str:
     """What the repeat is at, and for how long."""
+    if is_over and live.sent and live.decided is None:
+        return f"ended at {progress(live.elapsed_s, live.length_s)}"
     if live.drain_left_s is not None:
         return f"waiting, at most {duration(round(live.drain_left_s))}"
     if live.part == "waiting":  # every request is decided; an undecided queue is heard a little longer
