@@ -143,7 +143,7 @@ def test_what_was_cut_off_is_not_called_open() -> None:
 
 def test_of_a_ramp_the_account_is_that_of_the_rate_that_is_sent_else_of_what_was_sent() -> None:
     ramp, told = replace(STEP, phase="ramp"), []
-    for known in ((), (RampSegment(rate_rps=12.4, bounds=Bounds(planned=40, good=10, bad=0, open=5)),)):
+    for known in ((), (RampSegment(rate_rps=12.4, held=False, bounds=Bounds(planned=40, good=10, bad=0, open=5)),)):
         printer = Printer()
         printer.feed(replace(START, current=ramp))
         told += printer.feed(replace(START, current=ramp, ramp=known, now_s=PROGRESS_S))
