@@ -111,7 +111,7 @@ PANELS: dict[str, Explained] = {
         "5 queue",
         "does work pile up?",
         (
-            ("no first token", "sent, but no token yet: waiting or in prefill"),
+            ("no token yet", "sent, but no token yet: waiting or in prefill"),
             ("in flight", "sent and not finished"),
             ("server waiting", "the server's own count of requests that it has not started"),
             ("running", "the server's own count of requests in its batch; a flat top is its limit (max_num_seqs)"),

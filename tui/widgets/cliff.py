@@ -157,7 +157,19 @@ def _counts(view: RunView, knee: Knee) -> tuple[Piece, ...]:
         Piece(f"{count(rate.good)} good", "holds" if rate.good else "muted", 2),
         *([Piece(f"{count(rate.failed)} failed", "breaks", 1)] if rate.failed else []),
         *([Piece(f"{count(undecided)} undecided", "plain", 3)] if undecided else []),
+        *([] if (part := _uncounted(view)) is None else [Piece(f"{part}, not counted", "strong", 1)]),
     )
+
+
+def _uncounted(view: RunView) -> str | None:
+    """Where the requests at the rate that is sent lie, while nothing of them counts; None once something does."""
+    step = view.current if view.answer is None else None
+    if step is None or step.live is None:
+        return None
+    if step.phase == "ramp":
+        return "ramp"
+    decided = step.live.bounds.good + step.live.bounds.bad
+    return None if step.finished or decided else "warm-up"
 
 
 def _ends(knee: Knee) -> tuple[Piece, ...]:
@@ -165,7 +177,7 @@ def _ends(knee: Knee) -> tuple[Piece, ...]:
     if knee.pass_rps is not None:
         pieces.append(Piece(f"{VERDICTS['pass'].glyph} holds {number(knee.pass_rps)}", "holds", 0))
     if knee.fail_rps is not None:
-        word = "clearly fails" if knee.clearly_fails else "fails"
+        word = "clearly fails at" if knee.clearly_fails else "fails at"
         pieces.append(Piece(f"{VERDICTS['fail'].glyph} {word} {number(knee.fail_rps)}", "breaks", 0))
     return tuple(pieces)
 
@@ -190,12 +202,12 @@ def _legend(columns: Sequence[Column], slo: Slo, written_in: Symbols) -> tuple[S
     if any(any(column.open) for column in columns):
         signs.append((f"{open_} not ended: at least there", f"{open_} at least", 0))
     if any(low != high for low, high in filter(None, (density.quantile(column, slo.target) for column in columns))):
-        here = f"{density.QUANTILE} {mark} of requests up to here, {density.BETWEEN} up to somewhere here"
-        signs.append((here, f"{density.QUANTILE} {density.BETWEEN} {mark} up to here", 0))
+        here = f"{mark} of requests lie below {density.QUANTILE}, or below somewhere on {density.BETWEEN} (↑ or beyond)"
+        signs.append((here, f"{mark} lie below {density.QUANTILE} {density.BETWEEN}", 0))
     else:
-        signs.append((f"{density.QUANTILE} {mark} of requests up to here", f"{density.QUANTILE} {mark} up to here", 0))
+        signs.append((f"{mark} of requests lie below {density.QUANTILE}", f"{mark} lie below {density.QUANTILE}", 0))
     if any(not column.counted for column in columns):
-        signs.append(("bright: judged windows, pale and (): only ramp and warm-up", "pale, (): ramp and warm-up", 1))
+        signs.append(("bright: judged windows, pale and (): only ramp and warm-up, not counted", "pale, (): not counted", 1))
     long, short = (tuple(Piece(sign[at], rank=sign[2]) for sign in signs) for at in (0, 1))  # type: ignore[arg-type]
     return long, short
 
@@ -276,6 +288,6 @@ def _stretches(knee: Knee) -> tuple[Stretch, ...]:
         stretches.append(Stretch(first, fail, (f"{glyph} mixed from {number(first)}", f"{glyph} mixed", glyph), "mixed"))
     if fail is not None:
         at, glyph = number(fail), VERDICTS["fail"].glyph
-        word = "clearly fails" if knee.clearly_fails else "fails"
+        word = "clearly fails at" if knee.clearly_fails else "fails at"
         stretches.append(Stretch(fail, None, (f"{glyph} {word} {at}", f"{glyph} {at}", glyph), "fails"))
     return tuple(stretches)

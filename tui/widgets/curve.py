@@ -105,7 +105,7 @@ def _zone_pieces(knee: Knee) -> list[Piece]:
     if knee.pass_rps is not None:
         pieces.append(Piece(f"✔ holds {rate_brief(knee.pass_rps)}", "holds", 0))
     if (failing := knee.fail_rps) is not None:
-        word = "clearly fails" if knee.clearly_fails else "fails"
+        word = "clearly fails at" if knee.clearly_fails else "fails at"
         pieces.append(Piece(f"✘ {word} {rate_brief(failing)}", "breaks", 0))
     return pieces
 

@@ -226,7 +226,7 @@ def replica(view: RunView, knee: Knee, gpus: int, known: bool, width: int) -> Co
         return Content.assemble(styled("no rate has held yet, so there is nothing to divide a peak by", "muted"))
     pieces = [Piece("one replica", "muted", 3), Piece(f"holds {rate_brief(knee.pass_rps)}", "holds", 0)]
     if (failing := knee.fail_rps) is not None:
-        word = "clearly fails" if knee.clearly_fails else "fails"
+        word = "clearly fails at" if knee.clearly_fails else "fails at"
         pieces.append(Piece(f"{word} {rate_brief(failing)}", "breaks", 1))
     elif knee.open_above:
         pieces.append(Piece("open above: the knee may be higher than what failed", "strong", 1))

@@ -235,7 +235,7 @@ def queue(view: RunView) -> PanelContent:
         )
     else:
         now = (
-            Piece(f"no first token {_whole(last.no_first_token if last else None)}", "plain", 1),
+            Piece(f"no token yet {_whole(last.no_first_token if last else None)}", "plain", 1),
             Piece(f"server waiting {_whole(sample.waiting if sample else None)}", "plain", 2),
             Piece(f"running {_whole(sample.running if sample else None)}", "plain", 3),
             Piece(f"in flight {_whole(last.in_flight if last else None)}", "plain", 4),

@@ -14,6 +14,7 @@ from core.units import DASH, clock
 from tui.draw import plots
 from tui.draw.plots import Ground, Ink, Plot, Run, Upright
 from tui.draw.style import shows_grounds
+from tui.draw.ticks import time_ticks
 from tui.widgets.pieces import Piece, fit, join
 
 _CORNERS = 6  # two corners, a dash and a blank on each side of a title
@@ -119,7 +120,9 @@ class PlotPanel(PlotView, Titled, can_focus=True):
         body = content.body
         if not isinstance(body, str):
             line = () if cursor_s is None else (Upright(cursor_s, clock(cursor_s)),)
-            body = replace(body, x_range=x_range or body.x_range, uprights=(*body.uprights, *line))
+            body = replace(body, uprights=(*body.uprights, *line))
+            if x_range is not None:
+                body = replace(body, x_range=x_range, x_ticks=time_ticks(x_range))
         self.set_title(content.title)
         self.show(body)
         self._fit_subtitle()

@@ -33,6 +33,8 @@ _PALE_ASCII: dict[Fate, str] = {"good": "-", "mixed": "~", "missed": "x", "open"
 """The usual stand-ins would make one of several of these."""
 _CURSOR = "↑"
 _DUST = 1e-6
+_LATER = 0.35
+"""How much of its ink is left to what lies behind the cursor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +56,12 @@ class Slice:
 
 
 class Cell(NamedTuple):
-    """One character of the upper row."""
+    """One character of the upper row. `later`: behind the cursor, which the panels do not know of yet."""
 
     glyph: str
     ink: Ink | None
     reverse: bool = False
+    later: bool = False
 
 
 class Name(NamedTuple):
@@ -170,6 +173,8 @@ class Ribbon(Widget):
     def _style(self, cell: Cell) -> Style:
         ink = "good" if cell.ink == "mixed" and self.app.no_color else cell.ink  # a ground would be shown by reversing all
         style = self.get_visual_style(f"ribbon--{ink}") if ink else self.visual_style
+        if cell.later and style.foreground is not None:
+            style = Style(background=style.background, foreground=style.foreground.multiply_alpha(_LATER))
         return style + Style(reverse=True) if cell.reverse else style
 
 
@@ -199,7 +204,8 @@ def _summed(bins: Sequence[Outcomes]) -> Slice:
 def cells(found: Sequence[Slice], axis: Axis, cursor_s: float | None) -> tuple[Cell, ...]:
     """The upper row."""
     at = None if cursor_s is None else axis.ending(cursor_s)
-    return tuple(_cell(each)._replace(reverse=column == at) for column, each in enumerate(found))
+    later = axis.columns if at is None else at
+    return tuple(_cell(each)._replace(reverse=column == at, later=column > later) for column, each in enumerate(found))
 
 
 def _cell(each: Slice) -> Cell:
@@ -247,7 +253,7 @@ def _band(view: RunView, at: Outcomes, *, is_last: bool) -> Band:
 
 
 def _brief(number: str, glyph: str) -> tuple[str, ...]:
-    return f"{number} {glyph}", f"{glyph}{number}", number
+    return f"{number} {glyph}", f"{number}{glyph}", number
 
 
 def names(view: RunView, found: Sequence[Slice], axis: Axis, cursor_s: float | None) -> tuple[Name, ...]:
@@ -272,13 +278,13 @@ def _is_free(name: Name, placed: Iterable[Name], axis: Axis) -> bool:
 
 
 def _at_cursor(found: Sequence[Slice], axis: Axis, cursor_s: float) -> list[Name]:
-    """The longest wording that fits on one side of the cursor."""
+    """The longest wording that fits on one side of the cursor, the left one first: what lies to the right is not yet told."""
     at = axis.ending(cursor_s)
     when, what = clock(cursor_s), told(found[at])
     for text in (*(f"{when}  {words}" for words in what), when):
         for name in (
-            Name(at, f"{_CURSOR} {text}", "strong"),
             Name(at - len(text) - 1, f"{text} {_CURSOR}", "strong"),
+            Name(at, f"{_CURSOR} {text}", "strong"),
         ):
             if _is_free(name, (), axis):
                 return [name]

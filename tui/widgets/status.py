@@ -122,7 +122,7 @@ class StatusStrip(Widget):
     def show(self, frame: Frame) -> None:
         """Take a frame: what is said is live, also while the panels below stand still."""
         self.set_class(_brief(frame), "-brief")
-        pieces, expected = status(frame), progress_texts(frame.live)
+        pieces, expected = status(frame), progress_texts(frame.live, past=frame.recorded)
         load = RECORDED if frame.recorded else load_piece(frame.live, frame.stopping)
         if (pieces, expected, load) != (self._pieces, self._expected, self._load):
             self._pieces, self._expected, self._load = pieces, expected, load
@@ -223,7 +223,7 @@ def past_piece(frame: Frame) -> Piece:
 
 def playback_piece(playback: Playback) -> Piece:
     """Where a recording stands, and how fast it goes."""
-    how = f"▶ {as_set(playback.speed)}x" if playback.playing else "‖ held"
+    how = f"▶ {as_set(playback.speed)}x" if playback.playing else "‖ paused at"
     return Piece(f"{how} {clock(playback.at_s)}/{clock(playback.length_s)}", "strong", 0)
 
 
@@ -264,8 +264,9 @@ def _part(live: RepeatView, *, is_over: bool) -> str:
     return f"{live.part} {progress(live.elapsed_s, live.length_s)}"
 
 
-def progress_texts(view: RunView) -> tuple[str, ...]:
-    """How far the run is and when it is expected to end, in fewer and fewer words; when that has just changed, why."""
+def progress_texts(view: RunView, *, past: bool = False) -> tuple[str, ...]:
+    """How far the run is and when it is expected to end, in fewer and fewer words; when that has just changed, why. `past`: it is a
+    recording, whose time of day says nothing."""
     at = view.progress
     if at is None or view.answer is not None:
         return ()
@@ -274,7 +275,7 @@ def progress_texts(view: RunView) -> tuple[str, ...]:
     done = min(int(share * _BAR_CELLS), _BAR_CELLS)
     text = f"{clock(at.elapsed_s)} of ~{clock(expected_s)}"
     barred = f"{_DONE * done}{_TO_COME * (_BAR_CELLS - done)} {text}"
-    ends = _ends(view.started_utc, expected_s)
+    ends = "" if past else _ends(view.started_utc, expected_s)
     usual = (*((f"{barred}, ends ~{ends} UTC", f"{text}, ends ~{ends} UTC") if ends else ()), barred, text)
     if at.changed is None or at.changed_t_s is None or at.elapsed_s - at.changed_t_s > _CHANGE_SHOWN_S:
         return usual
