@@ -91,7 +91,7 @@ def test_at_the_end_the_rate_that_fails_stands_above_the_one_that_holds() -> Non
     assert all(mark is not None for mark in ends.values())
     assert ends["12.1"][1] < AT_LIMIT <= ends["17.1"][0]  # type: ignore[index]
     assert heights(view, "12.1") == (set(), {"good", "open"})
-    assert words(content_of(view))[-2:] == ["✔ holds 12.1", "✘ fails 17.1"]
+    assert words(content_of(view))[-2:] == ["✔ holds 12.1", "✘ fails at 17.1"]
 
 
 def test_the_bracket_grows_with_what_is_judged() -> None:
@@ -114,8 +114,8 @@ def test_what_was_not_judged_is_paler_and_its_rate_stands_in_brackets() -> None:
     assert names == ["(1.51)", "(3.03)", "(6.06)", "✔ 12.1", "✘ 17.1", "✘ (24.2)"]
     assert heights(view, "3.03")[1] == {"good-pale"}
     long, short = content_of(view).legend
-    assert any("ramp and warm-up" in piece.text for piece in long)
-    assert any("ramp and warm-up" in piece.text for piece in short)
+    assert any("only ramp and warm-up, not counted" in piece.text for piece in long)
+    assert any("not counted" in piece.text for piece in short)
 
 
 def test_the_axes_move_in_few_steps() -> None:
@@ -214,7 +214,7 @@ def test_what_is_mixed_is_neither() -> None:
     )
     mixed = content_of(replace(view, answer=replace(view.answer, knee=knee)))
     assert [one.kind for one in picture(mixed).stretches] == ["holds", "unknown", "mixed", "fails"]
-    assert words(mixed)[-1] == "✘ clearly fails 17.1"
+    assert words(mixed)[-1] == "✘ clearly fails at 17.1"
     assert isinstance(view.answer, Answer)
 
 

@@ -133,14 +133,14 @@ def test_the_zones_say_what_was_measured_and_what_lies_between_is_not_known() ->
 
 def test_one_failing_step_is_no_clear_fail() -> None:
     assert [name for name, _, _ in zones(samples.finished())] == ["not known", "PASS up to 11.3", "FAIL from 13.6"]
-    assert "✘ fails 13.6 req/s" in words(curve.attainment(samples.finished(), "knee"))
+    assert "✘ fails at 13.6 req/s" in words(curve.attainment(samples.finished(), "knee"))
     view = samples.finished()
     assert view.answer is not None
     one = FailCount(failed=1, run=1)
     knee = Knee(pass_rps=11.3, pass_repeats=3, first_fail_rps=13.6, first_fail=one, clear_fail_rps=13.6, clear_fail=one)
     by_the_ramp = replace(view, answer=replace(view.answer, knee=knee))
     assert zones(by_the_ramp)[-1][0] == "FAIL from 13.6"
-    assert "clearly fails 13.6 req/s" in words(curve.attainment(knee_samples.finished(), "knee"))
+    assert "clearly fails at 13.6 req/s" in words(curve.attainment(knee_samples.finished(), "knee"))
 
 
 def test_what_never_failed_has_no_zone_above_it() -> None:

@@ -60,7 +60,7 @@ async def test_the_configured_fleet_is_where_it_starts() -> None:
 async def test_the_numbers_are_there_at_every_size_and_the_curve_where_it_has_room(size: tuple[int, int]) -> None:
     text = await rendered(knee_samples.finished(), size, "fleet")
     assert sizes(text) == [("7", "7", "11.3"), ("6", "6", "13.6")]
-    for words in ("at peak", "one lost", "two lost", "assumes Poisson arrivals", "holds 11.3 req/s", "clearly fails 13.6 req/s"):
+    for words in ("at peak", "one lost", "two lost", "assumes Poisson arrivals", "holds 11.3 req/s", "clearly fails at 13.6 req/s"):
         assert words in text
     assert ("load of each replica" in text) == (size[1] > 24)
     if size[1] > 24:
@@ -121,7 +121,7 @@ async def test_during_the_search_it_opens_over_the_bracket_so_far() -> None:
         await pilot.press("f", "5", "0")
         await settle(app, pilot)
         assert "holds 11.3 req/s" in text_of(app)
-        assert "fails 16.0 req/s" in text_of(app)
+        assert "fails at 16.0 req/s" in text_of(app)
         assert "● LOADING" in text_of(app)
 
 

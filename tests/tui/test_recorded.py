@@ -90,7 +90,7 @@ async def test_keys_play_seek_and_change_the_speed(recorded: Recorded, clock: Cl
         await pilot.press("space")
         clock.now += 60
         await settle(app, pilot)
-        assert "‖ held 0:12/" in text_of(app)
+        assert "‖ paused at 0:12/" in text_of(app)
         before = recorded.playback.at_s
         await pilot.press("full_stop")
         assert recorded.playback.at_s == pytest.approx(before + recorded.playback.length_s / 20)

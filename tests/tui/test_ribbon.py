@@ -117,7 +117,7 @@ def test_a_band_is_named_by_rate_and_verdict_in_the_longest_words_that_fit() -> 
     assert names(view, 120, 60.0) == ["0:00", "11.3 req/s ✔ PASS", "12.4 req/s … running", "1:00"]
     assert names(view, 50, 60.0) == ["11.3 req/s ✔ PASS", "12.4 req/s … running"]
     assert names(view, 30, 60.0) == ["11.3 ✔ PASS", "12.4 …", "1:00"]
-    assert names(view, 12, 60.0) == ["✔11.3", "…12.4"]
+    assert names(view, 12, 60.0) == ["11.3✔", "12.4…"]
     assert names(view, 3, 60.0) == []
 
 
@@ -163,11 +163,11 @@ def test_the_cursor_tells_the_moment_and_what_was_sent_in_its_column() -> None:
     found = ribbon.slices(view, axis)
     assert [at for at, cell in enumerate(ribbon.cells(found, axis, 45.0)) if cell.reverse] == [44]
     told = [text for text in names(view, 98, 98.0, 45.0) if "↑" in text]
-    assert told == ["↑ 0:45  17.1 req/s: 17 missed, not counted"]
+    assert told == ["0:45  17.1 req/s: 17 missed, not counted ↑"]
     assert [text for text in names(view, 98, 98.0, 97.5) if "↑" in text] == ["1:37  12.1 req/s: 6 open ↑"]
-    assert [text for text in names(view, 98, 98.0, 60.0) if "↑" in text] == ["↑ 1:00  12.1 req/s: 16 good"]
+    assert [text for text in names(view, 98, 98.0, 60.0) if "↑" in text] == ["1:00  12.1 req/s: 16 good ↑"]
     assert [text for text in names(view, 98, 98.0, 4.0) if "↑" in text] == ["↑ 0:04  nothing sent"]
-    assert [text for text in names(view, 12, 98.0, 45.0) if "↑" in text] == ["↑ 0:45"]
+    assert [text for text in names(view, 12, 98.0, 45.0) if "↑" in text] == ["0:45 ↑"]
 
 
 def test_a_step_of_a_column_leads_to_the_next_one_and_ends_stay_inside() -> None:
