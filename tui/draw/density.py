@@ -8,6 +8,7 @@ target's quantile of all its requests: a bar, where it is only known between two
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate, groupby, pairwise
 from typing import Literal, NamedTuple
 
@@ -288,23 +289,33 @@ def _set_lane(grid: _Grid, rows: _Rows, column: Column, slot: _Slot) -> None:
 
 
 def _set_mass(grid: _Grid, rows: _Rows, column: Column, slot: _Slot, scale: _Scale, symbols: Symbols) -> None:
-    """The density: the widest row of dots is as wide as the column, and whatever is there has a dot at least."""
-    ended, open_ = scale.shares(column.ended), scale.shares(column.open)
+    for y, x, text, solid in _mass(column.ended, column.open, scale, slot.width, symbols):
+        ink = _ink(solid, y < rows.horizon, column.counted)
+        grid[y][slot.start + x] = grid[y][slot.start + x]._replace(text=text, ink=ink)
+
+
+@lru_cache(maxsize=128)
+def _mass(
+    ended_at: tuple[int, ...], open_at: tuple[int, ...], scale: "_Scale", width: int, symbols: Symbols
+) -> tuple[tuple[int, int, str, bool], ...]:
+    """The density: the widest row of dots is as wide as the column, and whatever is there has a dot at least. As (row, cell,
+    character, whether most of it has ended); kept, for most columns of a picture are those of the picture before."""
+    ended, open_ = scale.shares(ended_at), scale.shares(open_at)
     peak = max((e + o for side in (0, 1) for e, o in zip(ended[side], open_[side], strict=True)), default=0.0)
     if peak <= _DUST:
-        return
+        return ()
     across, down = _DOTS[symbols]
+    found = []
     for side in (0, 1):
-        dots = [_dots(e, o, peak, slot.width * across) for e, o in zip(ended[side], open_[side], strict=True)]
+        dots = [_dots(e, o, peak, width * across) for e, o in zip(ended[side], open_[side], strict=True)]
         for at in range(len(dots) // down):
-            y = rows.horizon - 1 - at if side == 0 else rows.horizon + 1 + at
+            y = scale.rows.horizon - 1 - at if side == 0 else scale.rows.horizon + 1 + at
             band = dots[at * down : (at + 1) * down]
-            for x in range(slot.width):
+            for x in range(width):
                 cell = [row[x * across : (x + 1) * across] for row in (band[::-1] if side == 0 else band)]
                 if any(any(row) for row in cell):
-                    text, solid = _glyph(cell, symbols)
-                    ink = _ink(solid, side == 0, column.counted)
-                    grid[y][slot.start + x] = grid[y][slot.start + x]._replace(text=text, ink=ink)
+                    found.append((y, x, *_glyph(cell, symbols)))
+    return tuple(found)
 
 
 def _dots(ended: float, open_: float, peak: float, width: int) -> list[int]:

@@ -42,7 +42,9 @@ class FleetScreen(RunScreen):
         self._curve.display = self.size.height >= _CURVE_FROM
         self._fleet.show(frame)
         plan = fleet.plan(knee_of(frame.view), frame.fleet_ask, frame.view.server)
-        self._curve.show_content(curve.attainment(frame.view, "load of each replica", fleet_rows.marks(plan)), curve.LEGEND)
+        self._curve.show_content(
+            curve.attainment(frame.view, "load of each replica", fleet_rows.marks(plan)), curve.LEGEND, frame.view.now_s
+        )
 
     def on_mount(self) -> None:
         """Begin at the peak."""

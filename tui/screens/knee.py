@@ -36,6 +36,7 @@ class KneeScreen(RunScreen):
     def __init__(self) -> None:
         super().__init__()
         self._chosen: int | None = None
+        self._told = ""
         self._head, self._why = Static(id="knee-head"), WhyPanel(id="knee-why", classes="panel")
         self._cliff = CliffPanel(id="knee-cliff", classes="panel")
         self._curve = CurvePanel(id="knee-curve", classes="panel")
@@ -52,11 +53,13 @@ class KneeScreen(RunScreen):
         """Show the view."""
         view, width = frame.view, self.size.width - _MARGIN
         head = knee_words.headlines(view, width)
-        self._head.update(head)
+        if head.markup != self._told:  # an update lays out the whole screen again
+            self._told = head.markup
+            self._head.update(head)
         self._why.show(view, width, self._rows_for_words(len(head.split("\n"))))
         self._cliff.show_view(view)
-        self._curve.show_content(curve.attainment(view, "2 attainment"), curve.LEGEND)
-        self._served.show_content(curve.served(view, "5 goodput"), curve.SERVED_LEGEND)
+        self._curve.show_content(curve.attainment(view, "2 attainment"), curve.LEGEND, view.now_s)
+        self._served.show_content(curve.served(view, "5 goodput"), curve.SERVED_LEGEND, view.now_s)
         self._step.show(view, self._choice(view))
 
     def _rows_for_words(self, head: int) -> int:

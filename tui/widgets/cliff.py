@@ -19,6 +19,7 @@ from tui.draw import density, symbols
 from tui.draw.density import Cliff, Column, Ink, Run, Stretch
 from tui.draw.style import THEME_16, VERDICTS
 from tui.draw.symbols import Symbols
+from tui.widgets.calm import CALM_S, Calm
 from tui.widgets.curve import knee_of
 from tui.widgets.pieces import Piece, fit
 from tui.widgets.plot_view import Titled
@@ -46,7 +47,8 @@ class CliffContent:
 
 
 class CliffPanel(Titled, can_focus=True):
-    """The hero of Ramp and Knee; it grows through the run. Drawn again only when what is drawn changed."""
+    """The hero of Ramp and Knee; it grows through the run. Drawn again only when what is drawn changed, and for more requests of
+    the rates that it shows once a second."""
 
     ALLOW_MAXIMIZE = True
     HELP = "each request as a share of its limit, at the rate at which it was sent"
@@ -54,6 +56,7 @@ class CliffPanel(Titled, can_focus=True):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
+        self._calm = Calm[RunView](self, self._take, _is_same)
         self._body: Cliff | str = NOTHING
         self._legend: tuple[Signs, Signs] = ((), ())
         self._rows: list[Strip] = []
@@ -61,6 +64,9 @@ class CliffPanel(Titled, can_focus=True):
 
     def show_view(self, view: RunView) -> None:
         """Take a new view."""
+        self._calm.offer(view)
+
+    def _take(self, view: RunView) -> None:
         content = content_of(view)
         self.set_title(content.title)
         if content.legend != self._legend:
@@ -114,6 +120,17 @@ class CliffPanel(Titled, can_focus=True):
             under = Style(bgcolor=self.get_component_rich_style("cliff--lane").bgcolor) if lane else Style()
             styles[key] = style + under
         return Segment(run.text, styles[key])
+
+
+def _is_same(before: RunView, now: RunView) -> bool:
+    """Whether the same rates are shown a moment later."""
+    return 0 <= now.now_s - before.now_s <= CALM_S and _shape(before) == _shape(now)
+
+
+def _shape(view: RunView) -> tuple[object, ...]:
+    """All that the panel shows but how many requests there are."""
+    rates = [(rate.rate_rps, rate.judged > 0, rate.failed) for rate in view.margins]
+    return rates, _now(view), len(view.steps), view.answer, view.config, len(view.ramp)
 
 
 def content_of(view: RunView, written_in: Symbols | None = None) -> CliffContent:

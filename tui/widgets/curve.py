@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from textual.content import Content
 
@@ -11,6 +12,7 @@ from core.units import DASH, number, plain, rate_brief
 from core.view import RunView
 from tui.draw.plots import Bar, Curve, Dot, Ink, Plot, Upright, Zone
 from tui.draw.style import VERDICTS
+from tui.widgets.calm import CALM_S, Calm
 from tui.widgets.panel_content import nice_ceiling
 from tui.widgets.pieces import Piece
 from tui.widgets.plot_view import PanelContent, PlotView, Titled
@@ -37,13 +39,30 @@ _LINE = 60
 """Points of the line on which all that is asked for is good."""
 
 
+class Told(NamedTuple):
+    """A plot, what its characters mean, and of which moment it is."""
+
+    content: PanelContent
+    legend: str
+    now_s: float
+
+
 class CurvePanel(PlotView, Titled, can_focus=True):
-    """A plot over rates with a border and a title that carries its current values; can be maximised."""
+    """A plot over rates with a border and a title that carries its current values; can be maximised. Bounds that move are drawn
+    once a second."""
 
     ALLOW_MAXIMIZE = True
 
-    def show_content(self, content: PanelContent, legend: str) -> None:
-        """Take a new title, new data, and what its characters mean."""
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._calm = Calm[Told](self, self._take, _is_same)
+
+    def show_content(self, content: PanelContent, legend: str, now_s: float) -> None:
+        """Take a new title, new data, and what its characters mean. `now_s`: of which moment of the run."""
+        self._calm.offer(Told(content, legend, now_s))
+
+    def _take(self, told: Told) -> None:
+        content, legend, _ = told
         self.set_title(content.title)
         self.show(content.body)
         legend = "" if isinstance(content.body, str) else legend
@@ -59,6 +78,20 @@ LEGEND = (
 SERVED_LEGEND = (
     f"{VERDICTS['pass'].glyph} {VERDICTS['fail'].glyph} good  {SERVED_GLYPH} served, not all good  ⠤ all good  │ least to most"
 )
+
+
+def _is_same(before: Told, now: Told) -> bool:
+    """Whether it has the same marks a moment later, be it elsewhere."""
+    return 0 <= now.now_s - before.now_s <= CALM_S and _shape(before.content) == _shape(now.content)
+
+
+def _shape(content: PanelContent) -> tuple[object, ...]:
+    """All that is drawn but how high its marks stand."""
+    body = content.body
+    if isinstance(body, str):
+        return content.title, body
+    marks = [(bar.x, bar.glyph, bar.ink) for bar in body.bars]
+    return content.title, marks, body.zones, body.uprights, body.x_range, body.y_range
 
 
 def knee_of(view: RunView) -> Knee:

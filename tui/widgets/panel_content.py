@@ -110,13 +110,15 @@ def newest(view: RunView, value: Value) -> tuple[float, float] | None:
 def heads(view: RunView) -> tuple[Heads, ...]:
     """Each rate that was sent, as (begin, end, rate); and each step, with the lowest and the highest of its rates. A pause belongs
     to what was before it."""
-    known = [at for at in view.outcomes if at.rate_rps is not None]
-    return (_stretches(view, known, lambda at: (at.step, at.rate_rps)), _stretches(view, known, lambda at: at.step))
+    series = closed(view)
+    end_s = series[-1].t_s + view.bin_s if series else 0.0  # where the curves end, so that all is drawn once a bin
+    known = [at for at in view.outcomes if at.rate_rps is not None and at.t_s < end_s]
+    return (_stretches(end_s, known, lambda at: (at.step, at.rate_rps)), _stretches(end_s, known, lambda at: at.step))
 
 
-def _stretches(view: RunView, known: Sequence[Outcomes], key: Callable[[Outcomes], object]) -> Heads:
+def _stretches(end_s: float, known: Sequence[Outcomes], key: Callable[[Outcomes], object]) -> Heads:
     found = [list(group) for _, group in groupby(known, key)]
-    ends = [group[0].t_s for group in found[1:]] + ([view.outcomes[-1].t_s + view.bin_s] if found else [])
+    ends = [group[0].t_s for group in found[1:]] + ([end_s] if found else [])
     named = []
     for group, end in zip(found, ends, strict=True):
         rates = [at.rate_rps for at in group if at.rate_rps is not None]

@@ -19,6 +19,7 @@ from core.view import Outcomes, RunView
 from tui.draw import symbols
 from tui.draw.style import STYLES, VERDICTS, Role
 from tui.frame import Frame
+from tui.widgets.calm import CALM_S, Calm
 from tui.widgets.panel_content import time_range
 
 Fate = Literal["good", "mixed", "missed", "open"]
@@ -121,13 +122,17 @@ class Ribbon(Widget):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
+        self._calm = Calm[Frame](self, self._take, _is_same)
         self._frame: Frame | None = None
         self._drawn: tuple[tuple[Cell, ...], tuple[Name, ...]] = ((), ())
         self.add_class("-empty")
 
     def show(self, frame: Frame) -> None:
-        """Take a frame; it is drawn again only where that looks different."""
+        """Take a frame; it is drawn again only where that looks different, and for what becomes of more requests once a second."""
         self._frame = frame
+        self._calm.offer(frame)
+
+    def _take(self, frame: Frame) -> None:
         self.set_class(not any(at.rate_rps is not None for at in frame.whole.outcomes), "-empty")
         self._draw()
 
@@ -171,6 +176,18 @@ class Ribbon(Widget):
         ink = "good" if cell.ink == "mixed" and self.app.no_color else cell.ink  # a ground would be shown by reversing all
         style = self.get_visual_style(f"ribbon--{ink}") if ink else self.visual_style
         return style + Style(reverse=True) if cell.reverse else style
+
+
+def _is_same(before: Frame, now: Frame) -> bool:
+    """Whether it has the same cursor and bands a moment later."""
+    return 0 <= now.whole.now_s - before.whole.now_s <= CALM_S and _shape(before) == _shape(now)
+
+
+def _shape(frame: Frame) -> tuple[object, ...]:
+    """All that is shown but what became of the requests."""
+    view = frame.whole
+    rate_rps = view.current.rate_rps if view.current is not None else None
+    return frame.cursor_s, time_range(view), len(view.steps), rate_rps, view.answer, len(view.ramp)
 
 
 def slices(view: RunView, axis: Axis) -> tuple[Slice, ...]:
