@@ -31,9 +31,9 @@ RIBBON = Explained(
     "what became of the requests of each moment?",
     (
         ("█ ━", "all good: they met every limit. Thick: inside the window that counts; thin: ramp, warm-up or after the window"),
-        ("▁ to ▇ ╍", "some missed: the height is the share that was good; thin: ╍ whatever the share"),
-        ("╳ ×", "none good: each that is decided missed a limit or failed"),  # noqa: RUF001
-        ("▒ ╌", "none missed so far, and some are still open or were cut off"),
+        ("▁ to ▇ ╍", "some missed: the height is the share that was good; thin: ╍ whatever the share; in ASCII % and ~"),
+        ("╳ ×", "none good: each that is decided missed a limit or failed; in ASCII X and x"),  # noqa: RUF001
+        ("▒ ╌", "none missed so far, and some are still open or were cut off; in ASCII = and ."),
         ("names", "each rate with its verdict; of the ramp ✘ where it did not hold, which only shows where to look"),
         ("↑", "the cursor, and what was sent in that column; ← → and a click move it, and the panels show that moment"),
     ),

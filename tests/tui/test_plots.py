@@ -289,3 +289,11 @@ def test_a_peak_of_one_moment_is_seen_in_every_kind_of_line(shade: Shade) -> Non
         values = [0.0] * 20
         values[at] = 1.0
         assert dots(rows(line(shade, *values), 20, 6)[0])
+
+
+def test_a_line_right_behind_a_curve_takes_no_name_away() -> None:
+    curve = Curve("p95", "first", ((0.0, 0.5), (5.0, 0.5)))
+    picture = Plot(x_range=(0.0, 10.0), y_range=(0.0, 1.0), curves=(curve,), uprights=(Upright(5.6, "now"),), margins=(0, 9))
+    shown = rows(picture, 30, 5)
+    assert any("p95" in row for row in shown)
+    assert any("now" in row for row in shown)

@@ -5,6 +5,7 @@ import re
 import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
+from textual.content import Content
 
 from core import prose, report
 from core.facts import fact
@@ -351,3 +352,15 @@ async def test_a_recorded_run_says_so_and_when(size: tuple[int, int]) -> None:
 
 async def test_the_line_of_rates_tells_the_ramp_from_steps() -> None:
     assert "✔11.3  …12.4  ramp ✘16.0" in await rendered(samples.mid_step(), (80, 24))
+
+
+def test_behind_a_note_that_has_no_room_a_shorter_one_has() -> None:
+    long, short = [Content("a")] * 4, [Content("b")]
+    assert str(answer.clip([short, long, short], 4, "there", skips=True)).split("\n") == ["b", "b", "… 1 more: there"]
+    assert str(answer.clip([short, long, short], 4, "there")).split("\n") == ["b", "… 2 more: there"]
+
+
+async def test_a_small_table_leaves_out_no_rate_that_was_tried() -> None:
+    for size, rates in (((120, 36), ("✔11.3", "…12.4", "✘16.0")), ((100, 30), ("✔11.3", "…12.4", "ramp ✘16.0"))):
+        text = await rendered(samples.mid_step(), size)
+        assert all(rate in text for rate in rates), size

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 from rich.cells import cell_len
 
 from core.margins import AT_LIMIT, BINS, PER_DOUBLING
+from core.units import count
 from tui.draw.symbols import Symbols
 
 Ink = Literal["good", "bad", "good-pale", "bad-pale", "open", "over", "over-pale", "holds", "fails", "strong", "label", "rule"]
@@ -393,7 +394,9 @@ def _set_failed(grid: _Grid, rows: _Rows, column: Column, slot: _Slot) -> None:
     if not column.failed:
         return
     row = grid[rows.top if rows.failed is None else rows.failed]
-    text = next((text for text in (f"{FAILED} {column.failed:,}", f"{FAILED}{column.failed}") if len(text) <= slot.width), FAILED)
+    text = next(
+        (text for text in (f"{FAILED} {count(column.failed)}", f"{FAILED}{column.failed}") if len(text) <= slot.width), FAILED
+    )
     start = max(slot.start, round(slot.middle - len(text) / 2))
     _write(row, start, text, "fails")
 

@@ -526,10 +526,11 @@ def _set_names(plot: Plot, cells: list[list[_Cell]], columns: int) -> None:
     for at in reversed(range(len(rows))):
         rows[at] = limit = min(rows[at], limit - 1)
     for y, (_, x, curve) in zip(rows, ends, strict=True):
-        room = range(_column(x, plot, columns) + 1, _column(x, plot, columns) + 1 + len(curve.name))
-        if y >= 0 and all(cells[y][at].ink in (None, "rule") for at in room):
-            for at, char in zip(room, curve.name, strict=True):
-                cells[y][at] = _Cell(char, curve.shade)
+        for start in (_column(x, plot, columns) + 1, _column(x, plot, columns) + 2):  # a cursor may stand right behind the curve
+            room = cells[y][start : start + len(curve.name)] if y >= 0 else []
+            if len(room) == len(curve.name) and all(cell.ink in (None, "rule") for cell in room):
+                cells[y][start : start + len(room)] = [_Cell(char, curve.shade) for char in curve.name]
+                break
 
 
 def _last(curve: Curve) -> tuple[float, float] | None:

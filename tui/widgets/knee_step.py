@@ -195,7 +195,7 @@ def _of_whom(ended: int, open_: int, repeats: int, few: bool, width: int) -> Con
     first = of_whom(ended, ended + max(open_, 0))
     if open_ > 0:
         first = first._replace(role="strong" if first.role == "muted" else first.role)
-        notes.insert(0, Piece("≥ counts the others as later", "muted", 2))
+        notes.insert(0, Piece("the others count as later", "muted", 2))
     return join(fit([piece for piece in (first, *notes) if piece.text], width))
 
 

@@ -110,8 +110,8 @@ def newest(view: RunView, value: Value) -> tuple[float, float] | None:
 def heads(view: RunView) -> tuple[Heads, ...]:
     """Each rate that was sent, as (begin, end, rate); and each step, with the lowest and the highest of its rates. A pause belongs
     to what was before it."""
-    series = closed(view)
-    end_s = series[-1].t_s + view.bin_s if series else 0.0  # where the curves end, so that all is drawn once a bin
+    bins = closed(view) or view.outcomes
+    end_s = bins[-1].t_s + view.bin_s if bins else 0.0  # where the curves end, so that all is drawn once a bin
     known = [at for at in view.outcomes if at.rate_rps is not None and at.t_s < end_s]
     return (_stretches(end_s, known, lambda at: (at.step, at.rate_rps)), _stretches(end_s, known, lambda at: at.step))
 

@@ -29,7 +29,7 @@ _HEIGHTS = "▁▂▃▄▅▆▇"
 """Of a slice that counts: the share of its decided requests that were good, on a ground of what missed."""
 _COUNTS: dict[Fate, str] = {"good": "█", "missed": "╳", "open": "▒"}  # noqa: RUF001
 _PALE: dict[Fate, str] = {"good": "━", "mixed": "╍", "missed": "×", "open": "╌"}  # noqa: RUF001
-_COUNTS_ASCII: dict[Fate, str] = {"good": "#", "mixed": "%", "missed": "X", "open": "?"}
+_COUNTS_ASCII: dict[Fate, str] = {"good": "#", "mixed": "%", "missed": "X", "open": "="}
 _PALE_ASCII: dict[Fate, str] = {"good": "-", "mixed": "~", "missed": "x", "open": "."}
 """The usual stand-ins would make one of several of these."""
 _CURSOR = "↑"

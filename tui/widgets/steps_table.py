@@ -254,7 +254,7 @@ def _line(rows: Sequence[StepRow], latest: StepRow, width: int) -> Content:
     """Rates in rising order with their glyphs, and the state of the latest one in words."""
     verdict = f"{latest.rate} req/s {latest.mark}"
     pieces = [
-        Piece(f"{'ramp ' if row.ramp else ''}{row.mark.glyph}{row.rate}", row.mark.role, 1 if row is not latest else 0)
+        Piece(f"{'ramp ' if row.ramp else ''}{row.mark.glyph}{row.rate}", row.mark.role, 0 if row is latest else _rank(row))
         for row in reversed(rows)
     ]
     label: Part = styled("steps ", "muted")
@@ -262,6 +262,11 @@ def _line(rows: Sequence[StepRow], latest: StepRow, width: int) -> Content:
     if len(fits) < len(pieces) and len(more := fit(pieces, width - 6)) > len(fits):  # its glyph says the verdict, too
         return Content.assemble(label, join(more))
     return Content.assemble(label, join(fits), "   ", styled(verdict, latest.mark.role))
+
+
+def _rank(row: StepRow) -> int:
+    """What was judged stays longest, then the rate that ended the ramp."""
+    return 1 if not row.ramp else 2 if row.mark.role == "breaks" else 3
 
 
 def _two_lines(rows: Sequence[StepRow], hints: Sequence[StepRow], width: int) -> Content:
