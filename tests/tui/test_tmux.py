@@ -120,7 +120,7 @@ def test_a_recorded_run_plays_in_the_same_screens(start: Start) -> None:
     window = start("open screenshots/demo.jsonl")
     window.wait("■ RECORDED", "HOLDS at 17.5 requests/s")
     window.keys("r", ",", ",")
-    window.wait("‖ held", "2 attainment floor")
+    window.wait("‖ paused at", "2 attainment floor")
     window.keys("Space")
     window.wait("▶ 1x")
     window.keys("f")
