@@ -72,6 +72,7 @@ async def test_what_is_typed_blind_goes_nowhere() -> None:
 async def test_checks_that_are_being_read_stay_at_their_place() -> None:
     server = Server("tiny")
     async with connecting(server, {"url": URL}) as (app, pilot):
+        app._clock = lambda: 0.0  # how long ago they were made is said below them, in more or fewer lines
         await pilot.press("ctrl+r")
         await settle(app, pilot)
         server.checker.say(*LONG)
