@@ -72,7 +72,6 @@ async def test_what_is_typed_blind_goes_nowhere() -> None:
 async def test_checks_that_are_being_read_stay_at_their_place() -> None:
     server = Server("tiny")
     async with connecting(server, {"url": URL}) as (app, pilot):
-        app._clock = lambda: 0.0  # how long ago they were made is said below them, in more or fewer lines
         await pilot.press("ctrl+r")
         await settle(app, pilot)
         server.checker.say(*LONG)
@@ -90,7 +89,9 @@ async def test_checks_that_are_being_read_stay_at_their_place() -> None:
                 await settle(app, pilot)
             assert app.focused is panel
             if not app._ask.too_small and size != (200, 60):  # there all of it is seen
-                assert "number 7 found" in words_of(app, "#checks") or "check 8 " in words_of(app, "#checks")
+                seen = words_of(app, "#checks")
+                one_line = panel.size.height < 3 and seen.endswith("holds it.")  # the end of one of them is all that has room
+                assert "number 7 found" in seen or "check 8 " in seen or one_line, (size, panel.size, seen)
         assert "check 6 " not in words_of(app, "#checks")
 
 
