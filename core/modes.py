@@ -100,9 +100,9 @@ MODES: dict[Mode, ModeRules] = {
     "quick": ModeRules(search=Stage(repeats=1, measure_s=40.0, grid=1.42), budget_s=180.0),
     "standard": ModeRules(
         search=_SHORT_SEARCH,
-        confirm=Stage(repeats=3, measure_s=90.0, grid=1.10),
-        clear_width=1.25,
-        budget_s=900.0,
+        confirm=Stage(repeats=2, measure_s=60.0, grid=1.10),
+        clear_width=1.14,
+        budget_s=720.0,
         confirms_expected=2.3,
     ),
     "acceptance": ModeRules(

@@ -88,8 +88,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
 class RepeatOrder(msgspec.Struct, frozen=True, kw_only=True, tag="order"):
     """One repeat as one order: the child draws all arrivals from it before `start_at` and sends on schedule.
 
-    Arrivals are unit exponentials mapped through the segments (`core.schedule`), or `offsets_s` as given.
-    Seeds: SeedSequence(seed, spawn_key=(PHASE_KEY[phase], repeat)).spawn(2) -> arrivals, workload.
+    Arrivals are unit exponentials mapped through the segments (`core.schedule`), or `offsets_s` as given. What they are drawn from
+    is `core.schedule.seeds`: `draw` tells the draws of a search's steps apart, None means one draw for every rate of the phase.
     The tail segment keeps arriving until StopArrivals or Abort comes.
     """
 
@@ -98,6 +98,7 @@ class RepeatOrder(msgspec.Struct, frozen=True, kw_only=True, tag="order"):
     step: int
     repeat: int
     seed: int
+    draw: int | None = None
     segments: tuple[Segment, ...] = ()
     offsets_s: tuple[float, ...] | None = None
     start_at: float

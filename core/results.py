@@ -182,12 +182,34 @@ class MachineUse(msgspec.Struct, frozen=True, kw_only=True):
     memory_frac: float | None = None
 
 
+class SloMargin(msgspec.Struct, frozen=True, kw_only=True):
+    """The margins (`core.slo.margin`) of all the requests that a window planned, by nearest rank: at the target and the median.
+
+    Failed requests, and those that never ended, are beyond every limit: `unbounded` where the one at the target is among them,
+    which has no figure then. `at_least`: the window was cut, and these are the least that they can have come to.
+    """
+
+    at_target: float | None = None
+    p50: float | None = None
+    unbounded: bool = False
+    at_least: bool = False
+
+
+class WindowWork(msgspec.Struct, frozen=True, kw_only=True):
+    """What was planned to arrive in a window and in the stretch just before it, which still loads the server: over `seconds`."""
+
+    seconds: float
+    requests: int
+    input_tokens: int
+    output_tokens: int
+
+
 class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
     """One judged repeat; the fields are those of the result file (docs/result.md).
 
     `attainment_interval` is (good/planned, 1 - misses/planned): one number when every ending was decided. `others_rps`: requests
     of others a second, as far as the server's counters tell. `errors_said`: the most frequent sentence of the errors, in the
-    server's words; `failures_alike`: what the failures have in common, those of the warm-up too. `margin`: of each ok request the
+    server's words; `slo_margin` and `work`: None of a ramp, and in files from before they were kept; `failures_alike`: what the failures have in common, those of the warm-up too. `margin`: of each ok request the
     worst of its latencies as a share of that latency's limit (1.0 is at the limit). `warmup_needed_s`: the warm-up that requests as
     long as the window's need; None where none ended well.
     """
@@ -220,6 +242,8 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
     e2e_s: Percentiles
     itl_s: Percentiles
     margin: Percentiles = Percentiles()
+    slo_margin: SloMargin | None = None
+    work: WindowWork | None = None
     kv_usage_max: float | None = None
     preemptions: float | None = None
     waiting_max: float | None = None
@@ -397,11 +421,13 @@ class ClientInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 class JudgeRules(msgspec.Struct, frozen=True, kw_only=True):
     """The rules by which a repeat is judged: its limits, whether prompts must have been cold, whether a pass may be cut short.
+    `reads_whole`: a window that has failed goes on to its end, for how far it was from the limits, unless it is hopeless.
     `strict`: a window so small that its target allows no miss is void instead of a warning (acceptance). `with_others`: others
     may use the server meanwhile, so that they void nothing."""
 
     slo: Slo
     cold: bool = True
     curtail_pass: bool = True
+    reads_whole: bool = False
     strict: bool = False
     with_others: bool = False

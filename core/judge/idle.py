@@ -140,6 +140,11 @@ def _shares(lengths: Lengths) -> NDArray[np.float64]:
     return np.floor(np.clip(drawn, lengths.minimum, lengths.maximum))
 
 
+def mean_tokens(lengths: Lengths) -> float:
+    """The mean of token counts as they are drawn."""
+    return float(_shares(lengths).mean())
+
+
 def lengths_check(config: ProbeConfig, singles: Sequence[RequestRecord]) -> Check | None:
     """A check before the load: the share of requests whose lengths miss the limits even on the idle server, by the single requests.
     None where that is small beside what the target allows, or not known, or said by the single requests themselves."""

@@ -26,6 +26,10 @@ token that came in time and is still in a pipe is not taken for a miss: an event
 OVERLOAD_MISSES, OVERLOAD_SHARE = 20, 0.5
 """More sure misses than both of these in the second half of the warm-up end a step."""
 
+HOPELESS_SHARE, HOPELESS_MISSES = 3, 5
+"""A window that is read whole ends early with more misses than this many times those allowed, and a few: its figure would say no
+more than that the rate is far too high."""
+
 RAMP_FORGIVES = 1
 """A segment of a ramp has a dozen requests, and one slow one must not end the ramp."""
 
@@ -65,7 +69,8 @@ def decide_step(tally: Tally, now: float, rules: JudgeRules, drain_s: float) -> 
 
 def _failed(tally: Tally, bounds: Bounds, rules: JudgeRules) -> Decision | None:
     slo = rules.slo
-    if bounds.bad > allowed_misses(bounds.planned, slo.target):
+    allowed = allowed_misses(bounds.planned, slo.target)
+    if bounds.bad > (HOPELESS_SHARE * allowed + HOPELESS_MISSES if rules.reads_whole else allowed):
         return Decision(kind="fail", reason=out_of_reach(bounds, slo.target))
     if too_many_errors(tally.measured_errors, bounds.planned, slo.max_error_rate):
         return Decision(kind="fail", reason=errors(tally, bounds.planned, slo.max_error_rate))

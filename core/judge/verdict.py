@@ -12,6 +12,7 @@ from core.judge.evidence import errors_first
 from core.judge.server_readings import Readings
 from core.judge.stopping import REPORT_DELAY_S, Decision, decide_ramp, decide_step, errors, out_of_reach, window_queue, within_reach
 from core.judge.tally import Tally
+from core.judge.window import slo_margin, work
 from core.modes import warmup_needed_s
 from core.percentiles import percentiles
 from core.records import LoadDone, LoadTick, MachineSample, RequestRecord, ServerInfo, ServerSample
@@ -356,6 +357,10 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: Said, warnings: tuple[
         e2e_s=e.latencies.e2e_s,
         itl_s=e.latencies.itl_s,
         margin=tally.margin,
+        slo_margin=None
+        if _is_ramp(tally)
+        else slo_margin(tally, bounds.planned, drained=e.decision is not None and e.decision.kind == "drained"),
+        work=None if _is_ramp(tally) else work(tally),
         kv_usage_max=readings.highest("kv_usage_max_frac", "kv_usage_frac", since=shown_s[0]),
         preemptions=readings.delta("preemptions_total"),
         waiting_max=readings.highest("waiting", since=shown_s[0]),

@@ -45,6 +45,7 @@ from core.run.outlook import Outlook
 from core.run.restarts import Restarts
 from core.run.scraping import Readings
 from core.run.state import State
+from core.schedule import fresh_draw
 
 HOLD_LEAD_S = 0.5
 """More time before the first send of a held rate: its plan of half a million requests takes 0.1 s to draw, in both processes."""
@@ -114,7 +115,7 @@ class Steps:
     async def step(self, action: Step, left_s: float | None) -> StepResult:
         """Judge one rate, unless `end_step` ends that. Raises NoAnswer when a repeat is void twice or the server is frozen, and
         ServerAway when it is away."""
-        rules = self._rules_for(curtail_pass=action.curtail_pass, strict=self._strict)
+        rules = self._rules_for(curtail_pass=action.curtail_pass, reads_whole=action.reads_whole, strict=self._strict)
         started = self._start(action.phase, action.rate_rps, action.repeats, left_s, rules)
         self._stop = action.stop
         segments = action.segments
@@ -254,9 +255,11 @@ class Steps:
             run.decision = None
         self._judge(started, run, recheck=self._recheck)
 
-    def _rules_for(self, *, curtail_pass: bool = True, strict: bool = False) -> JudgeRules:
+    def _rules_for(self, *, curtail_pass: bool = True, reads_whole: bool = False, strict: bool = False) -> JudgeRules:
         with_others = self._config.safety.with_others
-        return JudgeRules(slo=self._config.slo, curtail_pass=curtail_pass, strict=strict, with_others=with_others)
+        return JudgeRules(
+            slo=self._config.slo, curtail_pass=curtail_pass, reads_whole=reads_whole, strict=strict, with_others=with_others
+        )
 
     def _start(self, phase: Phase, rate_rps: float, repeats: int, left_s: float | None, rules: JudgeRules) -> StepStarted:
         self._count += 1
@@ -379,6 +382,7 @@ class Steps:
             step=started.step,
             repeat=index,
             seed=self._config.method.seed,
+            draw=fresh_draw(started.phase, started.step),
             segments=segments,
             start_at=self._conductor.start_at() + (HOLD_LEAD_S if started.phase == "hold" else 0.0),
         )

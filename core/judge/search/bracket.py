@@ -4,16 +4,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Self
 
-from core.config import Method
+from core.config import Method, Workload
 from core.facts import Fact, Said, fact, several
-from core.judge.search.fit import Fit, fit_of
+from core.judge.search.posterior import Posterior, posterior_of
+from core.judge.search.windows import windows_of
 from core.modes import rules_of
 from core.records import Phase
-from core.results import Answer, FailCount, Knee, Outcome, StepResult
+from core.results import Answer, FailCount, Idle, Knee, Outcome, StepResult
 
 FLIPS_EARLY_FROM = 10
 """So many repeats that all must pass make a search flip below the long-run knee."""
-UPPER_WEIGHT = 0.05
+PASS_WEIGHT = 0.02
+"""A passing rate is an end if the posterior leaves no more than this for a knee below it."""
+UPPER_WEIGHT = 0.03
 """A failing rate is an upper end if the fit leaves no more than this for a knee above it. Without that, in 24 % of standard
 searches one failing repeat of two or three stood there, in a third of these below the knee; on the 20 replicas of
 tests/data/replicas/held_out.json the bracket now holds the knee in 91 % of 400 standard searches, before in 77 %
@@ -21,6 +24,9 @@ tests/data/replicas/held_out.json the bracket now holds the knee in 91 % of 400 
 
 _LOOKING: frozenset[Phase] = frozenset({"ramp", "search", "list"})
 """Phases whose fails are upper ends until a majority of repeats says more."""
+
+_WHOLE: frozenset[Phase] = frozenset({"confirm", "tighten"})
+"""Phases that read their windows to the end."""
 
 
 class Bracket:
@@ -31,8 +37,18 @@ class Bracket:
     the first fail.
     """
 
-    def __init__(self, *, confirms: bool = False, required_rps: float | None = None) -> None:
-        self._confirms = confirms
+    def __init__(
+        self,
+        *,
+        confirms: bool = False,
+        repeats: int = 1,
+        required_rps: float | None = None,
+        workload: Workload | None = None,
+    ) -> None:
+        """`workload` and the speed of the `idle` server tell how much work each window happened to bring."""
+        self._confirms, self._repeats = confirms, repeats
+        self._workload = workload
+        self.idle = Idle()
         self._required_rps = required_rps
         self._holding: frozenset[Phase] = frozenset({"confirm", "list"} if confirms else {"search", "list"})
         self._steps: list[StepResult] = []
@@ -40,9 +56,11 @@ class Bracket:
         self._ramp_failed_rps: float | None = None
 
     @classmethod
-    def of(cls, method: Method, steps: Iterable[StepResult] = ()) -> Self:
+    def of(cls, method: Method, steps: Iterable[StepResult] = (), *, workload: Workload | None = None) -> Self:
         """The bracket of a run by `method`, from the steps judged so far."""
-        bracket = cls(confirms=rules_of(method).confirm is not None, required_rps=method.require_rps)
+        rules = rules_of(method)
+        confirms, repeats = rules.confirm is not None, rules.final.repeats
+        bracket = cls(confirms=confirms, repeats=repeats, required_rps=method.require_rps, workload=workload)
         for step in steps:
             if step.phase == "ramp":
                 bracket.add_ramp(step.rate_rps if step.verdict == "fail" else None)
@@ -92,9 +110,9 @@ class Bracket:
         floor_rps = self.majority_passed_rps or 0.0
         return min((rate for rate in [*ramp, *clear, *self._failed(_LOOKING)] if rate > floor_rps), default=None)
 
-    def fit(self) -> Fit | None:
-        """The curve fitted over all repeats; None before a full step has passed and something failed."""
-        return fit_of(self._steps, self._ramp_failed_rps)
+    def fit(self) -> Posterior | None:
+        """Where the knee is by all repeats; None before a full step has passed and something failed."""
+        return posterior_of(windows_of(self._steps, self._workload, self.idle), self._ramp_failed_rps)
 
     # --- the answer ---
 
@@ -105,8 +123,32 @@ class Bracket:
 
     @property
     def passed_rps(self) -> float | None:
-        """The highest rate below the first fail at which a full step passed that may say so."""
-        return _highest_below(self._passed(self._holding), self.failed_rps)
+        """The highest rate that holds: every repeat that was run there passed, and they are as many as the mode asks for. Where
+        the posterior says something, it leaves at most PASS_WEIGHT for a knee below it; where not, nothing below it failed."""
+        fit = self._guard
+        if fit is None:
+            return _highest_below(self._passed(self._holding), self.failed_rps)
+        holding = [rate for rate, have in self.passing.items() if have >= self._repeats] + self._passed({"list"})
+        return max((rate for rate in holding if fit.below(rate) <= PASS_WEIGHT), default=None)
+
+    @property
+    def passing(self) -> dict[float, int]:
+        """The rates whose whole windows all passed, with how many these are."""
+        windows: dict[float, list[str]] = {}
+        for step in self._steps:
+            if step.phase in _WHOLE:
+                windows.setdefault(step.rate_rps, []).extend(repeat.verdict for repeat in step.repeats)
+        return {rate: verdicts.count("pass") for rate, verdicts in windows.items() if "fail" not in verdicts}
+
+    @property
+    def read_rps(self) -> tuple[float, ...]:
+        """The rates at which a whole window was read."""
+        return tuple(step.rate_rps for step in self._steps if step.phase in _WHOLE)
+
+    @property
+    def _guard(self) -> Posterior | None:
+        """The posterior where it may disqualify an end: in modes that confirm, once a search has looked for the knee."""
+        return self.fit() if self._confirms and self._looks else None
 
     @property
     def clear_fail_rps(self) -> float | None:
@@ -120,11 +162,11 @@ class Bracket:
     def upper_rps(self) -> float | None:
         """The upper end: the lowest failing rate above which the fit leaves at most UPPER_WEIGHT for the knee. Where a
         mode looks for no clear fail, and where nothing says where the knee lies, the first fail. None: open above."""
-        failed_rps = self.failed_rps
-        fit = self.fit() if self._confirms and self._looks else None
+        failed_rps, fit, passed_rps = self.failed_rps, self._guard, self.passed_rps or 0.0
         if fit is None or failed_rps is None:
             return failed_rps
-        return min((rate for rate in self._all_failed() if fit.above(rate) <= UPPER_WEIGHT), default=None)
+        sure = (rate for rate in self._mostly_failing() if rate > passed_rps and fit.above(rate) <= UPPER_WEIGHT)
+        return min(sure, default=None)
 
     @property
     def searched(self) -> tuple[StepResult, ...]:
@@ -239,6 +281,12 @@ class Bracket:
     def _all_failed(self) -> list[float]:
         ramp = [] if self._ramp_failed_rps is None else [self._ramp_failed_rps]
         return [*ramp, *self._failed({"search", "confirm", "tighten", "list"})]
+
+    def _mostly_failing(self) -> list[float]:
+        """The rate that failed in the ramp, and those at which at least half of the repeats did."""
+        ramp = [] if self._ramp_failed_rps is None else [self._ramp_failed_rps]
+        counts = {step.rate_rps: _fail_count(self._at(step.rate_rps)) for step in self._steps}
+        return ramp + [rate for rate, behind in counts.items() if behind.failed and 2 * behind.failed >= behind.run]
 
     def _failed(self, phases: Iterable[Phase]) -> list[float]:
         return [step.rate_rps for step in self._steps if step.phase in phases and step.verdict != "pass"]

@@ -3,7 +3,6 @@
 from core import modes
 from core.config import Method, Slo
 from core.facts import Fact, fact
-from core.judge.search import candidates
 from core.judge.search.actions import Action, Ramp, Step
 from core.modes import STEPS_EXPECTED, ModeRules
 
@@ -68,8 +67,6 @@ class Pace:
                 return sum(segment.duration_s for segment in segments[: modes.RAMP_SEGMENTS_EXPECTED])
             case Step(phase="search", rate_rps=rate_rps):
                 return self.likely_s(rate_rps)
-            case Step(phase="tighten", rate_rps=rate_rps):
-                return candidates.REPEATS_EXPECTED * self.repeat_s(rate_rps)
             case Step(rate_rps=rate_rps, repeats=repeats):
                 return repeats * self.repeat_s(rate_rps)
         return 0.0

@@ -14,14 +14,14 @@ import numpy as np
 from core import modes
 from core.config import ProbeConfig
 from core.facts import Fact, Said, fact
-from core.judge.idle import idle_e2e_s, idle_e2es_s, why_infeasible
+from core.judge.idle import idle_e2e_s, idle_e2es_s, idle_speed, why_infeasible
 from core.judge.search import candidates, estimate
 from core.judge.search.actions import Action, Done, Hold, Ramp, Step
 from core.judge.search.bracket import Bracket, conclude
 from core.judge.search.candidates import Ends
 from core.judge.search.estimate import Pace
-from core.judge.search.fit import Fit
 from core.judge.search.futile import Futile, futile
+from core.judge.search.posterior import Posterior
 from core.records import Phase, RequestRecord, Segment
 from core.results import Answer, Outcome, StepResult
 
@@ -33,8 +33,8 @@ OVERTIME = 1.3
 """Without a pass there is no answer yet, so the search may take this much of its budget to find one."""
 START_SHARE = 0.6
 """A step is begun if this share of its full length fits the budget: half of them fail, and those are cut short."""
-CONFIRM_SHARE = 0.5
-"""The same for a candidate of the confirmation while none has passed. With a pass in hand, all its repeats must fit."""
+COARSE_SHARE = 0.4
+"""Of its budget a mode that reads whole windows spends no more than this on where to read them."""
 END_S = 3.0
 """Kept back of --max-duration for the end of the last step: whatever runs when it is over has no verdict."""
 STRICT_MISSES = 3
@@ -53,7 +53,7 @@ class Search:
     def __init__(self, config: ProbeConfig) -> None:
         self._config = config
         self._rules = modes.rules_of(config.method)
-        self._bracket = Bracket.of(config.method)
+        self._bracket = Bracket.of(config.method, workload=config.workload)
         self._pace = Pace(self._rules, config.slo)
         self._list = _listed(config)
         self._judged: set[float] = set()
@@ -89,6 +89,7 @@ class Search:
             return
         method = self._config.method
         lasting_s = idle_e2es_s(records, self._config.workload, idle_s)
+        self._bracket.idle = idle_speed(records)
         self._pace.idle(idle_s, modes.warmup_needed_s(lasting_s))
         self._idle_p50_s = float(np.median(lasting_s))
         if method.rates_rps or method.hold_rps is not None:
@@ -235,7 +236,8 @@ class Search:
             return self._confirm(elapsed_s)
         rate_rps = ends.candidate()
         if ends.passed_rps is not None:
-            if elapsed_s + START_SHARE * self._pace.search_s(rate_rps) > self._budget_s:
+            share = 1.0 if self._rules.confirm is None else COARSE_SHARE
+            if elapsed_s + START_SHARE * self._pace.search_s(rate_rps) > share * self._budget_s:
                 return self._confirm(elapsed_s)
         elif ends.failed_rps is not None:
             if self._too_low(rate_rps):
@@ -249,23 +251,24 @@ class Search:
         return self._step("search", rate_rps)
 
     def _confirm(self, elapsed_s: float) -> Step | Done:
-        """All repeats of the mode where they are likely to pass, and a majority of three where most are likely to fail."""
+        """Whole windows, each where it is expected to narrow the bracket most in a second, until the ends are within the width of
+        the mode, or the time is used up. The first is always read."""
         stage, bracket, start_rps = self._rules.confirm, self._bracket, self._bracket.coarse_passed_rps
         if stage is None or start_rps is None or self._ended_by_user():
             return self._finish()
         fit = bracket.fit()
         if fit is None:
             return self._finish() if bracket.passed_rps == start_rps else self._step("confirm", start_rps)
-        up, down = self._aims(fit, stage)
-        if bracket.passed_rps is not None:
-            return self._narrow_more([each for each in (up, down) if each is not None], elapsed_s)
-        rate_rps = start_rps if up is None else up.rate_rps
-        if self._too_low(rate_rps):
-            return self._done("below")
-        if down is not None and self._fails_first(down, rate_rps, elapsed_s):
-            return self._step("tighten", down.rate_rps)
-        if self._may_confirm(rate_rps, elapsed_s):
-            return self._step("confirm", rate_rps)
+        passed_rps, upper_rps = bracket.passed_rps, bracket.upper_rps
+        if passed_rps is not None and upper_rps is not None and upper_rps <= self._rules.clear_width * passed_rps * (1 + _DUST):
+            return self._finish()
+        aims = self._aims(fit, stage)
+        allowed_s = self._budget_s if passed_rps is not None else OVERTIME * self._budget_s
+        fitting = [aim for aim in aims if not bracket.read_rps or elapsed_s + aim.takes_s <= allowed_s]
+        if fitting:
+            return self._step(fitting[0].phase, fitting[0].rate_rps, fitting[0].repeats)
+        if passed_rps is not None:
+            return self._finish(self._out_of_time() if aims else fact("nothing_between"))
         return self._done("below", fact("time_up_not_confirmed", repeats=stage.repeats))
 
     def _ended_by_user(self) -> bool:
@@ -273,56 +276,22 @@ class Search:
         tightening = self._bracket.passed_rps is not None and self._skipped.lowest_rps("tighten") is not None
         return tightening or self._skipped.lowest_rps("confirm") is not None
 
-    def _aims(self, fit: Fit, stage: modes.Stage) -> tuple[candidates.Aim | None, candidates.Aim | None]:
-        """The next candidates for the passing rate and for the clear fail."""
+    def _aims(self, fit: Posterior, stage: modes.Stage) -> list[candidates.Aim]:
+        """What may be worth its time next, the most worthwhile first."""
         bracket, middle_rps = self._bracket, fit.knee_rps(0.5)
         within_s = self._rules.requests_within_s
         measure_s = modes.measured_s(stage.measure_s, self._config.slo, middle_rps, self._pace.e2e_s, within_s)
         known = candidates.Known(
-            passed_rps=bracket.passed_rps,
-            failed_rps=bracket.failed_rps,
-            confirmed_fail_rps=bracket.confirm_failed_rps,
-            floor_rps=bracket.majority_passed_rps,
-            upper_rps=bracket.upper_rps,
-            unsure_rps=bracket.unsure_fail_rps,
-            ceiling_rps=bracket.ceiling_rps,
+            passed_rps=bracket.passed_rps, upper_rps=bracket.upper_rps, read_rps=bracket.read_rps, passing=bracket.passing
         )
-        return candidates.passing(fit, known, stage, measure_s), candidates.failing(fit, known, measure_s, self._ramp[-1].rate_rps)
-
-    def _fails_first(self, down: candidates.Aim, rate_rps: float, elapsed_s: float) -> bool:
-        """Whether to look for the upper end before the passing rate `rate_rps`: it is far off, and there is time for both."""
-        upper_rps, one_s = self._bracket.upper_rps, self._pace.repeat_s(rate_rps)
-        if self._skipped.lowest_rps("tighten") is not None:
-            return False
-        if upper_rps is not None and upper_rps <= candidates.NEAR * rate_rps:
-            return False
-        return elapsed_s + (candidates.RESERVED * self._rules.final.repeats + down.repeats) * one_s <= self._budget_s
-
-    def _narrow_more(self, aims: list[candidates.Aim], elapsed_s: float) -> Step | Done:
-        """The time left goes where it narrows most, until the ends are within the width of the mode."""
-        passed_rps, upper_rps = self._bracket.passed_rps, self._bracket.upper_rps
-        if passed_rps is not None and upper_rps is not None and upper_rps <= self._rules.clear_width * passed_rps * (1 + _DUST):
-            return self._finish()
-        fitting = [each for each in aims if elapsed_s + each.repeats * self._pace.repeat_s(each.rate_rps) <= self._budget_s]
-        if not fitting:
-            return self._finish(self._out_of_time() if aims else fact("nothing_between"))
-        best = max(fitting, key=lambda each: each.narrows)
-        return self._step(best.phase, best.rate_rps)
+        aims = candidates.aims(fit, known, stage, measure_s, self._pace.repeat_s, self._ramp[-1].rate_rps)
+        return [aim for aim in aims if not self._too_low(aim.rate_rps)]
 
     def _out_of_time(self) -> Fact:
         knee, width = self._bracket.knee(), self._rules.clear_width
         if knee.pass_rps is None or knee.fail_rps is None:
             return fact("time_up_no_clear_fail")
         return fact("time_up_ends_apart", factor=knee.fail_rps / knee.pass_rps, wanted_factor=width)
-
-    def _may_confirm(self, rate_rps: float, elapsed_s: float) -> bool:
-        """Whether there is time for a candidate. The first is always judged."""
-        if self._bracket.passed_rps is None and self._bracket.confirm_failed_rps is None:
-            return True
-        all_s = self._rules.final.repeats * self._pace.repeat_s(rate_rps)
-        if self._bracket.passed_rps is None:
-            return elapsed_s + CONFIRM_SHARE * all_s <= OVERTIME * self._budget_s
-        return elapsed_s + all_s <= self._budget_s
 
     def _ends(self) -> Ends:
         limits_rps = [self._bracket.coarse_failed_rps, self._skipped.lowest_rps("search")]
@@ -343,12 +312,12 @@ class Search:
     def _too_low(self, rate_rps: float) -> bool:
         return rate_rps < FLOOR_FRAC * self._ramp[0].rate_rps * (1 - _DUST)
 
-    def _step(self, phase: Phase, rate_rps: float) -> Step:
+    def _step(self, phase: Phase, rate_rps: float, repeats: int | None = None) -> Step:
         config, stage = self._config, self._rules.search if phase == "search" else self._rules.final
         return Step(
             phase=phase,
             rate_rps=rate_rps,
-            repeats=candidates.REPEATS if phase == "tighten" else stage.repeats,
+            repeats=repeats or stage.repeats,
             segments=modes.step_segments(
                 stage.measure_s,
                 config.slo,
@@ -360,7 +329,7 @@ class Search:
                 self._rules.requests_within_s,
             ),
             curtail_pass=phase == "search",
-            stop="majority" if phase == "tighten" else "first_fail",
+            reads_whole=phase in ("confirm", "tighten"),
         )
 
     # --- how it ends ---

@@ -32,7 +32,7 @@ from core.records import (
 )
 from core.replica.catalog import Replica, TokenLengths
 from core.results import Answer, JudgeRules, RepeatResult, StepResult
-from core.schedule import Plan, draw
+from core.schedule import Plan, draw, fresh_draw
 from tests.core.judge.fast_engine import Emitted, fast_engine
 from tests.core.judge.queue_model import LONG_S, SHORT_S, SHORT_SHARE
 
@@ -90,6 +90,7 @@ class VirtualRun:
     config: ProbeConfig
     serve: Serve
     redo: bool = True
+    fresh: bool = True
     elapsed_s: float = 0.0
     orders: int = 0
     steps: int = 0
@@ -123,6 +124,7 @@ class VirtualRun:
             step=self.steps,
             repeat=repeat,
             seed=self.config.method.seed,
+            draw=fresh_draw(phase, self.steps) if self.fresh else None,
             segments=segments,
             offsets_s=offsets_s,
             start_at=0.0,
@@ -161,7 +163,7 @@ class VirtualRun:
         return _step_result(self.steps, step, results)
 
     def _judged(self, step: Step, index: int, segments: tuple[Segment, ...]) -> RepeatResult:
-        rules = JudgeRules(slo=self.config.slo, curtail_pass=step.curtail_pass)
+        rules = JudgeRules(slo=self.config.slo, curtail_pass=step.curtail_pass, reads_whole=step.reads_whole)
         play = self._play(step.phase, index, segments)
         decision, now = play.until(lambda now: decide_step(play.tally, now, rules, self.config.method.drain_s))
         done = play.abort(now)
