@@ -18,7 +18,7 @@ from core.config import ProbeConfig
 from core.errors import UserError
 from core.facts import Fact, Said, fact, says, several
 from core.fleet import FLOOR, speed_check
-from core.judge import Done, Hold, Ramp, Search, Step, explained, idle_e2e_s, idle_speed, lengths_check
+from core.judge import Done, Hold, Ramp, Search, Step, explained, idle_e2e_s, idle_speed, lengths_check, token_costs
 from core.load import Generator
 from core.net import http_client, status_of
 from core.records import Check, Hello, Phase, RequestRecord, ServerInfo, ServerSample
@@ -261,6 +261,7 @@ class Session:
             others=self._others,
             machine=machine.kept,
             outlook=self._outlook,
+            costs=None if self._idle is None else token_costs(self._config.workload, self._idle),
         )
         while True:
             try:
@@ -298,6 +299,8 @@ class Session:
                     # a pass that was done again with a longer warm-up (unjudged) has measured its latencies all the same
                     passed = [repeat.e2e_s.mean for repeat in result.repeats if repeat.verdict in ("pass", "unjudged")]
                     self._search.observe_step(result, passed[-1] if passed else None)
+                    if (wide := self._search.stays_wide(self._clock() - began)) is not None:
+                        self._emit(Note(t=self._clock(), text=wide))
 
     def _begin(self, action: Ramp | Step, began: float, left_s: float | None) -> None:
         search = self._search
