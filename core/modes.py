@@ -67,23 +67,32 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
 
 class ModeRules(msgspec.Struct, frozen=True, kw_only=True):
     """A search, in about `budget_s`. With `confirm`, what the search found only says where to look: the rates around it are
-    judged by that stage, and the time left over goes into bringing the upper end within `clear_width` of the passing rate.
+    judged by that stage, and the time left over goes into bringing the upper end within `clear_width` of the passing rate. `alone`
+    judges rates that no search chose, where no other windows stand beside theirs.
 
-    `confirms_expected`: repeats of the confirmation still to come, as a multiple of its `repeats`. `requests_within_s`: no window
-    is made longer than this for the number of its requests, because the time that was set or announced allows no more.
+    `confirms_expected`: repeats of the confirmation that an answer needs, as a multiple of its `repeats`; what is left of the
+    budget after them goes into the width, so that a search spends `spends_frac` of it on average. `requests_within_s`: no window is
+    made longer than this for the number of its requests, because the time that was set or announced allows no more.
     """
 
     search: Stage
     confirm: Stage | None = None
+    alone: Stage | None = None
     clear_width: float = 1.0
     budget_s: float
     confirms_expected: float = 0.0
+    spends_frac: float = 0.0
     requests_within_s: float = math.inf
 
     @property
     def final(self) -> Stage:
-        """The stage that may set the passing rate, and that judges lists, required and held rates."""
+        """The stage that may set the passing rate."""
         return self.confirm or self.search
+
+    @property
+    def listed(self) -> Stage:
+        """The stage that judges a rate by itself: of a list, a required one, one that is held."""
+        return self.alone or self.final
 
 
 STEPS_EXPECTED = 2.5
@@ -101,9 +110,11 @@ MODES: dict[Mode, ModeRules] = {
     "standard": ModeRules(
         search=_SHORT_SEARCH,
         confirm=Stage(repeats=2, measure_s=60.0, grid=1.10),
+        alone=Stage(repeats=3, measure_s=90.0, grid=1.10),
         clear_width=1.14,
         budget_s=720.0,
         confirms_expected=2.3,
+        spends_frac=0.95,
     ),
     "acceptance": ModeRules(
         search=_SHORT_SEARCH,
@@ -111,6 +122,7 @@ MODES: dict[Mode, ModeRules] = {
         clear_width=1.15,
         budget_s=3600.0,
         confirms_expected=2.9,
+        spends_frac=0.9,
     ),
 }
 """The passing rate was above the true knee in 13, 1 and 0 % of the searches of five simulated replicas with known knees, and the
@@ -139,19 +151,23 @@ def usual_time(mode: Named) -> str:
 def rules_of(method: Method) -> ModeRules:
     """The rules of the mode with what the user set instead; the repeats and M that are set are those of the final stage."""
     rules = MODES[method.mode]
-    final = CAREFUL if method.careful else rules.final
-    final = Stage(
-        repeats=final.repeats if method.repeats is None else method.repeats,
-        measure_s=final.measure_s if method.measure_s is None else method.measure_s,
-        grid=final.grid,
-    )
+    final = _as_set(CAREFUL if method.careful else rules.final, method)
+    alone = None if rules.alone is None else _as_set(rules.alone, method)
     if rules.confirm is None:
         search, confirm = final, None
     else:
         shorter_s = min(rules.search.measure_s, final.measure_s)
         search, confirm = msgspec.structs.replace(rules.search, measure_s=shorter_s), final
     budget_s = rules.budget_s if method.budget_s is None else method.budget_s
-    return msgspec.structs.replace(rules, search=search, confirm=confirm, budget_s=budget_s)
+    return msgspec.structs.replace(rules, search=search, confirm=confirm, alone=alone, budget_s=budget_s)
+
+
+def _as_set(stage: Stage, method: Method) -> Stage:
+    return Stage(
+        repeats=stage.repeats if method.repeats is None else method.repeats,
+        measure_s=stage.measure_s if method.measure_s is None else method.measure_s,
+        grid=stage.grid,
+    )
 
 
 HELD_SEGMENTS = 3.0
@@ -162,7 +178,7 @@ def repeats_expected(rules: ModeRules, method: Method) -> float:
     """How many repeats a run is expected to need."""
     if method.hold_rps is not None:
         return HELD_SEGMENTS
-    repeats = float(len({*method.rates_rps, method.require_rps} - {None}) * rules.final.repeats)
+    repeats = float(len({*method.rates_rps, method.require_rps} - {None}) * rules.listed.repeats)
     if method.rates_rps:
         return repeats
     confirms = 0.0 if rules.confirm is None else rules.confirms_expected * rules.confirm.repeats

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from core.config import Slo
+from core.engine import Limits, StepModel
 from core.facts import Fact, Said
 from core.records import Phase
 from core.units import rate_text
@@ -196,12 +197,59 @@ class SloMargin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WindowWork(msgspec.Struct, frozen=True, kw_only=True):
-    """What was planned to arrive in a window and in the stretch just before it, which still loads the server: over `seconds`."""
+    """What was planned to arrive in a window and in the stretch just before it, which still loads the server: over `seconds`.
+    `more_frac`: by which share that is more work than the rate lets expect (below 0: less); None where it is not known."""
 
     seconds: float
     requests: int
     input_tokens: int
     output_tokens: int
+    more_frac: float | None = None
+
+
+class TokenCosts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a token of a prompt and one of an answer cost a server, in seconds, as far as its single requests tell: only their ratio
+    matters. And how many of each a request has on average, as they are drawn."""
+
+    prompt_s: float
+    answer_s: float
+    input_tokens: float
+    output_tokens: float
+
+
+MOST_SHIFT = 0.45
+"""Logarithm of the factor beyond which a twin's plan is not sped up or slowed down: there it explains nothing any more."""
+
+
+class TwinShift(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a window is from its twin: `shift` is the logarithm of the factor by which its plan must be sped up for the twin to
+    show the same X; above zero the twin is faster. At +-MOST_SHIFT it is that or more. `cut`: the window was cut at a fail, so the
+    true shift is at least this; `early`: it was ended as a sure pass, so it is at most this."""
+
+    step: int
+    repeat: int
+    shift: float
+    cut: bool = False
+    early: bool = False
+
+
+class TwinReading(msgspec.Struct, frozen=True, kw_only=True):
+    """What the twin of a run shows after some of its windows: its long-run knee with the standard error of its draws, and the shift
+    of each window, in the order of the run. It is a model's word: it may choose rates and guard ends, and never answers.
+
+    `pass_curve`: (ln(rate / knee), share of windows of `measure_s` that pass there). `median_shift`: of the absolute shifts of the
+    windows that were neither cut nor ended early; None without one. `cpu_s`: processor seconds that the reading took.
+    """
+
+    knee_rps: float
+    se_frac: float
+    shifts: tuple[TwinShift, ...]
+    pass_curve: tuple[tuple[float, float], ...]
+    measure_s: float
+    median_shift: float | None
+    steps: StepModel
+    limits: Limits
+    cpu_s: float = 0.0
 
 
 class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,9 +257,10 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
 
     `attainment_interval` is (good/planned, 1 - misses/planned): one number when every ending was decided. `others_rps`: requests
     of others a second, as far as the server's counters tell. `errors_said`: the most frequent sentence of the errors, in the
-    server's words; `slo_margin` and `work`: None of a ramp, and in files from before they were kept; `failures_alike`: what the failures have in common, those of the warm-up too. `margin`: of each ok request the
-    worst of its latencies as a share of that latency's limit (1.0 is at the limit). `warmup_needed_s`: the warm-up that requests as
-    long as the window's need; None where none ended well.
+    server's words; `failures_alike`: what the failures have in common, those of the warm-up too. `margin`: of each ok request the
+    worst of its latencies as a share of that latency's limit (1.0 is at the limit). `slo_margin` and `work`: None of a ramp, and in
+    files from before they were kept. `warmup_needed_s`: the warm-up that requests as long as the window's need; None where none
+    ended well.
     """
 
     index: int
@@ -422,6 +471,7 @@ class ClientInfo(msgspec.Struct, frozen=True, kw_only=True):
 class JudgeRules(msgspec.Struct, frozen=True, kw_only=True):
     """The rules by which a repeat is judged: its limits, whether prompts must have been cold, whether a pass may be cut short.
     `reads_whole`: a window that has failed goes on to its end, for how far it was from the limits, unless it is hopeless.
+    `costs`: what tells how much work a window brought.
     `strict`: a window so small that its target allows no miss is void instead of a warning (acceptance). `with_others`: others
     may use the server meanwhile, so that they void nothing."""
 
@@ -429,5 +479,6 @@ class JudgeRules(msgspec.Struct, frozen=True, kw_only=True):
     cold: bool = True
     curtail_pass: bool = True
     reads_whole: bool = False
+    costs: TokenCosts | None = None
     strict: bool = False
     with_others: bool = False

@@ -8,7 +8,7 @@ from core.config import ProbeConfig
 from core.facts import Said
 from core.margins import AT_LIMIT
 from core.records import Check, LoadState, Phase, ServerInfo, ServerSample
-from core.results import Answer, Bounds, ClientInfo, RepeatVerdict, StepResult
+from core.results import Answer, Bounds, ClientInfo, RepeatVerdict, StepResult, TwinReading
 from core.slo import floor
 
 Part = Literal["warm-up", "measuring", "waiting", "decided"]
@@ -184,7 +184,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     `progress` has it beside the whole. `command` is the command line that began the run, as it may be
     written down: nothing secret stands in it. `single_tpot_s`: the median TPOT of the judged single requests, each of which had
     the server for itself. `ramp`: the rates of the newest ramp that were begun, in their order. `outcomes` share the bins of
-    `series`. `margins`: every rate that was sent so far, the lowest first.
+    `series`. `margins`: every rate that was sent so far, the lowest first. `twin`: its newest reading (None: none).
     """
 
     version: int
@@ -210,6 +210,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[Line, ...] = ()
     left_s: float | None = None
     progress: Progress | None = None
+    twin: TwinReading | None = None
     answer: Answer | None = None
     truth_rps: float | None = None
     duration_s: float | None = None

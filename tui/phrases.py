@@ -19,7 +19,7 @@ def method_text(method: Method) -> str:
     if method.hold_rps is not None:
         return f"holds {rate_text(method.hold_rps)} until you stop it, and judges each stretch by itself; seed {method.seed}"
     rules = rules_of(method)
-    stage = rules.final
+    stage = rules.listed if method.rates_rps else rules.final
     each = f"{count(stage.repeats, 'repeat')} of at least {duration(stage.measure_s)}"
     if method.rates_rps:
         parts = [f"judges {_rates(method.rates_rps)}, {each}{' each' if len(method.rates_rps) > 1 else ''}"]

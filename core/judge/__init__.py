@@ -34,6 +34,7 @@ from core.judge.stopping import (
 from core.judge.tally import CLOSING_S, Tally, closing_s
 from core.judge.validity import CLIENT, lateness_limit_s, lateness_status, stalls_too_often
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
+from core.judge.window import token_costs
 
 __all__ = [
     "CLIENT",
@@ -79,5 +80,6 @@ __all__ = [
     "step_over",
     "step_verdict",
     "still_open",
+    "token_costs",
     "why_infeasible",
 ]

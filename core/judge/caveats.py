@@ -11,7 +11,7 @@ from core.facts import Fact, fact
 from core.judge.validity import lateness_limit_s, lateness_status
 from core.modes import ENOUGH_MISSES
 from core.records import RequestRecord
-from core.results import Percentiles, QueueVerdict
+from core.results import Percentiles, QueueVerdict, RepeatVerdict
 from core.slo import needed_good, tpot_s, uncounted
 
 _DUST = 1e-9
@@ -37,6 +37,19 @@ def few_requests(planned: int, target: float) -> Fact | None:
 def needed_requests(target: float) -> int:
     """5/(1-q), rounded; only for targets below 1."""
     return round(ENOUGH_MISSES / (1 - target))
+
+
+LUCK = 0.1
+"""Of windows of 100 requests with drawn lengths a third are off by so much; of windows of a thousand hardly one."""
+
+
+def luck(verdict: RepeatVerdict, more_frac: float | None) -> Fact | None:
+    """Whether the draw itself made the verdict likelier: the work of the window was off what its rate lets expect."""
+    if more_frac is None or abs(more_frac) < LUCK:
+        return None
+    if verdict == "pass" and more_frac < 0:
+        return fact("window_lucky", less_frac=-more_frac)
+    return fact("window_unlucky", more_frac=more_frac) if verdict == "fail" and more_frac > 0 else None
 
 
 def short_window(measure_s: float, e2e: float | None) -> Fact | None:

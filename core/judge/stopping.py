@@ -60,7 +60,7 @@ def decide_step(tally: Tally, now: float, rules: JudgeRules, drain_s: float) -> 
     bounds = tally.bounds(settled)
     if bounds.planned == 0:
         return Decision(kind="complete", reason=fact("nothing_to_judge"))
-    decision = _failed(tally, bounds, rules) or _overloaded(tally, settled)
+    decision = _failed(tally, bounds, rules) or (None if rules.reads_whole else _overloaded(tally, settled))
     if decision is not None:
         return decision
     over = _over(tally, bounds, now, rules, drain_s)

@@ -16,7 +16,7 @@ from core.judge.window import slo_margin, work
 from core.modes import warmup_needed_s
 from core.percentiles import percentiles
 from core.records import LoadDone, LoadTick, MachineSample, RequestRecord, ServerInfo, ServerSample
-from core.results import Bounds, JudgeRules, Missed, Percentiles, QueueVerdict, RepeatResult, RepeatVerdict
+from core.results import Bounds, JudgeRules, Missed, Percentiles, QueueVerdict, RepeatResult, RepeatVerdict, WindowWork
 from core.slo import allowed_misses, e2e_s, needed_good, too_many_errors, tpot_s, ttft_s
 
 
@@ -297,6 +297,8 @@ def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[Fact | None]:
     yield caveats.no_finish_reason(e.ok)
     yield caveats.no_tpot(e.ok, slo)
     yield caveats.tpot_unknown(e.ok, slo)
+    if (brought := _work(e)) is not None and not _is_ramp(e.tally):
+        yield caveats.luck(verdict, brought.more_frac)
     if not e.whole_window:
         return
     yield caveats.few_requests(e.bounds.planned, slo.target)
@@ -360,7 +362,7 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: Said, warnings: tuple[
         slo_margin=None
         if _is_ramp(tally)
         else slo_margin(tally, bounds.planned, drained=e.decision is not None and e.decision.kind == "drained"),
-        work=None if _is_ramp(tally) else work(tally),
+        work=None if _is_ramp(tally) else _work(e),
         kv_usage_max=readings.highest("kv_usage_max_frac", "kv_usage_frac", since=shown_s[0]),
         preemptions=readings.delta("preemptions_total"),
         waiting_max=readings.highest("waiting", since=shown_s[0]),
@@ -384,6 +386,11 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: Said, warnings: tuple[
         duration_s=max(0.0, now - start_at),
         warnings=warnings,
     )
+
+
+def _work(e: _Evidence) -> WindowWork | None:
+    seen = e.latencies
+    return work(e.tally, e.rules.costs, (seen.ttft_s.mean, seen.tpot_s.mean, seen.e2e_s.mean))
 
 
 def _shown(e: _Evidence, cut_at: float) -> tuple[float, float]:

@@ -18,6 +18,10 @@ _FLIPS_EARLY = (
     "repeats must pass, a rule declared beforehand: in simulation the min over 10 repeats flips 4 to 11 % "
     "below the long-run knee, so the first failing rate is usually below it"
 )
+_MIN_OF_WINDOWS = (
+    "in simulation one fails by chance below the long-run knee in 4 of 10 searches, so the first failing rate may be below it; the "
+    "ends of the bracket rest on all windows together"
+)
 _USED_UP = "time ran out"
 
 
@@ -47,8 +51,16 @@ SENTENCES: dict[Code, Sentence] = {
     "one_repeat": lambda f: _ONE_REPEAT,
     "two_repeats": lambda f: _TWO_REPEATS,
     "flips_early": lambda f: f"all of {f.n('repeats')} {_FLIPS_EARLY}",
+    "min_of_windows": lambda f: f"all of {f.n('repeats')} windows must pass, a rule declared beforehand: {_MIN_OF_WINDOWS}",
     "not_monotone": lambda f: (
         f"not monotone: a pass at {rate_text(f['pass_rps'])}, above a failing rate; the lower one is the answer"
+    ),
+    "not_monotone_pass": lambda f: (
+        f"not monotone: {rate_text(f['fail_rps'])} failed, below the pass at {rate_text(f['pass_rps'])}; by all windows together "
+        "the higher rate holds, and the lower one was unlucky"
+    ),
+    "thin_margin": lambda f: (
+        f"thin margin: all windows at {rate_text(f['pass_rps'])} passed, but by all of them together the knee may be just below"
     ),
     "open_above": lambda f: (
         "open above: rates failed, but too few of their repeats did to say that the knee is below; measure longer for an upper end"

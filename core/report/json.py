@@ -66,7 +66,7 @@ def answer_of(view: RunView) -> Answer:
     """The run's answer; of a run that was ended from outside, what its finished steps say."""
     if view.answer is not None:
         return view.answer
-    bracket = Bracket.of(view.config.method, view.steps) if view.config else Bracket()
+    bracket = Bracket.of(view.config.method, view.steps, target=view.config.slo.target) if view.config else Bracket()
     return Answer(outcome="interrupted", message=fact("unfinished"), knee=bracket.knee(), required_met=bracket.required_met)
 
 

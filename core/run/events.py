@@ -26,7 +26,7 @@ from core.records import (
     ServerInfo,
     ServerSample,
 )
-from core.results import Answer, ClientInfo, RepeatResult, StepResult
+from core.results import Answer, ClientInfo, RepeatResult, StepResult, TwinReading
 
 SCHEMA = 4
 """Since 2 reasons, warnings and notes are facts (`core.facts`), since 3 also the answer and the lines of events; older files hold
@@ -112,6 +112,13 @@ class StepJudged(msgspec.Struct, frozen=True, kw_only=True, tag="step_judged"):
     result: StepResult
 
 
+class TwinRead(msgspec.Struct, frozen=True, kw_only=True, tag="twin_read"):
+    """What the twin of the server shows by the steps that were judged so far, in place of what it showed before."""
+
+    t: float
+    reading: TwinReading
+
+
 class SearchRestarted(msgspec.Struct, frozen=True, kw_only=True, tag="search_restarted"):
     """The server was away, last seen to work at `since`, and is back: no step judged so far is part of the answer, and the search
     begins anew."""
@@ -152,6 +159,7 @@ Event = (
     | LoadStateChanged
     | RepeatJudged
     | StepJudged
+    | TwinRead
     | SearchRestarted
     | Note
     | RunEnded

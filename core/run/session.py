@@ -18,7 +18,7 @@ from core.config import ProbeConfig
 from core.errors import UserError
 from core.facts import Fact, Said, fact, says, several
 from core.fleet import FLOOR, speed_check
-from core.judge import Done, Hold, Ramp, Search, Step, explained, idle_e2e_s, idle_speed, lengths_check
+from core.judge import Done, Hold, Ramp, Search, Step, explained, idle_e2e_s, idle_speed, lengths_check, token_costs
 from core.load import Generator
 from core.net import http_client, status_of
 from core.records import Check, Hello, Phase, RequestRecord, ServerInfo, ServerSample
@@ -36,6 +36,7 @@ from core.run.outlook import Outlook
 from core.run.scraping import MachineReadings, Readings, Source
 from core.run.state import State
 from core.run.steps import Steps
+from core.run.twin import StartTwin, TwinWatch, wants_twin
 from core.server import CacheReset, Caller, Credential, Preflight, Scraper, SendSingles, reset_prefix_cache
 from core.singles import NO_RATE
 from core.view import RunView
@@ -61,8 +62,8 @@ class Session:
     """Runs a probe from preflight to answer. Readers look at `state.view(now)`; `stop` ends the load at once.
 
     `between` is a shell command to run between repeats; it is written nowhere. `found` is
-    what the checks of a session for the same found just now, which are not made again. What stands after it is for tests: fakes of
-    the child, the checks, the scraper and the clock.
+    what the checks of a session for the same found just now, which are not made again. `twin` starts the process of the server's
+    twin, for a mode that asks it. The others are for tests: fakes of the child, the checks, the scraper and the clock.
     """
 
     state: State
@@ -77,6 +78,7 @@ class Session:
         truth_rps: float | None = None,
         between: str | None = None,
         found: Found | None = None,
+        twin: StartTwin | None = None,
         start_load: Callable[[], Awaitable[Load]] = Generator.start,
         preflight: Callable[[ProbeConfig, Access, str, httpx.AsyncClient, SendSingles], Checks] = Preflight,
         scraper: Callable[[str, httpx.AsyncClient, Credential, tuple[str, ...]], Source] = _scraper,
@@ -96,6 +98,8 @@ class Session:
         self._make_http = http or (lambda: http_client(access, config.target.insecure))
         self._others = Others(config.safety)
         self._clock = clock
+        self._start_twin = twin if wants_twin(config.method) else None
+        self._twin: TwinWatch | None = None
         self._search = Search(config)
         self._generator: Load | None = None
         self._conductor: Conductor | None = None
@@ -243,6 +247,8 @@ class Session:
         machine = MachineReadings.of(self._config.target.gpu_metrics_url, self._client, self._emit, self._clock)
         self._spawn(machine.pump())
         self._between = self._prepared_between(readings)
+        if self._start_twin is not None:
+            self._twin = TwinWatch(self._config, server, self._start_twin, self._emit, self._clock)
         absence = Absence(self._ask, readings, self._emit, self._clock, server.model)
         self._steps = steps = Steps(
             self._config,
@@ -261,6 +267,8 @@ class Session:
             others=self._others,
             machine=machine.kept,
             outlook=self._outlook,
+            twin=self._twin,
+            costs=None if self._idle is None else token_costs(self._config.workload, self._idle),
         )
         while True:
             try:
@@ -298,6 +306,10 @@ class Session:
                     # a pass that was done again with a longer warm-up (unjudged) has measured its latencies all the same
                     passed = [repeat.e2e_s.mean for repeat in result.repeats if repeat.verdict in ("pass", "unjudged")]
                     self._search.observe_step(result, passed[-1] if passed else None)
+                    if self._twin is not None:
+                        self._search.observe_twin(await self._twin.look(self._search.near_rps))
+                    if (wide := self._search.stays_wide(self._clock() - began)) is not None:
+                        self._emit(Note(t=self._clock(), text=wide))
 
     def _begin(self, action: Ramp | Step, began: float, left_s: float | None) -> None:
         search = self._search
@@ -317,6 +329,8 @@ class Session:
             raise NoAnswer(why)
         self._anew = True
         self._remarks.clear()
+        if self._twin is not None:
+            self._twin.anew()
         self._search = Search(self._config)
         self._search.observe_singles(self._singles, self._spent_s)
         self._outlook.anew()
@@ -331,6 +345,8 @@ class Session:
     def _sampled(self, sample: ServerSample) -> None:
         self._conducting.sampled(sample)
         self._others.sampled(sample)
+        if self._twin is not None:
+            self._twin.sampled(sample)
 
     def _source(self, server: ServerInfo) -> Source | None:
         """What reads the server's metrics, on a connection of its own; None when it has none."""
@@ -408,6 +424,8 @@ class Session:
             each.cancel()
         if self._generator is not None:
             await self._generator.close()
+        if self._twin is not None:
+            await self._twin.close()
         await asyncio.gather(*tasks, return_exceptions=True)
         for client in self._clients:
             await client.aclose()

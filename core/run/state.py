@@ -31,6 +31,7 @@ from core.run.events import (
     ServerSampled,
     StepJudged,
     StepStarted,
+    TwinRead,
     time_of,
 )
 from core.run.outlook import Expects
@@ -417,7 +418,10 @@ class State:
                 self._learn(load=state)
             case Expected():
                 self._expects.told(event)
+            case TwinRead(reading=reading):
+                self._learn(twin=reading)
             case SearchRestarted():
+                self._learn(twin=None)
                 self._steps = [set_aside(step) for step in self._steps]
                 self._ramp = ()
                 if self._standing is not None:

@@ -32,7 +32,7 @@ from core.judge import (
     step_verdict,
 )
 from core.records import MachineSample, Phase, RepeatOrder, Segment, ServerInfo
-from core.results import JudgeRules, Outcome, RepeatResult, StepResult, StepVerdict
+from core.results import JudgeRules, Outcome, RepeatResult, StepResult, StepVerdict, TokenCosts
 from core.run.away import Absence, ServerAway
 from core.run.between import Between
 from core.run.blackout import Unserved, unserved
@@ -45,6 +45,7 @@ from core.run.outlook import Outlook
 from core.run.restarts import Restarts
 from core.run.scraping import Readings
 from core.run.state import State
+from core.run.twin import TwinWatch
 from core.schedule import fresh_draw
 
 HOLD_LEAD_S = 0.5
@@ -77,9 +78,14 @@ class Steps:
         others: Others | None = None,
         machine: Callable[[], Sequence[MachineSample]] = tuple,
         outlook: Outlook | None = None,
+        costs: TokenCosts | None = None,
+        twin: TwinWatch | None = None,
     ) -> None:
         """`ask` sends a single request while no load runs. `remark` is told what stands beside the run's answer. `machine`: the
-        readings of a GPU or host exporter, the latest last."""
+        readings of a GPU or host exporter, the latest last. `costs`: what tells how much work a window brought. `twin` is
+        told of each repeat."""
+        self._twin = twin
+        self._costs = costs
         self._others = others or Others(config.safety)
         self._config = config
         self._server = server
@@ -190,7 +196,7 @@ class Steps:
             within_s = max(segment.duration_s for segment in segments if segment.role == "measured")
             if self._config.safety.max_duration_s is None:
                 within_s = math.inf
-            measure_s = modes.rules_of(self._config.method).final.measure_s
+            measure_s = modes.rules_of(self._config.method).listed.measure_s
             segments = modes.hold_segments(
                 measure_s, self._config.slo, self._config.safety, rate.now_rps, e2e_s, warmup_s, within_s
             )
@@ -258,7 +264,12 @@ class Steps:
     def _rules_for(self, *, curtail_pass: bool = True, reads_whole: bool = False, strict: bool = False) -> JudgeRules:
         with_others = self._config.safety.with_others
         return JudgeRules(
-            slo=self._config.slo, curtail_pass=curtail_pass, reads_whole=reads_whole, strict=strict, with_others=with_others
+            slo=self._config.slo,
+            curtail_pass=curtail_pass,
+            reads_whole=reads_whole,
+            costs=self._costs,
+            strict=strict,
+            with_others=with_others,
         )
 
     def _start(self, phase: Phase, rate_rps: float, repeats: int, left_s: float | None, rules: JudgeRules) -> StepStarted:
@@ -448,7 +459,10 @@ class Steps:
             result = msgspec.structs.replace(result, verdict="void", reason=reason)
         if result.verdict == "pass" and self._readings.end_before(now if run.done is None else run.done.t):
             result = msgspec.structs.replace(result, warnings=(*result.warnings, fact("end_unread")))
-        return self._keep(started, rechecked(result) if recheck else result)
+        kept = self._keep(started, rechecked(result) if recheck else result)
+        if self._twin is not None:
+            self._twin.judged(tally, kept)
+        return kept
 
     def _keep(self, started: StepStarted, result: RepeatResult) -> RepeatResult:
         self._results.append(result)

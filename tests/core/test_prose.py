@@ -248,6 +248,10 @@ MEANWHILE: list[tuple[Fact, str]] = [
         "because it must hold five mean request durations of 20 s",
     ),
     (
+        fact("stays_wide", factor=1.62, wanted_factor=1.14),
+        "The bracket will stay wide: about a factor of 1.62 when the time is up, not 1.14; a longer --budget narrows it",
+    ),
+    (
         fact("time_longer", total_s=900.0),
         "This takes longer than announced: about 15 min in all, for enough requests",
     ),
@@ -954,6 +958,14 @@ SENTENCES: list[tuple[Fact, str]] = [
         "this step saw only 20 requests: attainment moves in steps of 5.0 %; plan at least 100 for a target of 95 %",
     ),
     (
+        fact("window_lucky", less_frac=0.124),
+        "a lucky window: by chance it brought 12 % less work than its rate lets expect",
+    ),
+    (
+        fact("window_unlucky", more_frac=0.2),
+        "an unlucky window: by chance it brought 20 % more work than its rate lets expect",
+    ),
+    (
         fact("window_short", measure_s=4.0, e2e_mean_s=1.0, durations=5),
         "the step (4 s) is shorter than 5 mean request durations (1.00 s each): repeats will scatter, and a pass is optimistic",
     ),
@@ -1068,6 +1080,20 @@ SENTENCES: list[tuple[Fact, str]] = [
         fact("flips_early", repeats=10),
         "all of 10 repeats must pass, a rule declared beforehand: in simulation the min over 10 repeats flips 4 to "
         "11 % below the long-run knee, so the first failing rate is usually below it",
+    ),
+    (
+        fact("min_of_windows", repeats=2),
+        "all of 2 windows must pass, a rule declared beforehand: in simulation one fails by chance below the long-run knee in 4 of "
+        "10 searches, so the first failing rate may be below it; the ends of the bracket rest on all windows together",
+    ),
+    (
+        fact("not_monotone_pass", pass_rps=8.0, fail_rps=7.0),
+        "not monotone: 7.00 requests/s failed, below the pass at 8.00 requests/s; by all windows together the higher rate holds, "
+        "and the lower one was unlucky",
+    ),
+    (
+        fact("thin_margin", pass_rps=8.0),
+        "thin margin: all windows at 8.00 requests/s passed, but by all of them together the knee may be just below",
     ),
     (
         fact("not_monotone", pass_rps=8.0),

@@ -21,6 +21,7 @@ from core.errors import UserError
 from core.records import Check
 from core.results import Answer
 from core.run import Found, NoAnswer, RunLog, Session, default_path
+from core.twin import TwinProcess
 from core.view import RunView
 from tui.again import Left, Wish
 from tui.cli import anew, headless, prompts
@@ -162,6 +163,7 @@ async def _run(job: Job) -> Ended:
                 command=job.command,
                 truth_rps=job.truth_rps,
                 found=job.found,
+                twin=TwinProcess.start,
             )
             try:
                 left = await _watch(session, log.path, job)

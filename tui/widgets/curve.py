@@ -65,7 +65,7 @@ def knee_of(view: RunView) -> Knee:
     """The bracket of the answer; while the search is on, as far as it is known."""
     if view.answer is not None:
         return view.answer.knee
-    return Bracket.of(view.config.method, view.steps).knee() if view.config else Knee()
+    return Bracket.of(view.config.method, view.steps, target=view.config.slo.target).knee() if view.config else Knee()
 
 
 def attainment(view: RunView, name: str, marks: Sequence[Upright] = ()) -> PanelContent:

@@ -15,8 +15,9 @@ class Ramp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """Judge one rate with up to `repeats` repeats. `stop` "first_fail": a candidate for the passing end, which one failing
-    repeat ends; `reads_whole`: each repeat goes on to the end of its window where that can be read; "majority": a candidate for the clear fail, which ends as soon as most of the repeats agree."""
+    """Judge one rate with up to `repeats` repeats. `reads_whole`: each goes on to the end of its window where that can be read.
+    `stop` "first_fail": a candidate for the passing end, which one failing repeat ends; "majority": as soon as most of the repeats
+    agree."""
 
     phase: Phase
     rate_rps: float

@@ -73,19 +73,19 @@ STEP = 1.02
 """Rates closer than this to an end cannot be told from it by windows of a minute."""
 FIRST_QUANTILE, FIRST_WITHIN = 0.35, 0.25
 """Before any whole window has been read within this (log rate) of the likely knee, one is read a little below it."""
-PASS_BELOW, FAIL_ABOVE = 0.06, 0.07
+PASS_BELOW, FAIL_ABOVE = 0.15, 0.07
 """No candidate for an end leaves more weight than this for a knee on its wrong side: once judged it would be disqualified."""
 FALL_BACK_LOW, FALL_BACK_HIGH = 0.62, 1.6
 """What the ends count as, against the likely knee, while there are none."""
 PASS_TAKES, FAIL_TAKES = 0.9, 0.8
 """How much of its full length a candidate takes on average: some fail, and the hopeless are cut."""
-PASS_FROM, PASS_TO, FAIL_FROM, FAIL_TO, FINE = -0.6, 0.02, -0.02, 0.40, 0.01
+PASS_FROM, PASS_TO, FAIL_FROM, FAIL_TO, FINE = -1.0, 0.02, -0.02, 0.80, 0.01
 """Where candidates are looked for, in log rate from the likely knee."""
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """What the windows amount to so far. `passed_rps` and `upper_rps`: the ends (None: none). `read_rps`: the rates of whole windows;
-    `passing`: those whose windows all passed, with how many these are."""
+    """What the windows amount to so far. `passed_rps` and `upper_rps`: the ends (None: none). `read_rps`: the rates of whole
+    windows; `passing`: those whose windows all passed, with how many these are."""
 
     passed_rps: float | None
     upper_rps: float | None
@@ -105,11 +105,18 @@ class Aim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def aims(
-    fit: Posterior, known: Known, stage: Stage, measure_s: float, repeat_s: Callable[[float], float], top_rps: float
+    fit: Posterior,
+    known: Known,
+    stage: Stage,
+    allowed: Callable[[float], float],
+    repeat_s: Callable[[float], float],
+    top_rps: float,
 ) -> list[Aim]:
-    """Every step that may be worth its time, the most worthwhile first. `repeat_s`: what a repeat takes at a rate."""
+    """Every step that may be worth its time, the most worthwhile first. `repeat_s`: what a repeat takes at a rate, `allowed`: how
+    many misses the target allows it."""
     middle_rps = fit.knee_rps(0.5)
-    if not any(abs(math.log(rate_rps / middle_rps)) < FIRST_WITHIN for rate_rps in known.read_rps):
+    near = any(abs(math.log(rate_rps / middle_rps)) < FIRST_WITHIN for rate_rps in known.read_rps)
+    if not known.read_rps or (known.passed_rps is not None and not near):
         rate_rps = min(fit.knee_rps(FIRST_QUANTILE), top_rps)
         return [Aim(phase="tighten", rate_rps=rate_rps, repeats=1, takes_s=repeat_s(rate_rps), narrows=math.inf)]
     low_rps = known.passed_rps or FALL_BACK_LOW * middle_rps
@@ -121,13 +128,13 @@ def aims(
         if fit.below(rate_rps) > PASS_BELOW or rate_rps <= STEP * (known.passed_rps or 0.0):
             continue
         takes_s = PASS_TAKES * repeats * repeat_s(rate_rps)
-        narrows = fit.all_pass(rate_rps, repeats, measure_s) * math.log(rate_rps / low_rps) / takes_s
+        narrows = fit.all_pass(rate_rps, repeats, allowed(rate_rps)) * math.log(rate_rps / low_rps) / takes_s
         found.append(Aim(phase="confirm", rate_rps=rate_rps, repeats=repeats, takes_s=takes_s, narrows=narrows))
     for rate_rps in (min(middle_rps * math.exp(at), top_rps) for at in np.arange(FAIL_FROM, FAIL_TO, FINE)):
         if fit.above(rate_rps) > FAIL_ABOVE or rate_rps * STEP >= (known.upper_rps or math.inf):
             continue
         takes_s = FAIL_TAKES * repeat_s(rate_rps)
-        narrows = (1 - fit.all_pass(rate_rps, 1, measure_s)) * math.log(high_rps / rate_rps) / takes_s
+        narrows = (1 - fit.all_pass(rate_rps, 1, allowed(rate_rps))) * math.log(high_rps / rate_rps) / takes_s
         found.append(Aim(phase="tighten", rate_rps=rate_rps, repeats=1, takes_s=takes_s, narrows=narrows))
     worthwhile = [aim for aim in found if aim.narrows > 0]
     if known.passed_rps is None:  # an answer needs a rate that holds before it needs anything else

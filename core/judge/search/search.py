@@ -14,16 +14,16 @@ import numpy as np
 from core import modes
 from core.config import ProbeConfig
 from core.facts import Fact, Said, fact
-from core.judge.idle import idle_e2e_s, idle_e2es_s, idle_speed, why_infeasible
+from core.judge.idle import idle_e2e_s, idle_e2es_s, why_infeasible
 from core.judge.search import candidates, estimate
 from core.judge.search.actions import Action, Done, Hold, Ramp, Step
-from core.judge.search.bracket import Bracket, conclude
+from core.judge.search.bracket import PASS_WEIGHT, UPPER_WEIGHT, Bracket, conclude
 from core.judge.search.candidates import Ends
 from core.judge.search.estimate import Pace
 from core.judge.search.futile import Futile, futile
 from core.judge.search.posterior import Posterior
 from core.records import Phase, RequestRecord, Segment
-from core.results import Answer, Outcome, StepResult
+from core.results import Answer, Outcome, StepResult, TwinReading
 
 FLOOR_FRAC = 1 / 64
 """Below this share of the ramp's first rate nothing is looked for: the server hardly carries a single user."""
@@ -39,6 +39,8 @@ END_S = 3.0
 """Kept back of --max-duration for the end of the last step: whatever runs when it is over has no verdict."""
 STRICT_MISSES = 3
 """Acceptance keeps windows in which so many misses would be allowed, however long that takes: half the rate still has one."""
+WIDE, WIDE_AFTER = 1.5, 2
+"""A factor between the ends that many cannot plan with is said as soon as so many whole windows have been read."""
 _DUST = 1e-9
 
 
@@ -53,12 +55,12 @@ class Search:
     def __init__(self, config: ProbeConfig) -> None:
         self._config = config
         self._rules = modes.rules_of(config.method)
-        self._bracket = Bracket.of(config.method, workload=config.workload)
+        self._bracket = Bracket.of(config.method, target=config.slo.target)
         self._pace = Pace(self._rules, config.slo)
         self._list = _listed(config)
         self._judged: set[float] = set()
         self._skipped = Skipped()
-        self._search_over = False
+        self._search_over = self._told_wide = False
         self._ramp: tuple[Segment, ...] = ()
         self._ramp_over = False
         self._ramp_passed_rps: float | None = None
@@ -89,7 +91,6 @@ class Search:
             return
         method = self._config.method
         lasting_s = idle_e2es_s(records, self._config.workload, idle_s)
-        self._bracket.idle = idle_speed(records)
         self._pace.idle(idle_s, modes.warmup_needed_s(lasting_s))
         self._idle_p50_s = float(np.median(lasting_s))
         if method.rates_rps or method.hold_rps is not None:
@@ -109,6 +110,30 @@ class Search:
         if passed_rps is not None:
             self._pace.grow()
         self._extend_budget(self._ends().candidate())
+
+    def observe_twin(self, reading: TwinReading | None) -> None:
+        """What a twin of the server shows by now: it helps to choose rates and guards the ends, where it explains the windows."""
+        self._bracket.add_twin(reading)
+
+    def stays_wide(self, elapsed_s: float) -> Fact | None:
+        """An early word, said once, that the bracket is likely to be wide when the time is up; None while that is not so. What is left
+        of the doubt falls with the root of the number of windows."""
+        read, fit = len(self._bracket.read_rps), self._bracket.fit()
+        if self._told_wide or self._answer is not None or fit is None or read < WIDE_AFTER:
+            return None
+        more = max(0.0, self._budget_s - elapsed_s) / self._pace.repeat_s(fit.knee_rps(0.5))
+        doubt = math.log(fit.knee_rps(1 - UPPER_WEIGHT) / fit.knee_rps(PASS_WEIGHT))
+        factor = math.exp(doubt * math.sqrt(read / (read + more)))
+        if factor < WIDE:
+            return None
+        self._told_wide = True
+        return fact("stays_wide", factor=factor, wanted_factor=self._rules.clear_width)
+
+    @property
+    def near_rps(self) -> float | None:
+        """Where the knee is likely to be, by what is known so far; None before a step has passed and something failed."""
+        fit = self._bracket.fit()
+        return None if fit is None else fit.knee_rps(0.5)
 
     def longer_s(self, elapsed_s: float) -> float | None:
         """The whole time expected, in seconds, where that has turned out to be far longer than what was announced; else None."""
@@ -222,7 +247,7 @@ class Search:
     def _hold(self, rate_rps: float, elapsed_s: float) -> Hold | Done:
         if elapsed_s >= modes.HOLD_S:
             return Done(answer=self.answer_so_far("held", fact("held_a_day")))
-        config, measure_s = self._config, self._rules.final.measure_s
+        config, measure_s = self._config, self._rules.listed.measure_s
         lasts_s, warmup_s = self._pace.e2e_s, self._pace.warmup_s
         segments = modes.hold_segments(
             measure_s, config.slo, config.safety, rate_rps, lasts_s, warmup_s, self._rules.requests_within_s
@@ -259,8 +284,8 @@ class Search:
         fit = bracket.fit()
         if fit is None:
             return self._finish() if bracket.passed_rps == start_rps else self._step("confirm", start_rps)
-        passed_rps, upper_rps = bracket.passed_rps, bracket.upper_rps
-        if passed_rps is not None and upper_rps is not None and upper_rps <= self._rules.clear_width * passed_rps * (1 + _DUST):
+        passed_rps, sure_rps, upper_rps = bracket.passed_rps, bracket.sure_rps, bracket.upper_rps
+        if sure_rps is not None and upper_rps is not None and upper_rps <= self._rules.clear_width * sure_rps * (1 + _DUST):
             return self._finish()
         aims = self._aims(fit, stage)
         allowed_s = self._budget_s if passed_rps is not None else OVERTIME * self._budget_s
@@ -278,13 +303,20 @@ class Search:
 
     def _aims(self, fit: Posterior, stage: modes.Stage) -> list[candidates.Aim]:
         """What may be worth its time next, the most worthwhile first."""
-        bracket, middle_rps = self._bracket, fit.knee_rps(0.5)
-        within_s = self._rules.requests_within_s
-        measure_s = modes.measured_s(stage.measure_s, self._config.slo, middle_rps, self._pace.e2e_s, within_s)
+        bracket, slo = self._bracket, self._config.slo
+
+        def allowed(rate_rps: float) -> float:
+            within_s = self._rules.requests_within_s
+            window_s = modes.measured_s(stage.measure_s, slo, rate_rps, self._pace.e2e_s, within_s)
+            return rate_rps * window_s * (1 - slo.target)
+
         known = candidates.Known(
-            passed_rps=bracket.passed_rps, upper_rps=bracket.upper_rps, read_rps=bracket.read_rps, passing=bracket.passing
+            passed_rps=bracket.sure_rps,
+            upper_rps=bracket.upper_rps,
+            read_rps=bracket.read_rps or self._skipped.rates_rps("tighten"),
+            passing=bracket.passing,
         )
-        aims = candidates.aims(fit, known, stage, measure_s, self._pace.repeat_s, self._ramp[-1].rate_rps)
+        aims = candidates.aims(fit, known, stage, allowed, self._pace.repeat_s, self._ramp[-1].rate_rps)
         return [aim for aim in aims if not self._too_low(aim.rate_rps)]
 
     def _out_of_time(self) -> Fact:
@@ -313,7 +345,8 @@ class Search:
         return rate_rps < FLOOR_FRAC * self._ramp[0].rate_rps * (1 - _DUST)
 
     def _step(self, phase: Phase, rate_rps: float, repeats: int | None = None) -> Step:
-        config, stage = self._config, self._rules.search if phase == "search" else self._rules.final
+        config, rules = self._config, self._rules
+        stage = rules.search if phase == "search" else rules.listed if phase == "list" else rules.final
         return Step(
             phase=phase,
             rate_rps=rate_rps,
@@ -326,7 +359,7 @@ class Search:
                 rate_rps,
                 self._pace.e2e_s,
                 self._pace.planned_warmup_s(rate_rps),
-                self._rules.requests_within_s,
+                rules.requests_within_s,
             ),
             curtail_pass=phase == "search",
             reads_whole=phase in ("confirm", "tighten"),
@@ -407,22 +440,24 @@ class Search:
         the search takes of its whole length."""
         now_rps = action.rate_rps if isinstance(action, Step) else None
         listed = [rate for rate in self._list if rate not in self._judged and rate != now_rps]
-        listed_s = sum(self._rules.final.repeats * self._pace.repeat_s(rate) for rate in listed)
+        listed_s = sum(self._rules.listed.repeats * self._pace.listed_s(rate) for rate in listed)
         if not self._ramp or isinstance(action, Done):
             return listed_s
         return listed_s + self._search_later_s(action, elapsed_s, step_share)
 
     def _search_later_s(self, action: Action, elapsed_s: float, step_share: float) -> float:
+        """Steps of the search and the windows that an answer needs, and no less than what such a search spends of its budget."""
         rate_rps = self._usual_rps()
         confirm_s = self._pace.confirmation_s(rate_rps)
+        over_s = self._pace.action_s(action) + (elapsed_s if self._running is None else self._began_s)
+        spends_s = self._rules.spends_frac * self._budget_s - over_s
         if isinstance(action, Ramp):
-            return modes.STEPS_EXPECTED * step_share * self._pace.likely_s(rate_rps) + confirm_s
+            return max(spends_s, modes.STEPS_EXPECTED * step_share * self._pace.likely_s(rate_rps) + confirm_s)
         phase = action.phase if isinstance(action, Step) else "hold"
         if phase in ("search", "list"):
             steps = self._ends().steps_expected() - (phase == "search")
-            return max(steps, 0.0) * step_share * self._pace.likely_s(rate_rps) + confirm_s
-        began_s = elapsed_s if self._running is None else self._began_s
-        later_s = self._confirm_began_s + confirm_s - began_s - self._pace.action_s(action)
+            return max(spends_s, max(steps, 0.0) * step_share * self._pace.likely_s(rate_rps) + confirm_s)
+        later_s = max(spends_s, self._confirm_began_s + confirm_s - over_s)
         return max(0.0, min(later_s, self._budget_s - elapsed_s))
 
 
@@ -454,6 +489,10 @@ class Skipped:
 
     def __bool__(self) -> bool:
         return bool(self._steps)
+
+    def rates_rps(self, phase: Phase) -> tuple[float, ...]:
+        """The rates whose step for that phase was ended."""
+        return tuple(rate for each, rate in self._steps if each == phase)
 
     def lowest_rps(self, phase: Phase) -> float | None:
         """The lowest rate whose step for that phase was ended; None without one."""

@@ -1,4 +1,4 @@
-"""The upper end of a bracket: a measured failing rate that the fit puts above the knee, or none."""
+"""The ends of a bracket: measured rates with that verdict, which the windows together may disqualify and never make."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def knee_of(*steps: StepResult, method: Method = STANDARD) -> Knee:
 
 
 def confirmed(rate_rps: float) -> StepResult:
-    return step_result(rate_rps, "pass", P, P, P, phase="confirm")
+    return step_result(rate_rps, "pass", P, P, phase="confirm")
 
 
 def test_one_failing_repeat_just_above_a_rate_that_held_is_no_upper_end() -> None:
@@ -31,8 +31,8 @@ def test_one_failing_repeat_just_above_a_rate_that_held_is_no_upper_end() -> Non
 
 
 def test_a_clear_fail_far_above_is_one() -> None:
-    knee = knee_of(confirmed(8.0), step_result(11.0, "fail", F, F, phase="tighten"))
-    assert (knee.first_fail_rps, knee.clear_fail_rps, knee.upper_rps) == (11.0, 11.0, 11.0)
+    knee = knee_of(confirmed(8.0), step_result(13.0, "fail", F, F, phase="tighten"))
+    assert (knee.first_fail_rps, knee.clear_fail_rps, knee.upper_rps) == (13.0, 13.0, 13.0)
     assert knee.upper == FailCount(failed=2, run=2)
     assert knee.clearly_fails
     assert not knee.open_above

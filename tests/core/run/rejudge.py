@@ -20,6 +20,7 @@ from core.judge.idle import idle_e2e_s, idle_speed
 from core.judge.rate_verdicts import floor_of, held_verdict, rechecked, set_aside, step_verdict
 from core.judge.search.bracket import Bracket
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
+from core.judge.window import token_costs
 from core.records import LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerInfo, ServerSample
 from core.report.why import diagnosis_data
 from core.results import Answer, JudgeRules, Knee, RepeatResult, StepResult
@@ -146,7 +147,7 @@ class Rejudge:
 
     def golden(self) -> dict[str, Any]:
         assert self._config is not None, "a run begins with its configuration"
-        knee = Bracket.of(self._config.method, self._steps).knee()
+        knee = Bracket.of(self._config.method, self._steps, target=self._config.slo.target).knee()
         answer = Answer(outcome="bracket", message="", knee=knee)
         diagnosis = diagnose(self._config.slo, answer, self._steps, self._server, idle_speed(self._singles))
         return {
@@ -165,6 +166,8 @@ class Rejudge:
         rules = JudgeRules(
             slo=self._config.slo,
             curtail_pass=order.phase in ("ramp", "search"),
+            reads_whole=order.phase in ("confirm", "tighten") and order.draw is not None,
+            costs=token_costs(self._config.workload, idle_speed(self._singles)),
             strict=method.mode == "acceptance",
         )
         held = None
