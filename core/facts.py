@@ -228,6 +228,10 @@ Code = Literal[
     # a server that is away, of a held rate and with another model
     "back_without_model",
     "was_away_held",
+    # a server whose speed changes
+    "server_slower",
+    "server_faster",
+    "ends_apart_in_speed",
     # the answer of a run, and what ended it
     "bracket",
     "at_least",

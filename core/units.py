@@ -6,6 +6,7 @@ written with an exponent. Times of requests stay in seconds, times that people w
 
 import math
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from decimal import Decimal
 
 DASH = "\u2013"
@@ -161,6 +162,11 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{whole:02d}" if hours else f"{minutes}:{whole:02d}"
 
 
+def time_of_day(unix_s: float) -> str:
+    """A moment in UTC, to the second: "14:02:10"."""
+    return f"{datetime.fromtimestamp(unix_s, UTC):%H:%M:%S}"
+
+
 def progress(done_s: float, whole_s: float) -> str:
     """How far something has got whose length is known: "24/40 s", from a minute on "0:24/1:30"."""
     return f"{done_s:.0f}/{whole_s:.0f} s" if whole_s < 59.5 else f"{clock(done_s)}/{clock(round(whole_s))}"
@@ -182,6 +188,11 @@ def percent(share: float | None, digits: int = 3, rounded: Rounded | None = None
         decimals += 1
         text = _to(value, decimals, rounded)
     return f"{text} %"
+
+
+def change(share: float) -> str:
+    """By which share something grew or shrank, in whole percent with its sign: "+38 %", "-3 %", "+0 %"."""
+    return f"{round(100 * share) or 0:+d} %"
 
 
 def plain(share: float) -> str:

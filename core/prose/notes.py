@@ -3,7 +3,7 @@
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
 from core.prose.voids import words
-from core.units import as_set, duration, number, percent, rate_number, rate_text
+from core.units import as_set, change, clock, duration, number, percent, rate_number, rate_text, time_of_day
 
 _ONE_REPEAT = (
     "lower end rests on one repeat, which is no evidence by itself: in simulated quick searches it was above the true knee "
@@ -43,6 +43,33 @@ def _steps_ended(f: Figures) -> str:
     return f"the steps at {', '.join(map(rate_number, others))} and {rate_text(last)} were ended by the user"
 
 
+def _changed(how: str, by: str, f: Figures) -> str:
+    moments = f"{time_of_day(f['from_utc_s'])} and {time_of_day(f['to_utc_s'])} UTC" if f.known("from_utc_s") is not None else ""
+    when = moments or f"{clock(f['from_s'])} and {clock(f['to_s'])} of the run"
+    before, now = f["before_rps"], f["rate_rps"]
+    at = f"at {rate_text(now)} both times" if before == now else f"at {rate_number(before)} and then at {rate_text(now)}"
+    return f"the server became {how} between {when}: a step takes {by} at the same batch (measured {at})"
+
+
+def _speed(fracs: list[float]) -> str:
+    """How fast it was, in one phase of the run or in several."""
+    low, high = fracs
+    if round(100 * low) != round(100 * high):
+        return f"from {change(low)} to {change(high)}"
+    return change(low)
+
+
+def _ends_apart(f: Figures) -> str:
+    ends = [(f[f"{end}_rps"], f.numbers(f"{end}_frac")) for end in ("low", "high") if f.known(f"{end}_rps") is not None]
+    told = ", ".join(f"{_speed(fracs)} at {rate_text(rate_rps)}" for rate_rps, fracs in ends)
+    rates = ",".join(as_set(rate_rps, 6) for rate_rps, _ in ends)
+    what = "the ends of the bracket were" if len(ends) > 1 else "this rate was"
+    return (
+        f"{what} not measured at one speed of the server (step time at equal batch, against the first repeat: {told}); "
+        f"measure again: --rates {rates} (v on the screen)"
+    )
+
+
 SENTENCES: dict[Code, Sentence] = {
     "one_repeat": lambda f: _ONE_REPEAT,
     "two_repeats": lambda f: _TWO_REPEATS,
@@ -72,6 +99,9 @@ SENTENCES: dict[Code, Sentence] = {
     "restarted_between_steps": lambda f: (
         f"the server restarted between the steps at {rate_text(f['before_rps'])} and {rate_text(f['rate_rps'])}"
     ),
+    "server_slower": lambda f: _changed("slower", f"{percent(f['factor'] - 1, 2)} longer", f),
+    "server_faster": lambda f: _changed("faster", f"{percent(1 - f['factor'], 2)} less time", f),
+    "ends_apart_in_speed": _ends_apart,
     "was_away": _was_away,
     "was_away_held": lambda f: (
         f"the server was away for {duration(f['away_s'])} ({words(f)}): no segment of that time counts, and the rate was held "

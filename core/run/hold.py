@@ -68,6 +68,8 @@ class HeldOrder:
         self._failed_at: float | None = None
         self._unsure_since: float | None = None
         self._fails = False
+        self.account: Tally | None = None
+        """Of the segment that was judged last."""
 
     def hear(self, message: ChildMessage) -> None:
         """Take in a message of the child about this order."""
@@ -175,7 +177,7 @@ class HeldOrder:
         self._heard = [m for m in self._heard if m.index not in ended]
         ticks = [tick for tick in run.ticks if begin <= tick.t <= now]
         del run.ticks[: len(run.ticks) - len(ticks)]
-        tally = self._account(plan, at, begin - self._order.start_at)
+        self.account = tally = self._account(plan, at, begin - self._order.start_at)
         if decision is None and run.lost is None and certain:
             decision = self._certain(tally, now)
         result = judge_repeat(tally, decision, now, self._rules, samples, ticks, None, self._server, self._machine())

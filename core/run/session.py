@@ -427,6 +427,8 @@ class Session:
         """The last events, and the answer with its diagnosis. The file may be the very thing that failed; the state has them
         in any case."""
         try:
+            if self._steps is not None and (apart := self._steps.apart(answer.knee)) is not None:
+                self._remarks.append(apart)
             answer = complete(answer, self._config, self.state.view(self._clock()), self._idle, self._remarks, self._note)
             if answer.outcome in ("interrupted", "held"):
                 self._emit(LoadStateChanged(t=self._clock(), state="stopped"))

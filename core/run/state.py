@@ -6,6 +6,7 @@ The only mutable object of a run; live and recorded runs share it.
 import bisect
 import math
 from collections import deque
+from datetime import datetime
 from statistics import median
 from typing import Literal
 
@@ -289,6 +290,15 @@ class State:
     def tally(self) -> Tally | None:
         """The account of the repeat that runs now."""
         return self._live.tally if self._live else None
+
+    @property
+    def began(self) -> tuple[float, float | None]:
+        """The run's start on the clock of its events, and in seconds since 1970; None where that is not known."""
+        told = self._known.started_utc
+        return (
+            0.0 if self._series is None else self._series.start,
+            None if told is None else datetime.fromisoformat(told).timestamp(),
+        )
 
     @property
     def load(self) -> LoadState:

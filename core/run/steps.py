@@ -32,11 +32,12 @@ from core.judge import (
     step_verdict,
 )
 from core.records import MachineSample, Phase, RepeatOrder, Segment, ServerInfo
-from core.results import JudgeRules, Outcome, RepeatResult, StepResult, StepVerdict
+from core.results import JudgeRules, Knee, Outcome, RepeatResult, StepResult, StepVerdict
 from core.run.away import Absence, ServerAway
 from core.run.between import Between
 from core.run.blackout import Unserved, unserved
 from core.run.conductor import Ask, Conductor, OrderRun
+from core.run.drift import Drift
 from core.run.ends import NoAnswer, SafetyStop
 from core.run.events import Event, Note, RepeatJudged, StepJudged, StepStarted
 from core.run.hold import HeldOrder, HeldRate
@@ -91,6 +92,7 @@ class Steps:
         self._absence = absence
         self._ask = ask
         self._restarts = Restarts()
+        self._drift = Drift(*state.began)
         self._emit = emit
         self._remark = remark
         self._sync = sync
@@ -139,6 +141,10 @@ class Steps:
     def ended(self) -> bool:
         """Whether the last step was ended by `end_step`."""
         return self._ended
+
+    def apart(self, knee: Knee) -> Fact | None:
+        """What is to be said of a bracket that was not measured at one speed of the server."""
+        return self._drift.apart(knee)
 
     def end_step(self) -> bool:
         """End the step that runs: its load is cut off at once, and it closes with the repeats that it has: as unjudged
@@ -231,7 +237,7 @@ class Steps:
             held, tally, run = self._held_order, self._state.tally, self._asked or run
             if held is not None and run is not None and tally is not None and count_repeat:
                 for result in held.cut(run, tally, self._clock(), certain=self._asked is None):
-                    self._keep(started, result)
+                    self._keep(started, result, None)
             verdict, reason = held_verdict(self._results)
             told = reason if self._results or count_repeat else fact(how, reason)
             self._held.append(self._close(started.rate_rps, verdict, told))
@@ -295,6 +301,7 @@ class Steps:
             self._sync()
             if away is not None:
                 self._restarts.forget()
+                self._drift = Drift(*self._state.began)
                 self._close(started.rate_rps, "void", result.reason)
                 raise away
             if (restarted := self._restarts.ended(started.rate_rps, self._readings.judged)) is not None:
@@ -404,7 +411,7 @@ class Steps:
             if (why := self._others.suffer(_servers_errors(tally), now)) is not None:
                 raise SafetyStop(fact("backed_off_held", why))
             while (result := held.judge(run, tally, now)) is not None:
-                self._keep(started, result)
+                self._keep(started, result, held.account)
                 self._sync()
             drained = run.wound_down_at is not None and now > run.wound_down_at + drain_s
             over = held.over or drained or held.dark
@@ -419,7 +426,7 @@ class Steps:
         if asks and away is None:
             held.believe()
         for result in held.cut(run, self._account(run), self._clock(), away=away):
-            self._keep(started, result)
+            self._keep(started, result, None)
         self._held_order = None
         if away is not None:
             if (why := await self._absence.over(away)) is not None:
@@ -448,12 +455,19 @@ class Steps:
             result = msgspec.structs.replace(result, verdict="void", reason=reason)
         if result.verdict == "pass" and self._readings.end_before(now if run.done is None else run.done.t):
             result = msgspec.structs.replace(result, warnings=(*result.warnings, fact("end_unread")))
-        return self._keep(started, rechecked(result) if recheck else result)
+        return self._keep(started, rechecked(result) if recheck else result, tally)
 
-    def _keep(self, started: StepStarted, result: RepeatResult) -> RepeatResult:
+    def _keep(self, started: StepStarted, result: RepeatResult, tally: Tally | None) -> RepeatResult:
+        """`tally`: its account, where there is one."""
+        speed = None
+        if tally is not None and result.verdict in ("pass", "fail"):
+            speed = self._drift.judged(tally.records, started.rate_rps)
+            result = msgspec.structs.replace(result, step_model=speed.steps)
         self._results.append(result)
         self._emit(RepeatJudged(t=self._clock(), step=started.step, result=result))
         self._outlook.judged(result)
+        if speed is not None and speed.change is not None:
+            self._remark(speed.change)
         return result
 
     def _account(self, run: OrderRun) -> Tally:

@@ -25,6 +25,7 @@ ALIKE: dict[str, Figure] = {
     **dict.fromkeys(("age_s", "until_first", "moment_s", "tokens", "prompt_over_tokens", "backend", "backend_ok_frac"))
 }
 AGED = fact("failures_alike", errors=2, n=2, **(ALIKE | {"age_s": 1.012, "until_first": False}))
+CHANGED: dict[str, Figure] = {"from_s": 30.0, "to_s": 180.0, "before_rps": 11.3, "rate_rps": 12.4}
 CUT = fact("cut_off", sent=20, good=17, misses=1, open=2)
 OVER: dict[str, Figure] = {
     "ttft_s": 0.91,
@@ -1107,6 +1108,26 @@ SENTENCES: list[tuple[Fact, str]] = [
     (
         fact("restarted_between_steps", before_rps=2.0, rate_rps=4.0),
         "the server restarted between the steps at 2.00 requests/s and 4.00 requests/s",
+    ),
+    (
+        fact("server_slower", factor=1.384, from_utc_s=1_800_000_000.0, to_utc_s=1_800_000_150.0, **CHANGED),
+        "the server became slower between 08:00:00 and 08:02:30 UTC: a step takes 38 % longer at the same batch (measured at 11.3 "
+        "and then at 12.4 requests/s)",
+    ),
+    (
+        fact("server_faster", factor=0.72, from_utc_s=None, to_utc_s=None, **(CHANGED | {"rate_rps": 11.3})),
+        "the server became faster between 0:30 and 3:00 of the run: a step takes 28 % less time at the same batch (measured at "
+        "11.3 requests/s both times)",
+    ),
+    (
+        fact("ends_apart_in_speed", low_rps=11.3, low_frac=[0.0, 0.384], high_rps=12.4, high_frac=[0.384, 0.384]),
+        "the ends of the bracket were not measured at one speed of the server (step time at equal batch, against the first repeat: "
+        "from +0 % to +38 % at 11.3 requests/s, +38 % at 12.4 requests/s); measure again: --rates 11.3,12.4 (v on the screen)",
+    ),
+    (
+        fact("ends_apart_in_speed", low_rps=11.3, low_frac=[0.0, 0.384], high_rps=None, high_frac=[]),
+        "this rate was not measured at one speed of the server (step time at equal batch, against the first repeat: from +0 % to "
+        "+38 % at 11.3 requests/s); measure again: --rates 11.3 (v on the screen)",
     ),
     (
         fact("was_away_held", away_s=20.0, said="HTTP 502"),

@@ -11,7 +11,7 @@ from core.config import Slo
 from core.percentiles import rank
 from core.report import FEW
 from core.results import Bucket, Percentiles, RepeatResult, StepResult
-from core.units import DASH, as_set, beside, between, count, duration, latency, limit, number, rate_brief
+from core.units import DASH, as_set, beside, between, change, count, duration, latency, limit, number, rate_brief
 from core.view import RunView
 from tui.draw.style import VERDICTS, Role, clean, shorten
 from tui.widgets import client_panel, curve
@@ -28,7 +28,7 @@ from tui.widgets.rate_known import (
     tells_nothing,
     window_over,
 )
-from tui.widgets.steps_table import floor_text
+from tui.widgets.steps_table import drifted, floor_text
 
 _SHARES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 _NAMES = tuple(_SHARES)
@@ -111,7 +111,7 @@ def blocks(view: RunView, step: StepResult, width: int) -> list[list[Content]]:
             _segments(view, step, width),
             _client(repeats, slo, width, "whole ramp"),
         ]
-    table, own = _latencies(repeats, slo, width), _client(repeats, slo, width)
+    table, own = _latencies(repeats, slo, width), [*_client(repeats, slo, width), *_step_time(repeats, width)]
     first = [*table, *sent] if len(table) == 1 else table
     more = [] if len(table) == 1 else [sent]
     each, worst, lengths = _each(step, slo, width), _worst(step, repeats, slo), _lengths(repeats, slo, width)
@@ -248,6 +248,16 @@ def _client(repeats: list[RepeatResult], slo: Slo | None, width: int, of: str = 
     pieces = client_panel.finished(repeats, slo.ttft_s if slo else None)
     named = [Piece(of, "muted", 0), *pieces] if of else pieces
     return [join(fit(named, width))] if pieces else []
+
+
+def _step_time(repeats: list[RepeatResult], width: int) -> list[Content]:
+    """How much longer the server's steps took than in the run's first repeat, repeat by repeat."""
+    drifts = [None if repeat.step_model is None else repeat.step_model.drift_frac for repeat in repeats]
+    if all(drift is None for drift in drifts):
+        return []
+    role: Role = "strong" if any(map(drifted, repeats)) else "plain"
+    told = ", ".join(DASH if drift is None else change(drift) for drift in drifts)
+    return [_line(f"step time at equal batch {told}", width, role)]
 
 
 def _worst(step: StepResult, repeats: list[RepeatResult], slo: Slo | None) -> list[Content]:

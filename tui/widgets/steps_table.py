@@ -8,8 +8,8 @@ from typing import NamedTuple
 from textual.content import Content
 
 from core import prose
-from core.results import RepeatVerdict, StepResult
-from core.units import DASH, beside, between, number
+from core.results import MOST_STEADY, RepeatResult, RepeatVerdict, StepResult
+from core.units import DASH, beside, between, change, number
 from core.view import RampSegment, RunView, StepView
 from tui.draw.style import VERDICTS, Mark, Role, clean, shorten
 from tui.widgets import client_panel, deciding
@@ -113,7 +113,16 @@ def judged(step: StepResult, target: float | None) -> StepRow:
     if ramp and step.verdict == "pass":
         mark = mark._replace(role="plain")
     floor, told = floor_text(step, target), client_panel.cells(step.repeats)
-    return StepRow(step.rate_rps, number(step.rate_rps), glyphs, floor, mark, clean(prose.text(step.reason)), counted, ramp, told)
+    reason = clean(prose.text(step.reason))
+    if drifts := [change(repeat.step_model.drift_frac or 0.0) for repeat in step.repeats if repeat.step_model and drifted(repeat)]:
+        reason = f"step time {' '.join(dict.fromkeys(drifts))}; {reason}"
+    return StepRow(step.rate_rps, number(step.rate_rps), glyphs, floor, mark, reason, counted, ramp, told)
+
+
+def drifted(repeat: RepeatResult) -> bool:
+    """Whether its server was faster or slower than in the run's first repeat, at the same batch, by more than any steady one."""
+    drift = None if repeat.step_model is None else repeat.step_model.drift_frac
+    return drift is not None and not 1 / MOST_STEADY <= 1 + drift <= MOST_STEADY
 
 
 def hint(segment: RampSegment, target: float | None) -> StepRow:

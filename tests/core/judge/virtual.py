@@ -33,7 +33,7 @@ from core.records import (
 from core.replica.catalog import Replica, TokenLengths
 from core.results import Answer, JudgeRules, RepeatResult, StepResult
 from core.schedule import Plan, draw, fresh_draw
-from tests.core.judge.fast_engine import Emitted, fast_engine
+from core.twin import Emitted, fast_engine
 from tests.core.judge.queue_model import LONG_S, SHORT_S, SHORT_SHARE
 
 POLL_S = 0.25
@@ -85,7 +85,7 @@ def lengths_of(lengths: TokenLengths) -> Lengths:
 @dataclass
 class VirtualRun:
     """One search from its single requests to its answer; `elapsed_s` is the virtual time since the load began, `expected_s`
-    what was expected before it, `results` its steps."""
+    what was expected before it, `results` its steps, `records` all requests of its latest repeat."""
 
     config: ProbeConfig
     serve: Serve
@@ -97,6 +97,7 @@ class VirtualRun:
     redone: int = 0
     expected_s: float | None = None
     results: list[StepResult] = field(default_factory=list)
+    records: list[RequestRecord] = field(default_factory=list)
 
     def answer(self) -> Answer:
         search = Search(self.config)
@@ -168,6 +169,7 @@ class VirtualRun:
         decision, now = play.until(lambda now: decide_step(play.tally, now, rules, self.config.method.drain_s))
         done = play.abort(now)
         self.elapsed_s += now + SETTLE_S
+        self.records = play.tally.records
         result = judge_repeat(play.tally, decision, now, rules, (), (), done, ServerInfo(url=""))
         assert result.verdict in ("pass", "fail"), f"a perfect client leaves nothing to void: {result.reason}"
         return result

@@ -55,12 +55,13 @@ config = partial(
 
 @dataclass
 class FakeServer:
-    """First come, first served, SLOTS at a time, SERVICE_S each. What is wrong with it is set by the tests.
+    """First come, first served, SLOTS at a time, `service_s` each. What is wrong with it is set by the tests.
 
     From `refuses_from` on it refuses connections, but with `serves_singles` only under load; with `cuts` it also breaks those that
     are open then. No GET is answered when the server `hangs`, none of those in `slow`; all are refused when it is not `healthy`.
     """
 
+    service_s: float = SERVICE_S
     frozen_at: float = math.inf
     refuses_from: float = math.inf
     cuts: bool = False
@@ -225,7 +226,7 @@ class FakeGenerator:
             sched = order.start_at + float(offsets_s[index])
             events.append((t, RequestSent(order=order.order, index=index, t_sched=sched, t_sent=t)))
             start = max(t, free[0])
-            first, end = start + PREFILL_S, start + SERVICE_S
+            first, end = start + PREFILL_S, start + self.server.service_s
             if t >= self.server.refuses_from and not (self.server.serves_singles and len(due) == 1):
                 events.append((t, _record(order.order, index, sched, t, None, t, "connection")))
                 continue
