@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from core.config import Slo
+from core.engine import Limits, StepModel
 from core.facts import Fact, Said
 from core.records import Phase
 from core.units import rate_text
@@ -202,6 +203,40 @@ class WindowWork(msgspec.Struct, frozen=True, kw_only=True):
     requests: int
     input_tokens: int
     output_tokens: int
+
+
+MOST_SHIFT = 0.45
+"""Logarithm of the factor beyond which a twin's plan is not sped up or slowed down: there it explains nothing any more."""
+
+
+class TwinShift(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a window is from its twin: `shift` is the logarithm of the factor by which its plan must be sped up for the twin to
+    show the same X; above zero the twin is faster. `bound`: it is at least this, or at most, because the window was cut, because
+    it was ended as a sure pass, or because no factor within MOST_SHIFT shows as much."""
+
+    step: int
+    repeat: int
+    shift: float
+    bound: Literal["least", "most"] | None = None
+
+
+class TwinReading(msgspec.Struct, frozen=True, kw_only=True):
+    """What the twin of a run shows after some of its windows: its long-run knee with the standard error of its draws, and the shift
+    of each window, in the order of the run. It is a model's word: it may choose rates and guard ends, and never answers.
+
+    `pass_curve`: (ln(rate / knee), share of windows of `measure_s` that pass there). `median_shift`: of the absolute shifts of the
+    windows whose shift is no bound; None without one. `cpu_s`: processor seconds that the reading took.
+    """
+
+    knee_rps: float
+    se_frac: float
+    shifts: tuple[TwinShift, ...]
+    pass_curve: tuple[tuple[float, float], ...]
+    measure_s: float
+    median_shift: float | None
+    steps: StepModel
+    limits: Limits
+    cpu_s: float = 0.0
 
 
 class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ ASKED = (
         "soak",
         "stream_parsing",
         "view_cpu",
+        "what_if",
     ),
 )
 

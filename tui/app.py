@@ -31,6 +31,7 @@ from tui.screens.help import HelpScreen
 from tui.screens.knee import KneeScreen
 from tui.screens.ramp import RampScreen
 from tui.screens.run_screen import RunScreen
+from tui.screens.whatif import WhatIfScreen
 from tui.widgets.fleet_panel import FleetPanel
 from tui.widgets.ribbon import Ribbon
 
@@ -44,9 +45,14 @@ RATE_STEP = 1.1
 WIDTHS: list[tuple[int, str]] = [(0, "-cramped"), (60, "-narrow"), (100, "-broad"), (160, "-wide")]
 HEIGHTS: list[tuple[int, str]] = [(0, "-squat"), (16, "-short"), (28, "-middle"), (44, "-tall")]
 """Classes that app.tcss lays the panels out by: from these columns and rows on."""
-Name = Literal["ramp", "knee", "fleet"]
+Name = Literal["ramp", "knee", "fleet", "what_if"]
 SEEK_STEPS = 20
-SCREENS: dict[Name, Callable[[], RunScreen]] = {"ramp": RampScreen, "knee": KneeScreen, "fleet": FleetScreen}
+SCREENS: dict[Name, Callable[[], RunScreen]] = {
+    "ramp": RampScreen,
+    "knee": KneeScreen,
+    "fleet": FleetScreen,
+    "what_if": WhatIfScreen,
+}
 
 
 class Source(Protocol):
@@ -141,6 +147,11 @@ class KneescopeApp(App[Answer | None]):
         self._answered = False
         self._stop_asked = False
         self._leaving = False
+
+    @property
+    def run_path(self) -> str:
+        """The file of the run; empty where there is none."""
+        return self._path
 
     def begin_with(self, name: Name, ask: FleetAsk | None, *, repeats: bool) -> None:
         """Before it runs: the screen to begin with, the fleet that was set before, and whether another run can follow."""

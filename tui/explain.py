@@ -217,6 +217,23 @@ PANELS: dict[str, Explained] = {
             ("as measured", "the next higher rate that passed; nothing is claimed between the ends of the bracket"),
         ),
     ),
+    "what-if": Explained(
+        "what if",
+        "what would it have been with another setting?",
+        (
+            ("model", "a simulated engine with step times fitted from this run; its answers are no measurements and no verdicts"),
+            (
+                "off by",
+                "by so much its requests must come faster or slower to be as late as measured, in the median of the windows",
+            ),
+            ("┴", "on a slider: the run's own value; backspace goes back to it, ↑ ↓ choose a slider, ← → and the mouse move it"),
+            ("measured", "the bracket of this run, from the rate that holds to the one that fails"),
+            ("model, as is", "where the model has the knee of this run, with an interval from its error"),
+            ("model, what if", "where the knee would be with the sliders as they stand"),
+            ("prompts answers", "all lengths times so much"),
+            ("not explained", "where the model is off by 16 % or more it answers nothing; it says what it may lack"),
+        ),
+    ),
     "fleet-curve": Explained(
         "load of each (fleet)",
         "where on the measured curve will each replica run?",

@@ -101,6 +101,15 @@ KEYS: tuple[Key, ...] = (
     ),
     Key(("k",), "k", "look_at('knee')", "Knee", "attainment by rate: where it breaks, how sure that is, and why", 5, anywhere=True),
     Key(("f",), "f", "look_at('fleet')", "Fleet", "how many replicas a peak needs, with how much headroom", 5, anywhere=True),
+    Key(
+        ("w",),
+        "w",
+        "look_at('what_if')",
+        "What-if",
+        "after the run: what a model of it says of other limits, lengths, places or KV cache",
+        8,
+        anywhere=True,
+    ),
     *(
         Key(
             (str(n),),

@@ -1,7 +1,7 @@
 """The room that writes texts: the only one that knows how a fact is said. Nothing reads a sentence back."""
 
 from core.facts import Code, Fact, Said
-from core.prose import answers, checks, diagnosis, fleet, meanwhile, notes, repeats, steps, voids, warnings
+from core.prose import answers, checks, diagnosis, fleet, meanwhile, notes, repeats, steps, voids, warnings, whatif
 from core.prose.asked import estimate, limits, mode_words
 from core.prose.figures import Figures, Sentence
 from core.prose.fleet import LABELS, load_at_peak, load_brief
@@ -19,6 +19,7 @@ SENTENCES: dict[Code, Sentence] = {
     **meanwhile.SENTENCES,
     **diagnosis.SENTENCES,
     **fleet.SENTENCES,
+    **whatif.SENTENCES,
 }
 """By code; a test holds them against the list of codes."""
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
+from core.engine import EngineSpec
 from core.errors import UserError
-from core.replica.scheduler import EngineSpec
 
 
 class TokenLengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

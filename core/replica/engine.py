@@ -4,8 +4,9 @@ import asyncio
 import time
 from typing import NamedTuple, Protocol
 
+from core.engine import EngineSpec
 from core.replica.metrics import EngineMetrics
-from core.replica.scheduler import EngineSpec, Scheduler, Sequence, Step
+from core.replica.scheduler import Scheduler, Sequence, Step
 
 
 class Clock(Protocol):

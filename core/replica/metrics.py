@@ -2,7 +2,8 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
-from core.replica.scheduler import BLOCK_TOKENS, EngineSpec, Sequence, Step
+from core.engine import BLOCK_TOKENS, EngineSpec
+from core.replica.scheduler import Sequence, Step
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 FINISHED_REASONS = ("stop", "length", "abort", "error", "repetition")

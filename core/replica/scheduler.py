@@ -6,46 +6,11 @@ that needs a block when none is free preempts the one admitted last, which loses
 far, and comes back before anything new. No GPU is behind it; the duration of a step is a formula of its batch.
 """
 
-import math
 from collections import deque
 from dataclasses import dataclass
 
-import msgspec
-
+from core.engine import BLOCK_TOKENS, WATERMARK_FRAC, EngineSpec, blocks_for
 from core.replica.prefix import PrefixCache
-
-BLOCK_TOKENS = 16  # vLLM's block size on CUDA
-WATERMARK_FRAC = 0.01  # blocks that an admission leaves free beside running sequences: vLLM's long-standing 1 %
-
-
-class EngineSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How fast and how large an engine is. One step takes `step_s + per_sequence_s * decoding + per_kv_token_s * KV tokens
-    read + per_prefill_token_s * prefill tokens` seconds; the cache holds `kv_blocks` blocks of 16 tokens.
-    `known_prefix_tokens`: so many of every prompt are found in the prefix cache, as if all began with one system prompt.
-
-    Raises ValueError for numbers that no engine can have.
-    """
-
-    step_s: float
-    per_sequence_s: float
-    per_kv_token_s: float
-    per_prefill_token_s: float
-    kv_blocks: int
-    max_seqs: int = 256
-    max_batched_tokens: int = 2048
-    known_prefix_tokens: int = 0
-
-    def __post_init__(self) -> None:
-        costs = (self.step_s, self.per_sequence_s, self.per_kv_token_s, self.per_prefill_token_s)
-        if not all(math.isfinite(cost) and cost >= 0 for cost in costs) or self.step_s == 0:
-            raise ValueError("step times must be zero or more seconds, and step_s above zero")
-        if min(self.kv_blocks, self.max_seqs, self.max_batched_tokens) < 1 or self.known_prefix_tokens < 0:
-            raise ValueError("kv_blocks, max_seqs and max_batched_tokens must be at least 1, known_prefix_tokens at least 0")
-
-    @property
-    def kv_tokens(self) -> int:
-        """Tokens that the KV cache can hold."""
-        return self.kv_blocks * BLOCK_TOKENS
 
 
 @dataclass(slots=True, eq=False)
@@ -89,11 +54,6 @@ class Step:
     def end_s(self) -> float:
         """When the tokens come out, on the caller's clock."""
         return self.start_s + self.duration_s
-
-
-def blocks_for(tokens: int) -> int:
-    """KV blocks that hold so many tokens."""
-    return -(-tokens // BLOCK_TOKENS)
 
 
 class Scheduler:

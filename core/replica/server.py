@@ -17,13 +17,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from core.engine import BLOCK_TOKENS
 from core.replica.answers import Answer, ChatAnswer, CompletionAnswer
 from core.replica.catalog import Replica
 from core.replica.engine import Clock, Engine, Generation, MonotonicClock
 from core.replica.metrics import CONTENT_TYPE, EngineMetrics
 from core.replica.prefix import prefix_hashes
 from core.replica.requests import ApiError, Ask, ChatBody, CompletionBody, TokenizeBody, chat_ask, completion_ask, parse
-from core.replica.scheduler import BLOCK_TOKENS
 
 VERSION = "0.32.0+simulated"
 OWNER = "kneescope (simulated)"

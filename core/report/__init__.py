@@ -6,6 +6,7 @@ from core.report.markdown import to_markdown
 from core.report.scalers import Form
 from core.report.scaling import scaling_text
 from core.report.text import FEW, WIDTH, Remark, largest, notes, remarks, to_text
+from core.report.whatif import answer_fact, change_words, explained_fact, what_if_json, what_if_text
 from core.report.why import Head, diagnosis_lines, diagnosis_parts
 
 __all__ = [
@@ -15,11 +16,14 @@ __all__ = [
     "Form",
     "Head",
     "Remark",
+    "answer_fact",
     "answer_of",
+    "change_words",
     "check_data",
     "diagnosis_lines",
     "diagnosis_parts",
     "evidence_of",
+    "explained_fact",
     "finite",
     "fleet_data",
     "fleet_lines",
@@ -35,6 +39,8 @@ __all__ = [
     "to_json",
     "to_markdown",
     "to_text",
+    "what_if_json",
+    "what_if_text",
     "while_going",
     "work_lines",
 ]

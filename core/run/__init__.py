@@ -7,6 +7,7 @@ from core.run.ends import NoAnswer
 from core.run.found import Found
 from core.run.limits import others_rps
 from core.run.log import RunLog, default_path, is_going, read_run, resolve_run
+from core.run.material import Recording, recording
 from core.run.replay import Replay
 from core.run.session import Session
 from core.run.state import State, step_told
@@ -14,6 +15,7 @@ from core.run.state import State, step_told
 __all__ = [
     "Found",
     "NoAnswer",
+    "Recording",
     "Replay",
     "RunLog",
     "Session",
@@ -22,6 +24,7 @@ __all__ = [
     "is_going",
     "others_rps",
     "read_run",
+    "recording",
     "resolve_run",
     "step_told",
 ]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from core.fleet.marks import bursty_frac
 from core.replica.catalog import CATALOG, Replica, TokenLengths
 from core.schedule import Plan
-from tests.core.judge.fast_engine import fast_engine
+from core.twin import fast_engine
 
 SHAPES = (0.5, 0.25, 0.1)
 SEEDS = (1, 2, 3)

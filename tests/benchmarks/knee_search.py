@@ -25,8 +25,8 @@ import msgspec
 import numpy as np
 
 from core.config import Method
+from core.engine import EngineSpec
 from core.replica.catalog import CATALOG, Replica, TokenLengths
-from core.replica.scheduler import EngineSpec
 from tests.core.judge.queue_model import LIMIT_S, TARGET
 from tests.core.judge.virtual import QUEUE_LENGTHS, Serve, VirtualRun, batching, one_at_a_time, probe_of
 

@@ -783,7 +783,80 @@ LOSS: dict[str, Figure] = {"rate_rps": 8.33, "load_frac": 0.737, "holds": True}
 SEEN = fact("fleet_kv_seen", kv_usage_max_frac=0.4, preemptions=0.0)
 FILLS = fact("fleet_kv_fills", kv_usage_max_frac=0.65, fail_rps=17.1, fail_kv_usage_max_frac=0.99, fail_preemptions=9.0)
 
+WHAT_IF: list[tuple[Fact, str]] = [
+    (
+        fact("twin_explains", off_frac=0.0033, windows=3, knee_rps=19.41),
+        "the model of this run is off by 0.3 % in the median of 3 windows: by so much its requests would have to come faster or "
+        "slower to be as late as measured; it has the knee at 19.4 requests/s",
+    ),
+    (
+        fact("twin_few_windows", windows=1, least=2),
+        "there is no model of this run: 1 window had enough requests that ended, and it takes 2; measure longer",
+    ),
+    (
+        fact("twin_not_fitted", requests=120),
+        "there is no model of this run: the times of its 120 requests do not tell how long a step of the server takes",
+    ),
+    (
+        fact("twin_too_small", kv_tokens=3584),
+        "there is no model of this run: its longest request would not fit into the 3,584 tokens of KV cache that the "
+        "server tells of",
+    ),
+    (
+        fact("twin_off", fact("twin_lacks_unknown"), off_frac=0.44, most_frac=0.1618, faster=True, windows=2),
+        "the model of this run does not explain it: over 2 windows it is off by 44 % in the median, mostly faster than the "
+        "server; from 16 % on it is not asked; what it lacks does not show in its figures",
+    ),
+    (
+        fact("twin_lacks_straight_line", step_error_frac=0.283),
+        "half of the decode times differ by 28 % or more from any constant cost of a step, a sequence and a token, so the time of "
+        "a step does not grow with the batch in a straight line, or other work shares the machine",
+    ),
+    (
+        fact("twin_lacks_limit", per_doubling_frac=0.42),
+        "it is faster by 42 % more for each doubling of the rate: under load the server has a limit or a cost that the model lacks",
+    ),
+    (
+        fact("twin_lacks_steadiness", apart_frac=0.31),
+        "windows of one rate are 31 % apart, so the server was not equally fast all the time",
+    ),
+    (fact("twin_lacks_unknown"), "what it lacks does not show in its figures"),
+    (
+        fact("twin_one_repeat"),
+        "one repeat alone was long enough to hold the model against, so its error is hardly known",
+    ),
+    (
+        fact("twin_places", max_num_seqs=256, assumed=True),
+        "the server does not tell --max-num-seqs and its readings show no limit: 256 is assumed, so what fewer places change is "
+        "more certain than what more of them do",
+    ),
+    (
+        fact("twin_places", max_num_seqs=16, assumed=False),
+        "--max-num-seqs is taken to be 16: so many requests ran at most while others waited",
+    ),
+    (
+        fact("twin_batch", max_batched_tokens=2048, assumed=True),
+        "a step takes at most 2,048 tokens (--max-num-batched-tokens): assumed, as the server does not tell it",
+    ),
+    (fact("twin_kv_unknown"), "the server does not tell the size of its KV cache, so the model never runs out of it"),
+    (
+        fact("what_if", knee_rps=13.16, low_rps=11.64, high_rps=14.89, ratio=0.676, by_queue=False),
+        "the model of this run says: the knee would be at 13.2 requests/s (11.6 to 14.9 by its own error), 32 % lower",
+    ),
+    (
+        fact("what_if", knee_rps=8.4, low_rps=7.77, high_rps=9.07, ratio=1.001, by_queue=True),
+        "the model of this run says: the knee would be at 8.40 requests/s (7.77 to 9.07 by its own error), as now; above it "
+        "requests pile up, whatever the limits allow",
+    ),
+    (fact("what_if_none", below=True, rate_rps=104.0), "the model of this run says: no rate would meet these limits, however low"),
+    (
+        fact("what_if_none", below=False, rate_rps=104.0),
+        "the model of this run says: the knee would be above 104 requests/s, further away than it can tell",
+    ),
+]
+
 SENTENCES: list[tuple[Fact, str]] = [
+    *WHAT_IF,
     (fact("nothing_to_judge"), "no request was planned in the window"),
     (fact("all_decided"), "every measured request is decided"),
     (fact("segment_decided"), "every request is decided"),

@@ -9,7 +9,7 @@ from tui.cli.commands import cli
 
 SHARED = ("probe", "demo")
 """These two take the same options; `tests/tui/test_cli_options.py` compares their help."""
-ORDER = (*SHARED, "preflight", "fleet", "replica", "selftest", "open", "report")
+ORDER = (*SHARED, "preflight", "fleet", "replica", "selftest", "open", "report", "what-if")
 _DEFAULT = re.compile(r" ?\[default: ([^\]]+)\]")
 
 Row = tuple[str, str, str]

@@ -14,14 +14,14 @@ from tui.cli.commands import cli
 ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
-NAMES = {"method", "screens", "options", "result", "fleet", "safety", "accuracy", "development"}
+NAMES = {"method", "screens", "options", "result", "fleet", "safety", "accuracy", "what-if", "development"}
 MOST_BYTES = 6144
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.S | re.M)
 FOREIGN = {
     *("--max-num-seqs", "--gpu-memory-utilization", "--num-gpu-blocks-override", "--max-num-batched-tokens"),
     *("--tensor-parallel-size", "--api-server-count", "--max-loras"),  # vLLM's
-    *("--replicas", "--chaos", "--snapshot-update", "--write"),  # of benchmarks and tests
+    *("--replicas", "--chaos", "--simulated", "--snapshot-update", "--write"),  # of benchmarks and tests
 }
 
 page = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)

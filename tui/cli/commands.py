@@ -18,7 +18,7 @@ from tui.cli.argv import key_refused, logged
 from tui.cli.click_types import Reads, SectionedCommand
 from tui.cli.configure import CliOptions, access_of, build
 from tui.cli.inputs import read_port, read_server
-from tui.cli.options import FLEET_COMMAND_OPTIONS, PREFLIGHT_OPTIONS, RUN_OPTIONS, SYMBOLS
+from tui.cli.options import FLEET_COMMAND_OPTIONS, PREFLIGHT_OPTIONS, RUN_OPTIONS, SYMBOLS, WHAT_IF_OPTIONS
 from tui.cli.output import Fault, say, say_if_heard, silence
 from tui.terminal.signals import INTERRUPTED, NO_ANSWER, SIGNALS, interrupt_on_terminate
 from tui.terminal.whole import plain, plug_closed_streams, why_no_screen
@@ -260,6 +260,26 @@ def report(run: str, json_file: str | None, form: str) -> int:
 
     print_report(run, json_file, form)
     return 0
+
+
+@cli.command("what-if", cls=SectionedCommand, params=[*WHAT_IF_OPTIONS])
+@click.argument("run")
+def what_if(run: str, **options: Any) -> int:
+    """Ask a model of a recorded run where the knee would be with other limits, lengths, places or KV cache.
+
+    RUN is the path to a run file, or last. Several changes count together; without one it shows how well the model explains the
+    run, and one step of each. It takes some seconds and sends nothing. A model's answer is no measurement.
+
+    \b
+    kneescope what-if last --max-num-seqs 32
+    kneescope what-if last --ttft 500ms --output-tokens 256
+
+    Exit code 3 if the model does not explain the run.
+    """
+    from tui.cli.whatif import run as ask
+
+    interrupt_on_terminate()
+    return ask(run, options)
 
 
 @cli.command(cls=SectionedCommand, params=[*FLEET_COMMAND_OPTIONS])

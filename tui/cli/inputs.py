@@ -20,6 +20,7 @@ from core.units import count, typed
 
 NO_LIMIT = "none"
 MOST_TOKENS = 10**15
+MOST_PLACES = 65_536
 LOWEST_RATE_RPS = 1e-6
 """One request in eleven days: below that no fleet is sized, and prices of a token are beyond numbers."""
 
@@ -116,6 +117,14 @@ def read_tokens(text: str, name: str) -> int:
     value = read_count(text, name)
     if value > MOST_TOKENS:
         raise UserError(f"{name}: that is more tokens than any memory holds; give at most {count(MOST_TOKENS)}.")
+    return value
+
+
+def read_places(text: str, name: str) -> int:
+    """A number of requests that a server runs at once, no more than any server has."""
+    value = read_count(text, name)
+    if value > MOST_PLACES:
+        raise UserError(f"{name}: no server runs that many requests at once; give at most {count(MOST_PLACES)}.")
     return value
 
 

@@ -15,6 +15,7 @@ from tui.draw import symbols
 
 SERVER, ACCESS, LIMITS, WORKLOAD, METHOD = "Server", "Access", "Limits", "Workload", "Search"
 SAFETY, FLEET, HARDWARE, OUTPUT, REPLICA = "Safety", "Fleet", "Hardware on paper", "Output", "One replica"
+CHANGE = "Change"
 
 _COMMAND = Reads("'command'", inputs.read_command)
 _COUNT = Reads("n", inputs.read_count)
@@ -24,6 +25,7 @@ _HEADER = Reads("'name: value'", inputs.read_header)
 _LENGTH = Reads("tokens", inputs.read_length)
 _LIMIT = Reads("duration|none", inputs.read_limit)
 _NUMBER = Reads("number", inputs.read_number)
+_PLACES = Reads("n", inputs.read_places)
 _PROXY = Reads("address", inputs.read_proxy)
 _RATE = Reads("rate", inputs.read_rate)
 _RATES = Reads("rate,rate,...", inputs.read_rates)
@@ -482,6 +484,28 @@ FLEET_COMMAND_OPTIONS = (
     ),
 )
 """What `kneescope fleet` takes: the known figures of one replica, and what the fleet must carry."""
+
+WHAT_IF_OPTIONS = (
+    Option(CHANGE, "--ttft", "", "Another limit on TTFT, such as 500ms, or none [default: the run's].", type=_LIMIT),
+    Option(CHANGE, "--tpot", "", "Another limit on TPOT, or none [default: the run's].", type=_LIMIT),
+    Option(CHANGE, "--e2e", "", "Another limit on the time to the end of the answer, or none [default: the run's].", type=_LIMIT),
+    Option(CHANGE, "--target", "", "Another share of requests that must meet every limit [default: the run's].", type=_SHARE),
+    Option(
+        CHANGE, "--input-tokens", "", "Other prompt lengths: N, or lognormal:MEDIAN,SIGMA,MAX [default: the run's].", type=_LENGTH
+    ),
+    Option(CHANGE, "--output-tokens", "", "Other answer lengths, in the same form [default: the run's].", type=_LENGTH),
+    Option(
+        CHANGE,
+        "--max-num-seqs",
+        "",
+        "Another number of requests that the server runs at once [default: as the server has it; where it does not tell, as its"
+        " readings show or as assumed, which is said].",
+        type=_PLACES,
+    ),
+    Option(CHANGE, "--kv-tokens", "", "Another size of the KV cache, in tokens [default: as the server tells].", type=_TOKENS),
+    Option(OUTPUT, "--json", "", "Write the answer as JSON to this file; - for stdout.", metavar="FILE|-"),
+)
+"""What may differ from a recorded run. Unlike those of a run, each limit stands for itself: the others stay."""
 
 SECRET_OPTIONS = tuple(option.flag for option in RUN_OPTIONS if option.secret)
 """Their values may hold a secret: they are blanked out wherever a command line is recorded, and no file may keep them."""

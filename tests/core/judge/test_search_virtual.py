@@ -9,7 +9,7 @@ from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
 from core.records import RepeatOrder, Segment
 from core.replica.catalog import CATALOG
 from core.schedule import Plan, draw
-from tests.core.judge.fast_engine import Emitted
+from core.twin import Emitted
 from tests.core.judge.virtual import QUEUE_LENGTHS, VirtualRun, batching, lengths_of, one_at_a_time, probe_of
 
 

@@ -33,7 +33,7 @@ from core.records import (
 from core.replica.catalog import Replica, TokenLengths
 from core.results import Answer, JudgeRules, RepeatResult, StepResult
 from core.schedule import Plan, draw, fresh_draw
-from tests.core.judge.fast_engine import Emitted, fast_engine
+from core.twin import Emitted, fast_engine
 from tests.core.judge.queue_model import LONG_S, SHORT_S, SHORT_SHARE
 
 POLL_S = 0.25

@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from core.engine import blocks_for
 from core.errors import UserError
 from core.replica.catalog import CATALOG, Replica, TokenLengths, load
-from core.replica.scheduler import blocks_for
 from tests.benchmarks.demo_knee import WARMUP_S, run
 
 

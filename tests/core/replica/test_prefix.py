@@ -1,7 +1,8 @@
 """Prefix caching: who hits, what it saves, and that it forgets."""
 
+from core.engine import BLOCK_TOKENS
 from core.replica.prefix import PrefixCache, prefix_hashes
-from core.replica.scheduler import BLOCK_TOKENS, Scheduler, Sequence
+from core.replica.scheduler import Scheduler, Sequence
 from tests.core.replica.timeline import spec
 
 PROMPT = list(range(100, 200))

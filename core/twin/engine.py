@@ -1,14 +1,16 @@
-"""The simulated replica at a speed for thousands of searches: the schedule of `core.replica.scheduler`, to the last bit.
+"""The engine of the simulated replica at a speed for thousands of plans: the schedule of `core.replica.scheduler`, to the last bit.
 
 A step costs O(1) however many sequences decode, because all that decode get one token each: their number, their KV tokens,
-when each ends and which need a new block are kept as sums. Only steps that preempt look at every sequence.
+when each ends and which need a new block are kept as sums. Steps in which nobody comes, ends or lacks a block are done in one
+loop. Only steps that preempt look at every sequence.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from core.replica.scheduler import BLOCK_TOKENS, WATERMARK_FRAC, EngineSpec, blocks_for
+from core.engine import BLOCK_TOKENS, WATERMARK_FRAC, EngineSpec, blocks_for
 from core.schedule import Plan
 
 
@@ -21,14 +23,21 @@ class Emitted(NamedTuple):
 
 
 class FastEngine:
-    """One engine that serves one plan, starting empty. State of request i: its index in the lists."""
+    """One engine that serves one plan, starting empty. State of request i: its index in the lists.
+
+    Raises ValueError for a request that does not fit into the cache, and for more sequences than a step has tokens.
+    """
 
     def __init__(self, spec: EngineSpec, plan: Plan) -> None:
+        if spec.max_batched_tokens < spec.max_seqs:
+            raise ValueError("a step has a token for each sequence")
+        if len(plan) and blocks_for(int((plan.input_tokens + plan.output_tokens).max())) > spec.kv_blocks:
+            raise ValueError("a request of the plan does not fit into the KV cache")
         self._spec = spec
-        self._due: list[float] = plan.offsets_s.tolist()
+        self._due: list[float] = [*plan.offsets_s.tolist(), math.inf]
         self._prompt: list[int] = plan.input_tokens.tolist()
         self._asked: list[int] = plan.output_tokens.tolist()
-        n = len(self._due)
+        n = len(plan)
         self._generated = [0] * n  # up to when it began to decode
         self._left = [0] * n  # prefill tokens still to compute
         self._context = [0] * n  # tokens in the cache; of a decoding one, as many as when it began
@@ -40,6 +49,7 @@ class FastEngine:
         self._watermark = int(spec.kv_blocks * WATERMARK_FRAC)
         self._running: dict[int, None] = {}  # in order of admission
         self._preempted: list[int] = []
+        self._blocked = False  # who waits cannot come in before somebody ends
         self._prefilling: dict[int, int] = {}  # with the tokens of this step
         self._decoding = 0
         self._kv_tokens = 0
@@ -48,22 +58,50 @@ class FastEngine:
 
     def run(self) -> Iterator[Emitted]:
         """Everything that comes out, in order of time."""
-        now, due, n, spec = 0.0, self._due, len(self._due), self._spec
+        now, due, spec = 0.0, self._due, self._spec
         while True:
             if not self._running and not self._preempted:
-                if self._next >= n:
+                if due[self._next] == math.inf:
                     return
                 now = max(now, due[self._next])
             self._plan(now)
             if self._running:
+                computed = sum(self._prefilling.values())
                 seconds = spec.step_s + spec.per_sequence_s * self._decoding + spec.per_kv_token_s * self._kv_tokens
-                now += seconds + spec.per_prefill_token_s * sum(self._prefilling.values())
+                now += seconds + spec.per_prefill_token_s * computed
                 first, last = self._advance()
                 if first or last:
                     yield Emitted(now, first, last)
+                if last or computed:  # room, or tokens of a step, for who waits
+                    self._blocked = False
+                if self._decoding and not self._prefilling:
+                    now = self._decode_on(now)
+
+    def _decode_on(self, now: float) -> float:
+        """The steps before the next in which somebody comes in, ends, or finds no block; returns when they are over."""
+        if self._blocked:
+            due = math.inf
+        elif self._preempted:
+            return now
+        else:
+            due = self._due[self._next]
+        spec, decoding, crossing, ending = self._spec, self._decoding, self._crossing, self._ending
+        fixed_s, per_kv_token_s = spec.step_s + spec.per_sequence_s * decoding, spec.per_kv_token_s
+        steps, kv_tokens, free = self._steps, self._kv_tokens, self._free
+        while due > now:
+            need = crossing[steps % BLOCK_TOKENS]
+            if need > free or steps + 1 in ending:
+                break
+            free -= need
+            now += fixed_s + per_kv_token_s * kv_tokens
+            kv_tokens += decoding
+            steps += 1
+        self._steps, self._kv_tokens, self._free = steps, kv_tokens, free
+        return now
 
     def _plan(self, now: float) -> None:
         """Tokens and blocks for those that run; then admissions, unless somebody had to give way."""
+        self._blocked = False
         budget = self._spec.max_batched_tokens - self._decoding
         need = self._crossing[self._steps % BLOCK_TOKENS]
         for i, left in ((i, self._left[i]) for i in self._prefilling):
@@ -77,7 +115,7 @@ class FastEngine:
         self._free -= need
         for i, tokens in self._prefilling.items():
             self._blocks[i] = blocks_for(self._context[i] + tokens)
-        if self._preempted or (self._next < len(self._due) and self._due[self._next] <= now):
+        if self._preempted or self._due[self._next] <= now:
             self._admit(now, budget)
 
     def _plan_slowly(self) -> None:
@@ -127,13 +165,13 @@ class FastEngine:
         while budget > 0 and len(running) < spec.max_seqs:
             if preempted:
                 r = preempted[-1]
-            elif self._next < len(self._due) and self._due[self._next] <= now:
+            elif self._due[self._next] <= now:
                 r = self._next
             else:
                 return
             keep_free = self._watermark if running else 0
             if blocks_for(self._prompt[r] + self._generated[r]) + keep_free > self._free:
-                return
+                break
             if preempted:
                 preempted.pop()
             else:
@@ -144,6 +182,7 @@ class FastEngine:
             self._free -= self._blocks[r]
             running[r] = None
             budget -= tokens
+        self._blocked = True
 
     def _advance(self) -> tuple[list[int], list[int]]:
         """Account for what was planned; returns who got a first and who a last token."""
