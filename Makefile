@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 unexport PYTHONDONTWRITEBYTECODE  # every process that a test starts would compile all of it again
 
-.PHONY: help demo bench test check test-vllm real-vllm screenshots install clean
+.PHONY: help demo bench test check test-vllm real-vllm test-install screenshots install clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | sort
@@ -33,6 +33,9 @@ real-vllm: $(VENV)/.dev ## set up the real vLLM for the CPU in the user's cache 
 
 test-vllm: $(VENV)/.dev ## probe the real vLLM (skipped, and said, where it cannot be installed)
 	$(BIN)/python -m pytest -m vllm tests/real_vllm
+
+test-install: $(VENV)/.dev ## build the wheel, install it as users do (pip, pipx, uv, a container) and run it
+	$(BIN)/python -m tests.install
 
 bench: $(VENV)/.dev ## the load generator beside other clients, and with the screen on and off (an hour, on a quiet machine; PEERS="--aiperf PATH")
 	$(BIN)/python -m tests.benchmarks.transport 3

@@ -5,6 +5,7 @@ Nothing secret is in here: API keys travel beside the configuration (`core.recor
 
 import math
 import re
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -13,9 +14,12 @@ from core.address import PREFIX, Address, joined
 from core.errors import UserError
 from core.hardware import Hardware, require_amount, require_positive
 from core.units import as_set, count, typed
+from core.workloads import COLD, MOST_TOKENS, Gateway, MixPart, Prefix, Source, TraceUse
 
 Api = Literal["completions", "chat"]
 Mode = Literal["quick", "standard", "acceptance"]
+Latency = Literal["ttft_s", "tpot_s", "e2e_s"]
+Stop = Literal["exact", "natural"]
 
 _DURATION = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>ms|s|m)")
 _ADDRESS = re.compile(r"(?i:https?)://[^/\s@?#]+(/[^\s?#]*)?")
@@ -57,8 +61,8 @@ HIGHEST_TARGET = 0.9999
 """A step measures 5/(1 - target) requests, 50,000 here. Only 100 % itself asks for no number."""
 
 WIDEST_SIGMA = 5.0
-MOST_TOKENS = 10_000_000
-"""No model has a longer context. A server that does not tell its own would get what the generator cannot even hold."""
+ARRIVAL_CV = (0.1, 10.0)
+"""Below, arrivals are as good as evenly spaced; above, a window is one burst or none."""
 
 SMALLEST_HEADROOM, HIGHEST_PEAK_RPS = 0.01, 1e9
 DEFAULT_HEADROOM, LOW_HEADROOM = 0.7, 0.4
@@ -187,13 +191,221 @@ class Slo(msgspec.Struct, frozen=True, kw_only=True):
         if not 0 <= self.max_error_rate < 1:
             raise UserError(f"--max-error-rate: {typed(self.max_error_rate)} must be at least 0 and below 100%.")
 
+    def of(self, asked_input: int, asked_output: int) -> "Slo":
+        """The limits of a request that asks for so many tokens: these for all, but where kinds have their own (`SloByKind`)."""
+        return self
+
+    @property
+    def each(self) -> "tuple[Slo, ...]":
+        """All limits that some request is judged by."""
+        return (self,)
+
+    def common(self, name: Latency) -> float | None:
+        """A limit that every request has alike; None where there is none, or kinds have others."""
+        limits_s = {getattr(each, name) for each in self.each}
+        return limits_s.pop() if len(limits_s) == 1 else None
+
+    @property
+    def shortest_ttft_s(self) -> float | None:
+        """The strictest limit on TTFT that some request has; None where none has any."""
+        return min((each.ttft_s for each in self.each if each.ttft_s is not None), default=None)
+
+    @property
+    def shortest_tpot_s(self) -> float | None:
+        """The strictest limit on TPOT that some request has; None where none has any."""
+        return min((each.tpot_s for each in self.each if each.tpot_s is not None), default=None)
+
+    @property
+    def longest_tpot_s(self) -> float | None:
+        """The widest limit on TPOT that some request has; None where one has none."""
+        limits_s = [each.tpot_s for each in self.each if each.tpot_s is not None]
+        return max(limits_s) if len(limits_s) == len(self.each) else None
+
+
+class SloByKind(Slo, frozen=True, kw_only=True):
+    """The limits of a run in whose mix some kinds of request have their own (`Workload.limits`). Its own fields are those of all
+    others.
+
+    `kinds`: the limits of those kinds, by their lengths (input, output) in tokens. `others`: whether the mix has any other kind.
+    """
+
+    kinds: dict[tuple[int, int], Slo] = {}
+    others: bool = True
+
+    def of(self, asked_input: int, asked_output: int) -> Slo:
+        """The limits of a request of that kind."""
+        return self.kinds.get((asked_input, asked_output), self)
+
+    @property
+    def each(self) -> tuple[Slo, ...]:
+        """Those of every kind that has its own, and the run's where another kind is judged by them."""
+        return (*self.kinds.values(), *((self,) if self.others else ()))
+
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request asks for. Prompts are cold: a unique salt and unique first tokens each."""
+    """What a request asks for, and how requests follow each other. Prompts are cold (a unique salt and unique first tokens each)
+    unless `prefix` says what they share.
+
+    `mix`: the kinds of request that come, by weight; where there are any, lengths come from them, both of a request from the same
+    kind, and `input_tokens` and `output_tokens` are not read. `source`: where the mix was taken from.
+    `arrival_cv`: coefficient of variation of the gaps between arrivals, which are gamma distributed; 1 is Poisson, more comes in
+    bursts. Other tools call its shape burstiness: 1 / CV². `length_correlation`: of the logarithms of the two lengths of a request,
+    where both are lognormal; above 0, long prompts have long answers. `trace`: requests come as they were recorded; `arrival_cv` is
+    then 1, that of the ramp alone.
+    `stop`: "exact" has the server ignore its stop conditions, so that an answer has as many tokens as were asked for; "natural"
+    lets it end where the model ends it, and the length asked for is the most that it can have.
+    `gateway`: the limit of concurrent requests in front of the server; None: each request is sent when it is due.
+    `retry_after`: a request that a 429 with Retry-After turned away is sent again when that says.
+    `think_s`: the pause between the answer of a turn and the next turn of its conversation; None: the recorded one, else none.
+    """
 
     input_tokens: Lengths = Lengths(median=512)
     output_tokens: Lengths = Lengths(median=128)
     temperature: float = 0.0
+    arrival_cv: float = 1.0
+    mix: tuple[MixPart, ...] = ()
+    source: Source | None = None
+    trace: TraceUse | None = None
+    length_correlation: float = 0.0
+    stop: Stop = "exact"
+    gateway: Gateway | None = None
+    retry_after: bool = False
+    prefix: Prefix = COLD
+    think_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.prefix.kind == "turns" and (self.source is None or self.source.kind != "dataset"):
+            raise UserError(
+                "--prefix turns is of conversations, whose later turns repeat the earlier ones; give --dataset with some."
+            )
+        if self.think_s is not None and (self.source is None or self.source.kind != "dataset"):
+            raise UserError("--think-time is between the turns of conversations; give --dataset with some, or leave it out.")
+        if self.prefix.kind == "shared" and self.prefix.tokens >= (shortest := self._least_to_share):
+            which = "a" if not self.mix else "the longest" if self.from_file else "the shortest"
+            most = f"share at most {count(shortest - 1)}, or " if shortest > 1 else ""
+            raise UserError(
+                f"--prefix: with {count(self.prefix.tokens, 'shared token')} nothing is unique in {which} prompt of "
+                f"{count(shortest)}; {most}ask for longer prompts."
+            )
+        lowest, highest = ARRIVAL_CV
+        if not lowest <= self.arrival_cv <= highest:
+            raise UserError(
+                f"--arrival-cv: {typed(self.arrival_cv)} must be from {as_set(lowest)} to {as_set(highest)}; 1 is Poisson, above "
+                "come bursts."
+            )
+        if not -1 <= self.length_correlation <= 1:
+            raise UserError(f"--length-correlation: {typed(self.length_correlation)} must be from -1 to 1; 0 is none.")
+        if self.length_correlation and (self.mix or self.input_tokens.fixed or self.output_tokens.fixed):
+            why = "a mix has both lengths of each request" if self.mix else "a fixed length follows nothing"
+            raise UserError(f"--length-correlation needs two lognormal lengths, and {why}; leave it out.")
+        _refuse_two_limits(self.mix)
+
+    @property
+    def poisson(self) -> bool:
+        """Whether requests come as a Poisson process."""
+        return self.arrival_cv == 1 and self.trace is None
+
+    @property
+    def gap_cv(self) -> float:
+        """Coefficient of variation of the gaps between requests, drawn or recorded, as far as one can be asked for."""
+        return self.arrival_cv if self.trace is None else min(self.trace.gap_cv, ARRIVAL_CV[1])
+
+    def __hash__(self) -> int:
+        """Without the kinds of the mix, which tell hardly more than where they are from: a screen asks by it at every redraw."""
+        return hash((self.input_tokens, self.output_tokens, self.arrival_cv, len(self.mix), self.source, self.trace))
+
+    def __deepcopy__(self, memo: object) -> "Workload":
+        """Itself: it is frozen, and a trace has thousands of kinds of request, of which each copy of a run's state would be one."""
+        return self
+
+    @property
+    def joint(self) -> bool:
+        """Whether the two lengths of a request belong together, so that they cannot be drawn apart."""
+        return bool(self.mix) or self.length_correlation != 0
+
+    @property
+    def from_file(self) -> bool:
+        """Whether lengths are those of a file; of a dataset they are not known before the server has counted them."""
+        return self.source is not None and self.source.file is not None
+
+    @property
+    def turns(self) -> bool:
+        """Whether some requests are later turns of conversations, which are due when the answer before them has come."""
+        return any(part.turn for part in self.mix)
+
+    @property
+    def natural(self) -> bool:
+        """Whether answers end where the model ends them, at the length asked for at the latest."""
+        return self.stop == "natural"
+
+    @property
+    def _least_to_share(self) -> int:
+        """The length that a shared prefix must be shorter than: that of the shortest prompt. Of lognormal or recorded ones, whose
+        shortest nobody named, it is the longest: shorter prompts share all but their last token."""
+        if self.from_file:
+            return self.longest_input
+        return min((part.input_tokens for part in self.mix), default=self.input_tokens.largest)
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the tokens of some prompts were not known before they were sent."""
+        return self.source is not None and self.source.estimated > 0
+
+    @property
+    def longest_input(self) -> int:
+        """Tokens of the longest prompt that can be drawn."""
+        return max((part.input_tokens for part in self.mix), default=self.input_tokens.largest)
+
+    @property
+    def longest_output(self) -> int:
+        """Tokens of the longest answer that can be asked for."""
+        return max((part.output_tokens for part in self.mix), default=self.output_tokens.largest)
+
+    @property
+    def longest(self) -> tuple[int, int]:
+        """Tokens of the prompt and of the answer of the longest request that can be drawn."""
+        pairs = ((part.input_tokens, part.output_tokens) for part in self.mix)
+        return max(pairs, key=sum, default=(self.input_tokens.largest, self.output_tokens.largest))
+
+    @property
+    def longest_request(self) -> int:
+        """Tokens of the longest prompt with its answer."""
+        return sum(self.longest)
+
+    def limits(self, slo: Slo) -> Slo:
+        """The limits of its requests, where `slo` are those of the run: the same, or with those of the kinds that have their own.
+
+        Raises UserError for a kind that is left without any.
+        """
+        return _limits(self, slo)
+
+
+@lru_cache(maxsize=4)  # a trace has thousands of kinds, and a screen asks many times at every redraw
+def _limits(workload: Workload, slo: Slo) -> Slo:
+    kinds = {(part.input_tokens, part.output_tokens): _with(slo, part) for part in workload.mix if part.limits_s}
+    if not kinds:
+        return slo
+    others = any((part.input_tokens, part.output_tokens) not in kinds for part in workload.mix)
+    return SloByKind(**{name: getattr(slo, name) for name in Slo.__struct_fields__}, kinds=kinds, others=others)
+
+
+def _with(slo: Slo, part: MixPart) -> Slo:
+    """The limits of a run with those of one kind in their places."""
+    own = {f"{name}_s": limit for name, limit in part.limits_s.items()}
+    if all(own.get(name, getattr(slo, name)) is None for name in ("ttft_s", "tpot_s", "e2e_s")):
+        raise UserError(f"--mix: {str(part)!r} is left without a limit; leave it one of TTFT, TPOT and E2E.")
+    return msgspec.structs.replace(slo, **own)
+
+
+def _refuse_two_limits(mix: tuple[MixPart, ...]) -> None:
+    """A request is known by its two lengths: two kinds of the same could not be told apart."""
+    seen: dict[tuple[int, int], MixPart] = {}
+    for part in mix:
+        first = seen.setdefault((part.input_tokens, part.output_tokens), part)
+        if first.limits_s != part.limits_s:
+            raise UserError(
+                f"--mix: {str(first)!r} and {str(part)!r} have the same lengths and different limits; give them the same limits."
+            )
 
 
 class Method(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,6 +415,12 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
     `measure_s` and `budget_s` override the mode's own. `rates_rps`: judge these, look for nothing. `hold_rps`: keep this
     rate until stopped. `require_rps` is judged beside the search and must pass. Between repeats: `reset_cache` empties the
     server's prefix cache; `between` says that a command of the user's runs (the command itself is written nowhere).
+    `arrival_seed` and `workload_seed` None mean `seed`; one of them alone changes the arrivals, or the requests, and keeps the
+    others. `closed_loop`: measure a closed loop beside the answer.
+
+    For settings of one server beside each other: `one_draw` keeps one draw of arrivals and lengths at every rate of a search, so
+    that all settings meet the same requests; `beat_rps` ends the search once its upper end is no higher than this rate, in
+    requests/s for each GPU of the replica: another setting holds that much.
     """
 
     mode: Mode = "quick"
@@ -217,7 +435,12 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
     drain_s: float = 120.0
     reset_cache: bool = False
     between: bool = False
+    closed_loop: bool = False
     seed: int = 11
+    arrival_seed: int | None = None
+    workload_seed: int | None = None
+    one_draw: bool = False
+    beat_rps: float | None = None
 
     def __post_init__(self) -> None:
         for name, seconds in (("--measure", self.measure_s), ("--drain", self.drain_s)):
@@ -239,8 +462,21 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
             raise UserError("--rates judges a list and ends, --hold keeps one rate until stopped; give one of them.")
         if self.hold_rps is not None and self.require_rps is not None:
             raise UserError("--require-rps judges a rate, --hold keeps one until stopped; give one of them.")
-        if self.seed < 0:
-            raise UserError(f"--seed: {self.seed} must be zero or more.")
+        if self.closed_loop and self.hold_rps is not None:
+            raise UserError("--closed-loop comes after the rates are judged, --hold keeps one until stopped; give one of them.")
+        for name, seed in (("--seed", self.seed), ("--arrival-seed", self.arrival_seed), ("--workload-seed", self.workload_seed)):
+            if seed is not None and seed < 0:
+                raise UserError(f"{name}: {seed} must be zero or more.")
+
+    @property
+    def seed_of_arrivals(self) -> int:
+        """What the times of requests are drawn from."""
+        return self.seed if self.arrival_seed is None else self.arrival_seed
+
+    @property
+    def seed_of_requests(self) -> int:
+        """What their lengths and prompts are drawn from."""
+        return self.seed if self.workload_seed is None else self.workload_seed
 
 
 class Safety(msgspec.Struct, frozen=True, kw_only=True):
@@ -326,6 +562,23 @@ class FleetAsk(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
+def refuse_tpot_alone(limits: Slo, workload: Workload) -> None:
+    """Raise UserError where TPOT is the only limit of requests whose answers, of one token, have none."""
+    if not workload.mix:
+        if limits.ttft_s is None and limits.e2e_s is None and workload.output_tokens.largest <= 1:
+            raise UserError(
+                "The only limit is TPOT, but answers of one token have none; ask for more --output-tokens or set --ttft or --e2e."
+            )
+        return
+    for part in workload.mix:
+        slo = limits.of(part.input_tokens, part.output_tokens)
+        if part.output_tokens <= 1 and slo.ttft_s is None and slo.e2e_s is None:
+            raise UserError(
+                f"The only limit of {str(part)!r} is TPOT, but an answer of one token has none; set --ttft or --e2e, or ask that "
+                "kind for more tokens."
+            )
+
+
 class ProbeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """One run, whole: where, what, within which limits, how, how far, and for which fleet."""
 
@@ -337,14 +590,18 @@ class ProbeConfig(msgspec.Struct, frozen=True, kw_only=True):
     fleet: FleetAsk = FleetAsk()
 
     def __post_init__(self) -> None:
-        only_tpot = self.slo.ttft_s is None and self.slo.e2e_s is None
-        if only_tpot and self.workload.output_tokens.largest <= 1:
-            raise UserError(
-                "The only limit is TPOT, but answers of one token have none; ask for more --output-tokens or set --ttft or --e2e."
-            )
+        refuse_tpot_alone(self.limits, self.workload)
         if self.safety.with_others and (self.method.reset_cache or self.method.between):
             raise UserError(
                 "--with-others: --reset-cache and --between would also disturb the other users of the server; leave them out."
+            )
+        if self.method.closed_loop and self.workload.gateway is not None:
+            raise UserError(
+                "--closed-loop sends its own number of requests at once, which no --gateway-limit holds back; give one of them."
+            )
+        if self.method.closed_loop and self.workload.prefix.kind == "turns":
+            raise UserError(
+                "--closed-loop sends each turn by itself, without what --prefix turns keeps of the earlier ones; give one of them."
             )
         max_rps = math.inf if self.safety.max_rps is None else self.safety.max_rps
         for rate_rps in (*self.method.rates_rps, self.method.hold_rps, self.method.require_rps):
@@ -352,3 +609,8 @@ class ProbeConfig(msgspec.Struct, frozen=True, kw_only=True):
                 raise UserError(
                     f"{typed(rate_rps)} requests/s is asked for, but --max-rps allows {typed(max_rps)}; change one of them."
                 )
+
+    @property
+    def limits(self) -> Slo:
+        """What requests are judged by: the run's limits, with those of the kinds of its mix that have their own."""
+        return self.workload.limits(self.slo)

@@ -159,8 +159,9 @@ def status_words(status: int, said: str | None) -> str:
 class PlainTransport(httpx.AsyncBaseTransport):
     """For everything that is not load: through the proxy of `access`, or directly to this machine."""
 
-    def __init__(self, access: Access, insecure: bool = False) -> None:
-        tls = tls_context(access, insecure)
+    def __init__(self, access: Access, insecure: bool = False, *, tls: ssl.SSLContext | None = None) -> None:
+        """`tls`: a context that was made of the same, to be shared."""
+        tls = tls or tls_context(access, insecure)
         self._access = access
         self._direct = httpx.AsyncHTTPTransport(verify=tls, trust_env=False)
         self._proxied = None if access.proxy is None else _through(access, access.proxy, tls)
@@ -191,6 +192,33 @@ class PlainTransport(httpx.AsyncBaseTransport):
         await self._direct.aclose()
         if self._proxied is not None:
             await self._proxied.aclose()
+
+
+MOST_POOLS = 1024
+
+
+class ApartTransport(httpx.AsyncBaseTransport):
+    """The same for many servers: each has connections of its own. One pool for all looks at every connection for every request
+    (httpcore 1.0, `_assign_requests_to_connections`), which at 64 servers costs more than all the rest of a call."""
+
+    def __init__(self, access: Access, insecure: bool = False) -> None:
+        self._access = access
+        self._tls = tls_context(access, insecure)
+        self._pools: dict[Origin, PlainTransport] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request, as `PlainTransport` does."""
+        origin = origin_of(request.url)
+        if origin not in self._pools:
+            if len(self._pools) >= MOST_POOLS:  # replicas come and go; those that were asked first are gone the longest
+                await self._pools.pop(next(iter(self._pools))).aclose()
+            self._pools[origin] = PlainTransport(self._access, tls=self._tls)
+        return await self._pools[origin].handle_async_request(request)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for pool in self._pools.values():
+            await pool.aclose()
 
 
 def _through(access: Access, proxy: str, tls: ssl.SSLContext) -> httpx.AsyncHTTPTransport:
@@ -241,6 +269,11 @@ def http_client(access: Access, insecure: bool = False) -> httpx.AsyncClient:
     """For checks and metrics. Proxy variables are not obeyed: they are meant for the web, not for the server under test.
     Raises UserError for certificates that cannot be used."""
     return httpx.AsyncClient(transport=PlainTransport(access, insecure), trust_env=False)
+
+
+def client_of_many(access: Access, insecure: bool = False) -> httpx.AsyncClient:
+    """The same for a client of many servers. Raises as `http_client` does."""
+    return httpx.AsyncClient(transport=ApartTransport(access, insecure), trust_env=False)
 
 
 async def status_of(http: httpx.AsyncClient, url: str, access: Access) -> int | None:

@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 from core.results import Percentiles
 
+FEW = {"p95": 20, "p99": 100}
+"""Nearest rank makes the p95 or p99 of fewer values the slowest one or nearly so."""
+
 _DUST = 1e-9
 """0.95 * 20 may come out a hair above 19 in binary; a rank must not move for that."""
 

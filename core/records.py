@@ -12,9 +12,31 @@ from core.access import Access
 from core.config import Target, Workload
 from core.facts import Said
 
-Phase = Literal["preflight", "single", "ramp", "search", "confirm", "tighten", "list", "hold"]
+Phase = Literal["preflight", "single", "ramp", "search", "confirm", "tighten", "list", "hold", "prefix"]
+ASIDE: frozenset[Phase] = frozenset({"preflight", "single", "prefix"})
+"""Orders of these phases are no repeats: requests that are sent before the load or beside it."""
 Role = Literal["warmup", "measured", "tail"]
-Ending = Literal["ok", "http", "stream", "truncated", "empty", "timeout", "connection", "client", "aborted"]
+Ending = Literal[
+    "ok",
+    "http",
+    "stream",
+    "truncated",
+    "empty",
+    "timeout",
+    "connection",
+    "client",
+    "aborted",
+    "rejected",
+    "queue_timeout",
+    "previous_failed",
+]
+GATEWAY_ENDINGS: tuple[Ending, ...] = ("rejected", "queue_timeout")
+"""A gateway's limit had no place for the request: its queue was full, or the request waited there for too long. A miss, and no
+error of the server."""
+NEVER_SENT: tuple[Ending, ...] = (*GATEWAY_ENDINGS, "previous_failed")
+"""The request never got to the server, and is a miss: also a turn of a conversation in which one before it failed."""
+NO_ERRORS: tuple[Ending, ...] = ("ok", "aborted", *NEVER_SENT)
+"""Endings by which neither the server nor the client failed."""
 CheckStatus = Literal["pass", "warn", "refuse"]
 LoadState = Literal["idle", "loading", "draining", "stopped"]
 LengthField = Literal["max_completion_tokens", "max_tokens"]
@@ -30,7 +52,7 @@ ended, or one per event, which is the least that it can have had."""
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of Poisson arrivals at one rate; only requests scheduled in a "measured" one are judged."""
+    """A stretch of arrivals at one rate; only requests scheduled in a "measured" one are judged."""
 
     rate_rps: float
     duration_s: float
@@ -65,11 +87,24 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[Dispensable, ...] = ()
 
 
+class DatasetRows(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the rows of a workload's mix stand in a file of that form: row i is `sizes[i]` bytes from `begins[i]` on.
+    `checksums` tell whether they are still the same."""
+
+    path: str
+    form: str
+    begins: tuple[int, ...]
+    sizes: tuple[int, ...]
+    checksums: tuple[int, ...]
+
+
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """First message to the generator child: everything that stays the same for the run. Travels by pipe only.
 
-    `nonce` (random hex of the run) makes prompts cold: it goes into salts and first tokens, never into seeds.
-    `keeps_length`: an answer that ended by its length has been seen to have the tokens asked for.
+    `nonce` (random hex of the run) makes prompts cold: it goes into salts, first tokens and shared prefixes, never into seeds.
+    `keeps_length`: an answer that ended by its length has been seen to have the tokens asked for. `first_within_s`: a request
+    without a first token by then, from when it was due, surely misses a limit and is not sent again; None: no limit tells.
+    `dataset`: where the prompts stand, which are not made up then.
     """
 
     target: Target
@@ -80,16 +115,35 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     access: Access = Access()
     shape: Shape = Shape()
     keeps_length: bool = False
+    first_within_s: float | None = None
+    dataset: DatasetRows | None = None
 
     def __repr__(self) -> str:
         return f"Hello({self.target.url}, model={self.model!r}, {self.access!r})"
 
 
+class SharedBlocks(msgspec.Struct, frozen=True, kw_only=True):
+    """Which blocks the prompts of an order begin with alike, as recorded: a tree, each branch of which is blocks that the same
+    prompts have.
+
+    Branch i is `blocks[i]` blocks of `block_tokens` tokens and goes on where branch `parents[i]` ends, which stands before it (-1:
+    at the beginning of a prompt). `of[j]`: the branch that request j shares last; -1: it shares nothing.
+    """
+
+    block_tokens: int
+    parents: tuple[int, ...]
+    blocks: tuple[int, ...]
+    of: tuple[int, ...]
+
+
 class RepeatOrder(msgspec.Struct, frozen=True, kw_only=True, tag="order"):
     """One repeat as one order: the child draws all arrivals from it before `start_at` and sends on schedule.
 
-    Arrivals are unit exponentials mapped through the segments (`core.schedule`), or `offsets_s` as given.
-    Seeds: SeedSequence(seed, spawn_key=(PHASE_KEY[phase], repeat)).spawn(2) -> arrivals, workload.
+    Arrivals are gaps of mean 1 mapped through the segments (`core.schedule`), or `offsets_s` as given. What they are drawn from is
+    `core.schedule.seeds`: `seed` is that of lengths and prompts, and of the arrivals where `arrival_seed` is None; `draw` tells the
+    draws of a search's steps apart, None means one draw for every rate of the phase. `parts`: which kind of the workload's mix each
+    of `offsets_s` is, where these were recorded together. `groups`: the requests are the shared prefixes of these groups, which the
+    server is to have in its cache. `shared`: what the prompts of `offsets_s` share with each other, and with no others.
     The tail segment keeps arriving until StopArrivals or Abort comes.
     """
 
@@ -98,13 +152,32 @@ class RepeatOrder(msgspec.Struct, frozen=True, kw_only=True, tag="order"):
     step: int
     repeat: int
     seed: int
+    arrival_seed: int | None = None
+    draw: int | None = None
     segments: tuple[Segment, ...] = ()
     offsets_s: tuple[float, ...] | None = None
+    parts: tuple[int, ...] | None = None
+    groups: tuple[int, ...] | None = None
+    shared: SharedBlocks | None = None
+    start_at: float
+
+
+class ClosedOrder(msgspec.Struct, frozen=True, kw_only=True, tag="closed_order"):
+    """A closed loop as one order: `in_flight` requests open at once for `duration_s`, each next one sent when one has ended.
+
+    Nothing about it is drawn beforehand but lengths and prompts (`core.schedule`), the same at every concurrency.
+    """
+
+    order: int
+    in_flight: int
+    duration_s: float
+    seed: int
     start_at: float
 
 
 class StopArrivals(msgspec.Struct, frozen=True, kw_only=True, tag="stop_arrivals"):
-    """Send nothing new for this order; open requests run to their end."""
+    """Send nothing new for this order; open requests run to their end, and conversations of its warm-up and its measured segments,
+    too."""
 
     order: int
 
@@ -115,17 +188,30 @@ class Abort(msgspec.Struct, frozen=True, kw_only=True, tag="abort"):
     order: int
 
 
-ChildCommand = Hello | RepeatOrder | StopArrivals | Abort
+ChildCommand = Hello | RepeatOrder | ClosedOrder | StopArrivals | Abort
 
 
 # --- what happened to it ------------------------------------------------------------------------------------------
+# Hundreds of thousands of these live at once. They hold nothing that could hold them (gc=False), and the collector, which would
+# look at each of them again and again, need not know.
 
 
-class RequestSent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="sent"):
+class RequestHeld(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="held"):
+    """A request came to the gateway's limit at `t` and found no place: it waits for one, or its end comes at once. `t_sched` is
+    when it was due; every latency starts there."""
+
+    order: int
+    index: int
+    t_sched: float
+    t: float
+
+
+class RequestSent(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="sent"):
     """A request left the client. `t_sched` is when it was due; every latency starts there.
 
     `connect_s`: how long the server kept it from leaving, by a connection that it did not take (0 where that was no more
     than a client's own doing can be, `core.load.transport.direct.STUCK_S`). That is the server's time, and no lateness of ours.
+    Nor is `gateway_wait_s`, for which it waited for a place at the gateway's limit (`RequestHeld`).
     """
 
     order: int
@@ -133,9 +219,10 @@ class RequestSent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     t_sched: float
     t_sent: float
     connect_s: float = 0.0
+    gateway_wait_s: float = 0.0
 
 
-class RequestFirst(msgspec.Struct, frozen=True, kw_only=True, tag="first"):
+class RequestFirst(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="first"):
     """The first event with output arrived, carrying `first_tokens` >= 1 tokens."""
 
     order: int
@@ -144,7 +231,7 @@ class RequestFirst(msgspec.Struct, frozen=True, kw_only=True, tag="first"):
     first_tokens: int
 
 
-class GapSummary(msgspec.Struct, frozen=True, kw_only=True):
+class GapSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Gaps between the events of one answer that carried tokens (ITL), summed up in the child.
 
     `bins` is a sparse histogram on the log scale of `core.ddsketch`: (bin, count).
@@ -157,15 +244,17 @@ class GapSummary(msgspec.Struct, frozen=True, kw_only=True):
     bins: tuple[tuple[int, int], ...] = ()
 
 
-class RequestEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
+class RequestEnded(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="ended"):
     """How a request ended, with everything measured about it (all times None where it did not come so far).
 
     Three times tell how a send went: `t_sched` when it was due, `t_start` when its task began, `t_sent` when it was written;
-    lateness is `t_sent - t_sched`. `t_last` is the last event whose token count rose, `t_end` the end of the body. `error` is the
-    server's first sentence or ours. `usage` False: the server sent no usage, none that can be true, or none to the end; then
-    `counted_by` says what the tokens were counted by (None: a file from before that was told, where it was one per event).
-    `resent`: it went out twice, because the kept connection that it was first written to was just being closed. `backend`: what a
-    header of the answer calls the one of several servers that gave it; None where there is no such header, or no answer.
+    lateness is `t_sent - t_sched` without what the server and a gateway's limit kept it waiting (`RequestSent`). `t_last` is the
+    last event whose token count rose, `t_end` the end of the body. `error` is the server's first sentence or ours. `usage` False:
+    the server sent no usage, none that can be true, or none to the end; then `counted_by` says what the tokens were counted by
+    (None: a file from before that was told, where it was one per event). `resent`: it went out twice, because the kept connection
+    that it was first written to was just being closed. `backend`: what a header of the answer calls the one of several servers that
+    gave it; None where there is no such header, or no answer. `gateway_wait_s`: how long it waited for a place at the gateway's
+    limit, all its waits together; `retries`: how often it was sent again because a 429 asked for that.
     """
 
     order: int
@@ -192,13 +281,15 @@ class RequestEnded(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     resent: bool = False
     backend: str | None = None
     gaps: GapSummary = GapSummary()
+    gateway_wait_s: float = 0.0
+    retries: int = 0
 
 
 RequestRecord = RequestEnded
 """One finished request; the record is the event of its end."""
 
 
-class LoadTick(msgspec.Struct, frozen=True, kw_only=True, tag="load_tick"):
+class LoadTick(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="load_tick"):
     """Twice a second from the child while an order runs: its own state, so that it can be held responsible."""
 
     order: int
@@ -210,7 +301,8 @@ class LoadTick(msgspec.Struct, frozen=True, kw_only=True, tag="load_tick"):
 
 class LoadDone(msgspec.Struct, frozen=True, kw_only=True, tag="load_done"):
     """The order is over: nothing of it is in flight and nothing more will be sent. `unsent` counts planned arrivals that were
-    due and could not be sent; arrivals cut off by StopArrivals or Abort are not among them."""
+    due and could not be sent; arrivals cut off by StopArrivals or Abort are not among them, nor are turns of conversations that
+    were."""
 
     order: int
     t: float
@@ -231,7 +323,7 @@ class LoadReady(msgspec.Struct, frozen=True, kw_only=True, tag="load_ready"):
     fd_limit: int
 
 
-ChildMessage = LoadReady | RequestSent | RequestFirst | RequestEnded | LoadTick | LoadDone
+ChildMessage = LoadReady | RequestHeld | RequestSent | RequestFirst | RequestEnded | LoadTick | LoadDone
 
 
 # --- what the server says of itself -------------------------------------------------------------------------------

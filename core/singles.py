@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from core.config import Slo
 from core.facts import Code, Fact, Figure, fact
 from core.records import RequestRecord
-from core.slo import e2e_s, good, too_long, tpot_s, ttft_s
+from core.slo import e2e_s, good, limits_of, too_long, tpot_s, ttft_s
 
 NO_RATE: tuple[Code, ...] = ("all_singles_miss", "all_singles_fail")
 """The server, with nothing else to do, missed with every one of them: no rate can be right."""
@@ -62,13 +62,14 @@ def failure(record: RequestRecord) -> Fact:
 
 
 def _limits_missed(missed: Sequence[RequestRecord], slo: Slo) -> dict[str, Figure]:
-    """The limits that a finished answer went over, in seconds; None for the others."""
-    ok = [record for record in missed if record.ending == "ok"]
-    limits = (("ttft", ttft_s, slo.ttft_s), ("tpot", tpot_s, slo.tpot_s), ("e2e", e2e_s, slo.e2e_s))
-    return {
-        f"{name}_limit_s": limit_s if limit_s is not None and any((value(record) or 0.0) > limit_s for record in ok) else None
-        for name, value, limit_s in limits
-    }
+    """The limits that a finished answer went over, in seconds; None for the others. Of several, the strictest."""
+    over: dict[str, Figure] = {}
+    own = [(record, limits_of(record, slo)) for record in missed if record.ending == "ok"]
+    for name, value in (("ttft", ttft_s), ("tpot", tpot_s), ("e2e", e2e_s)):
+        limits_s = [(value(record), getattr(limits, f"{name}_s")) for record, limits in own]
+        past_s = [limit_s for took_s, limit_s in limits_s if limit_s is not None and (took_s or 0.0) > limit_s]
+        over[f"{name}_limit_s"] = min(past_s, default=None)
+    return over
 
 
 def _slow_first_s(first: RequestRecord | None, records: Sequence[RequestRecord]) -> float | None:

@@ -6,6 +6,7 @@ written with an exponent. Times of requests stay in seconds, times that people w
 
 import math
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from decimal import Decimal
 
 DASH = "\u2013"
@@ -44,6 +45,16 @@ def typed(value: float) -> str:
     return f"{Decimal(f'{value:.12g}'):f}"
 
 
+def coordinate(value: float) -> str:
+    """A place in a drawing, in its own units: two decimals at most."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def points(share: float) -> str:
+    """A difference of two shares, in points of a percent: "+1.2 points"."""
+    return f"{100 * share:+.1f} points"
+
+
 def count(n: int, noun: str = "") -> str:
     """A whole number, with its noun if one is given: 1,234, "1 request", "3 requests"."""
     return f"{n:,}" if not noun else f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
@@ -52,6 +63,11 @@ def count(n: int, noun: str = "") -> str:
 def length(n: float) -> str:
     """A length, or the mean of several, in whole tokens."""
     return count(round(n), "token")
+
+
+def span(low: int, high: int, to: str = DASH, noun: str = "") -> str:
+    """Whole numbers from one to another, with a noun if one is given: "512 to 1,023 tokens"; one number where both are alike."""
+    return count(low, noun) if low == high else f"{low:,}{to}{high:,}{f' {noun}s' if noun else ''}"
 
 
 def classes(counts: Mapping[str, int]) -> str:
@@ -161,6 +177,19 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{whole:02d}" if hours else f"{minutes}:{whole:02d}"
 
 
+def time_of_day(unix_s: float) -> str:
+    """A moment in UTC, to the second: "14:02:10"."""
+    return f"{datetime.fromtimestamp(unix_s, UTC):%H:%M:%S}"
+
+
+def age(seconds: float) -> str:
+    """How long ago something was, in one unit: "now", "12 min", "5 h", "3 d". What lies ahead, as clocks differ, is now."""
+    for length_s, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= length_s:
+            return f"{count(int(seconds // length_s))} {unit}"
+    return "now"
+
+
 def progress(done_s: float, whole_s: float) -> str:
     """How far something has got whose length is known: "24/40 s", from a minute on "0:24/1:30"."""
     return f"{done_s:.0f}/{whole_s:.0f} s" if whole_s < 59.5 else f"{clock(done_s)}/{clock(round(whole_s))}"
@@ -182,6 +211,11 @@ def percent(share: float | None, digits: int = 3, rounded: Rounded | None = None
         decimals += 1
         text = _to(value, decimals, rounded)
     return f"{text} %"
+
+
+def change(share: float) -> str:
+    """By which share something grew or shrank, in whole percent with its sign: "+38 %", "-3 %", "+0 %"."""
+    return f"{round(100 * share) or 0:+d} %"
 
 
 def plain(share: float) -> str:

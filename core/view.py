@@ -8,7 +8,7 @@ from core.config import ProbeConfig
 from core.facts import Said
 from core.margins import AT_LIMIT
 from core.records import Check, LoadState, Phase, ServerInfo, ServerSample
-from core.results import Answer, Bounds, ClientInfo, RepeatVerdict, StepResult
+from core.results import Answer, Bounds, ClientInfo, ClosedLoop, RepeatVerdict, StepResult, TwinReading
 from core.slo import floor
 
 Part = Literal["warm-up", "measuring", "waiting", "decided"]
@@ -24,6 +24,12 @@ class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
 
     `warmup`: the account of the warm-up at the judged rate (not of the part that is sent faster, to fill the server), which is not
     counted; None where there is none.
+
+    `at_gateway`: how many requests a gateway's limit holds back, which are not among those in flight; None: there is no such limit.
+
+    `prefix_hit_frac`: of the prompt tokens that the server has looked up since the repeat began, the share that its prefix cache
+    had; None before there are any, and where its counters do not tell. `planned_hit_frac`: what was planned for the requests that
+    were due by now, where prompts share what a trace names.
     """
 
     index: int
@@ -42,6 +48,9 @@ class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
     loop_lag_max_s: float | None = None
     stalled: bool = False
     warmup: Bounds | None = None
+    at_gateway: int | None = None
+    prefix_hit_frac: float | None = None
+    planned_hit_frac: float | None = None
 
 
 class StepView(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +117,8 @@ class RateMargins(msgspec.Struct, frozen=True, kw_only=True):
 
     `ended` and `open` count requests by the bin of their margin (`core.margins.bin_of`): of those that ended well the margin that
     they had; of those that did not end, be it that they are open or that they were cut off, the least that they can have had.
-    `failed` ended in an error, beyond every limit. `judged` of all these belong to the window of a repeat.
+    `failed` ended in an error, or were turned away by a gateway's limit, beyond every limit. `judged` of all these belong to the
+    window of a repeat.
     """
 
     rate_rps: float
@@ -131,6 +141,11 @@ class RateMargins(msgspec.Struct, frozen=True, kw_only=True):
     def missed(self) -> int:
         """Those that are known to have missed one, whether they have ended or not."""
         return sum(self.ended[AT_LIMIT:]) + sum(self.open[AT_LIMIT:]) + self.failed
+
+    @property
+    def attained(self) -> tuple[float, float] | None:
+        """The share of the sent requests that is good, as [least, most]; None where none was sent."""
+        return (self.good / self.sent, (self.sent - self.missed) / self.sent) if self.sent else None
 
 
 class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,7 +199,10 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     `progress` has it beside the whole. `command` is the command line that began the run, as it may be
     written down: nothing secret stands in it. `single_tpot_s`: the median TPOT of the judged single requests, each of which had
     the server for itself. `ramp`: the rates of the newest ramp that were begun, in their order. `outcomes` share the bins of
-    `series`. `margins`: every rate that was sent so far, the lowest first.
+    `series`. `margins`: every rate that was sent so far, the lowest first. `twin`: its newest reading (None: none).
+    `closed_loop` is what one measured beside the answer (None: none was); `closed_in_flight` how many requests it keeps in flight
+    now (None: it does not run). `found` is the answer while that is measured, `answer` that of a run that is over. `label` and
+    `utc_offset_s` are those of the start of the run (`core.history.label_of` has the name of each).
     """
 
     version: int
@@ -210,6 +228,17 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[Line, ...] = ()
     left_s: float | None = None
     progress: Progress | None = None
+    twin: TwinReading | None = None
+    closed_loop: ClosedLoop | None = None
+    closed_in_flight: int | None = None
+    found: Answer | None = None
     answer: Answer | None = None
     truth_rps: float | None = None
     duration_s: float | None = None
+    label: str | None = None
+    utc_offset_s: int | None = None
+
+    @property
+    def known_answer(self) -> Answer | None:
+        """The answer from the moment it stands; the run may go on beside it."""
+        return self.found if self.answer is None else self.answer

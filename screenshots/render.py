@@ -5,8 +5,6 @@ Connect with the checks of the run, the ramp screen while the last step is measu
 """
 
 import asyncio
-import html
-import re
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import resvg_py
-from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -32,20 +28,18 @@ from core.units import limit
 from core.view import RunView
 from tui.app import KneescopeApp, Name, RunControls
 from tui.cli.argv import Texts
+from tui.cli.configure import CliOptions
 from tui.connect.app import ConnectApp
+from tui.draw.picture import png, straight
 
 Shot = Callable[[tuple[int, int]], Coroutine[Any, Any, str]]
 
 SIZES = ((80, 24), (120, 36), (200, 60))
-FONT = "DejaVu Sans Mono"
 FONT_DIRS = ["/usr/share/fonts/truetype/dejavu", "/usr/share/fonts/TTF", "/Library/Fonts"]
 INTO_STEP = 0.7
 """How far into a step the picture is taken: the warm-up is over, requests are open."""
 
-_TEXT = re.compile(r'(<text class="[^"]*-r\d+") x="([\d.]+)"( y="[\d.]+") textLength="([\d.]+)"([^>]*)>([^<]*)</text>')
-_FONT_FACE = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 _TYPED = str.maketrans("", "", " ,")
-_MADE_NAME = re.compile(r"terminal-\d+")
 
 
 @dataclass(frozen=True)
@@ -138,7 +132,7 @@ async def connect(events: Sequence[Event], size: tuple[int, int]) -> str:
     started = next(event for event in events if isinstance(event, RunStarted))
 
     @contextmanager
-    def checking(config: ProbeConfig, access: Access) -> Iterator[Checks]:
+    def checking(config: ProbeConfig, access: Access, options: CliOptions) -> Iterator[Checks]:
         yield Checks(events)
 
     async def models(url: str, access: Access, insecure: bool) -> tuple[str, ...]:
@@ -162,28 +156,6 @@ async def picture(app: KneescopeApp | ConnectApp, pilot: Pilot[Any]) -> str:
     return straight(app.export_screenshot(title="kneescope"))
 
 
-def straight(svg: str) -> str:
-    """The same picture with the place of every character written down, an installed font, and names that do not change each time.
-
-    Renderers stretch `textLength` differently, so that frames drift and braille leaves its cells.
-    """
-
-    def place(match: re.Match[str]) -> str:
-        head, x, y, length, rest, text = match.groups()
-        chars = html.unescape(text)
-        cell = float(length) / max(1, cell_len(chars))
-        places = " ".join(f"{float(x) + cell * cell_len(chars[:at]):.2f}" for at in range(len(chars)))
-        return f'{head} x="{places}"{y}{rest}>{text}</text>'
-
-    named = _MADE_NAME.sub("terminal", _FONT_FACE.sub("", svg))
-    return _TEXT.sub(place, named).replace("Fira Code, monospace", f"'{FONT}', monospace")
-
-
-def png(svg: str) -> bytes:
-    """The picture in dots."""
-    return bytes(resvg_py.svg_to_bytes(svg_string=svg, font_dirs=[folder for folder in FONT_DIRS if Path(folder).is_dir()]))
-
-
 def main(run: str, folder: str) -> None:
     """Write all pictures of a run into a folder."""
     out = Path(folder)
@@ -193,7 +165,7 @@ def main(run: str, folder: str) -> None:
             svg = asyncio.run(draw((width, height)))
             path = out / f"{name}-{width}x{height}"
             path.with_suffix(".svg").write_text(svg, encoding="utf-8")
-            path.with_suffix(".png").write_bytes(png(svg))
+            path.with_suffix(".png").write_bytes(png(svg, [folder for folder in FONT_DIRS if Path(folder).is_dir()]))
             print(path.with_suffix(".png"))
 
 

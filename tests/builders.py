@@ -9,6 +9,7 @@ from core.facts import Code, Fact, Said, parts
 from core.judge.search.actions import Step
 from core.records import Phase, Segment
 from core.results import Percentiles, RepeatResult, RepeatVerdict, StepResult, StepVerdict
+from core.workloads import TraceUse
 
 HERE = "http://127.0.0.1:8000"
 NONE = Percentiles()
@@ -75,3 +76,16 @@ def told(said: Said, code: Code) -> Fact:
     """The one fact of this code that stands in what was said."""
     (found,) = (each for each in parts(said) if isinstance(each, Fact) and each.code == code)
     return found
+
+
+TRACE = TraceUse(
+    file="t.csv",
+    form="azure",
+    unit="date",
+    rows=1500,
+    from_s=60.0,
+    window_s=600.0,
+    span_s=3600.0,
+    mean_rps=2.5,
+    gap_cv=1.5,
+)

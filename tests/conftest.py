@@ -1,6 +1,8 @@
 """The two parts of the tests: what may run beside others, and what needs the machine for itself."""
 
 import gc
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,15 +14,31 @@ ALONE = {
     "tests/core/load/test_timer.py": "how late the kernel wakes somebody",
     "tests/core/load/test_children.py": _PACE,
     "tests/core/load/test_carrier.py": _PACE,
+    "tests/core/load/test_closed.py": _PACE,
     "tests/core/load/test_dispatch.py": "sends at real times, and how late the loop is",
     "tests/core/load/test_generator.py": _PACE,
     "tests/core/load/test_selftest.py": "how much load this machine can send",
     "tests/core/load/test_stuck.py": "how late a send is while a connection is not taken",
     "tests/core/replica/test_process.py": "a server as a process, and how soon it is gone",
+    "tests/core/twin/test_worker.py": "a process that everything else goes before",
     "tests/tui/test_secrets.py": "a whole run of the real command, whose load must be in time to count",
     "tests/tui/test_tmux.py": _TERMINAL,
 }
 """File, or file::test -> why nothing else may run meanwhile. `make test` runs these after all others, one after another."""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_run_is_listed_among_the_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Every run is taken into the list of runs in the state folder, also one that names its own file."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests send Ctrl-C to processes that they start; in a background job of a shell it is ignored, and would be there."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -74,6 +74,22 @@ finally:
     assert python(code, "probe", "--help").splitlines()[-1] == "[]"
 
 
+def test_the_list_of_runs_starts_lightest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is printed without the configuration of a run, the options of other commands, and what those import."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    code = """
+import sys
+from tui.__main__ import main
+sys.argv = ["kneescope", "runs", "--table"]
+try:
+    main()
+finally:
+    heavy = ("numpy", "textual", "rich", "httpx", "asyncio", "core.config", "core.run", "core.access", "tui.cli.options")
+    print([name for name in heavy if name in sys.modules])
+"""
+    assert python(code).splitlines()[1:] == ["[]"]
+
+
 def test_a_headless_run_loads_no_screen() -> None:
     code = "import sys, tui.cli.probe, tui.cli.demo; print([name for name in ('textual', 'plotext') if name in sys.modules])"
     assert python(code).strip() == "[]"

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from types import FrameType
 
 INTERRUPTED = 130
@@ -13,12 +14,15 @@ def main() -> None:
     caught = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN]
     for number in caught:  # what the caller ignores stays ignored
         signal.signal(number, _leave)
-    from tui.cli import commands
+    if sys.argv[1:2] == ["runs"]:  # a list is there sooner than the options of all commands
+        from tui.cli.runs_commands import main as command
+    else:
+        from tui.cli.commands import main as command
 
     try:
         for number in caught:
             signal.signal(number, signal.default_int_handler)
-        commands.main()
+        command()
     except KeyboardInterrupt:  # before a command had begun
         os._exit(INTERRUPTED)
 

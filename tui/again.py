@@ -31,7 +31,7 @@ def verifying(method: Method, knee: Knee) -> Method:
     the longer one."""
     rates_rps = tuple(sorted({rate for rate in (knee.pass_rps, knee.fail_rps) if rate is not None}))
     mode = _LONGER[method.mode]
-    usual_s = rules_of(Method(mode=mode)).final.measure_s
+    usual_s = rules_of(Method(mode=mode)).listed.measure_s
     longer_s = method.measure_s if method.measure_s is not None and method.measure_s > usual_s else None
     own = {"careful": False, "repeats": None, "budget_s": None, "start_rps": None, "hold_rps": None}
     return replace(method, mode=mode, measure_s=longer_s, rates_rps=rates_rps, **own)
@@ -42,7 +42,7 @@ def offer(wish: Wish, view: RunView) -> str:
     if wish == "again" or view.config is None or view.answer is None:
         return "Press R again to do the whole run again; it sends load"
     method = verifying(view.config.method, view.answer.knee)
-    stage = rules_of(method).final
+    stage = rules_of(method).listed
     rates = " and ".join(map(number, method.rates_rps))
     each = f"{count(stage.repeats, 'repeat')} of at least {duration(stage.measure_s)}"
     return f"Press v again to judge {rates} requests/s, each by {each}; it sends load"

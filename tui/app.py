@@ -17,12 +17,15 @@ from textual.markup import escape
 from textual.reactive import reactive
 from textual.screen import Screen
 
+from core.compare import Ghost
 from core.config import FleetAsk
 from core.errors import UserError
+from core.facts import Said
 from core.report import to_markdown, while_going
 from core.results import Answer
 from core.view import RunView
 from tui import again, keys
+from tui.draw.picture import png_beside
 from tui.draw.style import THEME_16, VERDICTS, clean, line_hues, set_up_themes
 from tui.frame import Frame, Playback, with_fleet
 from tui.past import Past
@@ -31,6 +34,7 @@ from tui.screens.help import HelpScreen
 from tui.screens.knee import KneeScreen
 from tui.screens.ramp import RampScreen
 from tui.screens.run_screen import RunScreen
+from tui.screens.whatif import WhatIfScreen
 from tui.widgets.fleet_panel import FleetPanel
 from tui.widgets.ribbon import Ribbon
 
@@ -44,9 +48,14 @@ RATE_STEP = 1.1
 WIDTHS: list[tuple[int, str]] = [(0, "-cramped"), (60, "-narrow"), (100, "-broad"), (160, "-wide")]
 HEIGHTS: list[tuple[int, str]] = [(0, "-squat"), (16, "-short"), (28, "-middle"), (44, "-tall")]
 """Classes that app.tcss lays the panels out by: from these columns and rows on."""
-Name = Literal["ramp", "knee", "fleet"]
+Name = Literal["ramp", "knee", "fleet", "what_if"]
 SEEK_STEPS = 20
-SCREENS: dict[Name, Callable[[], RunScreen]] = {"ramp": RampScreen, "knee": KneeScreen, "fleet": FleetScreen}
+SCREENS: dict[Name, Callable[[], RunScreen]] = {
+    "ramp": RampScreen,
+    "knee": KneeScreen,
+    "fleet": FleetScreen,
+    "what_if": WhatIfScreen,
+}
 
 
 class Source(Protocol):
@@ -78,6 +87,17 @@ class Player(Source, Protocol):
         """Multiply the speed, within limits."""
 
 
+class Beside(Protocol):
+    """A recorded run that is drawn behind."""
+
+    @property
+    def ghost(self) -> Ghost:
+        """What of it is drawn."""
+
+    def headline(self, path: Path) -> Said:
+        """What the finished run of that file shows beside it; it may take seconds."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunControls:
     """What a user can do to a live run: `stop` ends its load at once, `rate` multiplies the rate that is held, `end_step` ends the
@@ -90,7 +110,7 @@ class RunControls:
 
 class KneescopeApp(App[Answer | None]):
     """Shows a run. With `run` it also carries it, as a task in the same loop, and `controls` act on it; `player`: it is recorded.
-    `path`: of the run file, for the summary. `driver_class` None: textual's own.
+    `path`: of the run file, for the summary. `beside`: the run that is drawn behind. `driver_class` None: textual's own.
 
     Returns the answer, or None when there is none yet. An exception of the run is shown, kept in `run_error`, and ends nothing.
     """
@@ -119,6 +139,7 @@ class KneescopeApp(App[Answer | None]):
         controls: RunControls | None = None,
         player: Player | None = None,
         path: str = "",
+        beside: Beside | None = None,
         driver_class: type[Driver] | None = None,
     ) -> None:
         super().__init__(driver_class=driver_class)
@@ -133,6 +154,9 @@ class KneescopeApp(App[Answer | None]):
         self._controls = controls or RunControls()
         self._player = player
         self._path = path
+        self._beside = beside
+        self._compared: Said | None = None
+        self._comparing = False
         self._past = Past()
         self._shown: Name = "ramp"
         self._run_screens: dict[Name, RunScreen] = {name: make() for name, make in SCREENS.items()}
@@ -141,6 +165,11 @@ class KneescopeApp(App[Answer | None]):
         self._answered = False
         self._stop_asked = False
         self._leaving = False
+
+    @property
+    def run_path(self) -> str:
+        """The file of the run; empty where there is none."""
+        return self._path
 
     def begin_with(self, name: Name, ask: FleetAsk | None, *, repeats: bool) -> None:
         """Before it runs: the screen to begin with, the fleet that was set before, and whether another run can follow."""
@@ -216,7 +245,7 @@ class KneescopeApp(App[Answer | None]):
             case "look_at":
                 return parameters[0] != self._shown
             case "panel":
-                return len(self._run_screens[self._shown].PANELS) >= int(str(parameters[0]))
+                return len(self._run_screens[self._shown].panels) >= int(str(parameters[0]))
             case _:
                 return True
 
@@ -329,7 +358,7 @@ class KneescopeApp(App[Answer | None]):
         """The panel that is looked at, and all keys."""
         if not isinstance(self.screen, HelpScreen):
             screen = self._run_screens[self._shown]
-            self.push_screen(HelpScreen(screen.looked_at, len(screen.PANELS)))
+            self.push_screen(HelpScreen(screen.looked_at, len(screen.panels)))
             self.call_after_refresh(self.look)
 
     def action_copy(self) -> None:
@@ -347,6 +376,12 @@ class KneescopeApp(App[Answer | None]):
             self._say(f"No picture can be written into the current folder: {error.strerror}.", wrong=True)
         else:
             self._say(f"Saved in the current folder: {name}")
+            self.run_worker(self._draw(Path.cwd() / name), exit_on_error=False)
+
+    async def _draw(self, picture: Path) -> None:
+        """The same as dots, where that can be drawn; it takes longer."""
+        if (drawn := await png_beside(picture)) is not None:
+            self._say(f"Saved beside it: {drawn.name}")
 
     def _say(self, text: str, *, wrong: bool = False) -> None:
         """In one line over the keys for a few seconds; it takes the place of what was said before."""
@@ -403,7 +438,7 @@ class KneescopeApp(App[Answer | None]):
         live = self._source.view()
         if self._player is None:
             self._past.keep(live)
-        if live.answer is not None and not self._answered:
+        if live.known_answer is not None and not self._answered:
             self.frozen = None
         frame = Frame(
             view=self.frozen or live,
@@ -413,7 +448,12 @@ class KneescopeApp(App[Answer | None]):
             playback=self._player.playback if self._player is not None else None,
             ask=self.fleet_ask,
             recording=self._player.whole if self._player is not None else None,
+            ghost=self._beside.ghost if self._beside is not None else None,
+            compared=self._compared,
         )
+        if self._beside is not None and frame.whole.answer is not None and not self._comparing:
+            self._comparing = True
+            self.run_worker(self._compare(self._beside), exit_on_error=False)
         self.begun = live.current is not None or bool(live.steps)
         self._run_screens[self._shown].show(frame)
         if isinstance(self.screen, HelpScreen):
@@ -421,14 +461,20 @@ class KneescopeApp(App[Answer | None]):
         self.phase = live.current.phase if live.current is not None and self.running and not self._stop_asked else None
         self._show_answer(live)
 
+    async def _compare(self, beside: Beside) -> None:
+        """Once the run is over, for then nothing is measured any more that reading a long file could disturb."""
+        self._compared = await asyncio.to_thread(beside.headline, Path(self._path))
+        self.look()
+
     def _show_answer(self, live: RunView) -> None:
         """The moment a knee is known, the screen about it comes up, unless the user is busy elsewhere."""
-        found = live.answer is not None and live.answer.knee.pass_rps is not None
-        if live.answer is not None and not self._answered and self._player is None:
+        answer = live.known_answer
+        found = answer is not None and answer.knee.pass_rps is not None
+        if answer is not None and not self._answered and self._player is None:
             self.bell()
         if found and not self._answered and self._shown == "ramp" and self.screen.maximized is None:
             self.action_look_at("knee")
-        self._answered = live.answer is not None
+        self._answered = answer is not None
         if found != self._verifiable:
             self._verifiable = found
             self.refresh_bindings()

@@ -58,6 +58,7 @@ def _cliff(screen: str = "") -> Explained:
                 "as many as the target asks for lie below that mark; while it is below the line, the rate meets it",
             ),
             ("bright", "requests in the window of a repeat, which are judged; pale and (): only ramp and warm-up"),
+            ("░ ghost", "the bracket of the run of --ghost"),
         ),
     )
 
@@ -111,6 +112,7 @@ PANELS: dict[str, Explained] = {
         "5 queue",
         "does work pile up?",
         (
+            ("waiting at the gateway", "with --gateway-limit: due, held back by it and so not in flight; their TTFT goes on"),
             ("no token yet", "sent, but no token yet: waiting or in prefill"),
             ("in flight", "sent and not finished"),
             ("server waiting", "the server's own count of requests that it has not started"),
@@ -124,6 +126,7 @@ PANELS: dict[str, Explained] = {
         (
             ("%", "share of the cache in use"),
             ("preemptions", "requests evicted from a full cache and restarted, per second; ▾ marks when"),
+            ("prefix hits", "prompt tokens that the prefix cache had, beside those planned; five points off is void"),
         ),
     ),
     "rate": Explained(
@@ -139,7 +142,7 @@ PANELS: dict[str, Explained] = {
         "8 steps",
         "which rates were tried, and with what result?",
         (
-            ("req/s", "requests offered per second, at random times (Poisson), whether or not the server keeps up"),
+            ("req/s", "requests offered per second, at random times, whether or not the server keeps up"),
             ("repeats", "✔ passed, ✘ failed, ⊘ void (does not count), … running, · not judged; ramp: only a hint of where to look"),
             ("floor", "share of the worst repeat; a bound if that repeat was decided early"),
             ("verdict", "PASS: every repeat met the target. MIXED: some did. VOID: the evidence does not count"),
@@ -165,6 +168,7 @@ PANELS: dict[str, Explained] = {
             ("not known", "between that rate and the lowest one with a failing repeat"),
             ("MIXED", "from the lowest rate with a failing repeat; FAIL from the lowest rate that clearly fails"),
             ("long-run knee", "the true knee of a simulated replica, known beforehand"),
+            ("░", "the run of --ghost: wide marks are its floors, by the least to the most that each can be, lines its bracket"),
         ),
     ),
     "knee-step": Explained(
@@ -180,8 +184,6 @@ PANELS: dict[str, Explained] = {
                 "worst stretch",
                 "the part of the window with the lowest share; neighbouring requests are not independent",
             ),
-            ("tokens", "the same figures by length of prompt and answer, for the worst repeat"),
-            ("inside", "share of those requests that met every limit"),
             (
                 "client CPU …",
                 "the client's figures, worst of the repeats: see top line; memory: the most that one of its processes used",
@@ -193,6 +195,10 @@ PANELS: dict[str, Explained] = {
             (
                 "repeats",
                 "each with its verdict, share inside, requests/s offered by its plan, served and good, and whether its queue rose",
+            ),
+            (
+                "step time at equal batch",
+                "how much longer a step of the server took than in the run's first repeat; the line shows every repeat in turn",
             ),
             ("↑ ↓ tab", "choose another step"),
         ),
@@ -224,6 +230,25 @@ PANELS: dict[str, Explained] = {
             ("not known at …", "rates whose repeats were given up before their windows were over"),
         ),
     ),
+    "knee-lengths": Explained(
+        "6 lengths (knee)",
+        "do short and long requests all meet the limits?",
+        (
+            ("tokens in, out", "the lengths asked for; what is too rare for a row of its own is under others"),
+            (
+                "inside",
+                "share of those requests that met every limit, of all that were planned; coloured as a fail below the target",
+            ),
+            ("p50 p95", "of the requests that ended, the highest of the step's repeats; * from fewer than 20 values"),
+            ("… more", "rows without room, none with a lower share inside; the panel alone (6) has more"),
+            (
+                "in ↓ out →",
+                "the whole run: requests by the tokens of prompt and answer that came, each from its number to the next",
+            ),
+            ("░ ▒ ▓ █", "a count by its share of the highest one, a quarter each; · is none"),
+            ("↑ ↓ tab", "choose another step"),
+        ),
+    ),
     "fleet": Explained(
         "fleet",
         "how many replicas, and what if?",
@@ -240,6 +265,24 @@ PANELS: dict[str, Explained] = {
             ("of safe rate", "that as a share of the rate that holds"),
             ("GPUs", "replicas times the GPUs of one (tp x pp x dp); assumed: neither the server nor an option gave these"),
             ("as measured", "the next higher rate that passed; nothing is claimed between the ends of the bracket"),
+        ),
+    ),
+    "what-if": Explained(
+        "what if",
+        "what would it have been with another setting?",
+        (
+            ("model", "a simulated engine with step times fitted from this run; its answers are no measurements and no verdicts"),
+            ("knee to", "how far its own knee may be off, by its error; each answer has an interval of its own"),
+            (
+                "windows off by",
+                "by so much its requests must come faster or slower to be as late as measured, in the median of the windows",
+            ),
+            ("┴", "on a slider: the run's own value; backspace goes back to it, ↑ ↓ choose a slider, ← → and the mouse move it"),
+            ("measured", "the bracket of this run, from the rate that holds to the one that fails"),
+            ("model, as is", "where the model has the knee of this run, with an interval from its error"),
+            ("model, what if", "where the knee would be with the sliders as they stand"),
+            ("prompts answers", "all lengths times so much"),
+            ("not explained", "where the model is off by 16 % or more it answers nothing; it says what it may lack"),
         ),
     ),
     "fleet-curve": Explained(

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from core.compare import Ghost
 from core.config import FleetAsk
+from core.facts import Said
 from core.view import RunView
 
 
@@ -31,7 +33,8 @@ class Frame:
     while the panels show the past.
 
     `stopping`: the user asked for the end of load. `playback`: all this is past, None of a live run; `recording` is the whole of
-    it, as it ended. `ask`: the fleet as the user set it on the screen, None until he did.
+    it, as it ended. `ask`: the fleet as the user set it on the screen, None until he did. `ghost`: the run that is drawn behind;
+    `compared`: what the whole run shows beside it, None until that is known.
     """
 
     view: RunView
@@ -41,6 +44,8 @@ class Frame:
     playback: Playback | None = None
     ask: FleetAsk | None = None
     recording: RunView | None = None
+    ghost: Ghost | None = None
+    compared: Said | None = None
 
     @property
     def whole(self) -> RunView:
@@ -58,6 +63,13 @@ class Frame:
     def recorded(self) -> bool:
         """Whether no load can be on behind this."""
         return self.playback is not None
+
+    @property
+    def beside_ghost(self) -> Said | None:
+        """What is said of the run beside the ghost: with the answer the comparison, before it what the ghost holds."""
+        if self.ghost is None:
+            return None
+        return self.ghost.told if self.compared is None or self.view.known_answer is None else self.compared
 
     @property
     def fleet_ask(self) -> FleetAsk:

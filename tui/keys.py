@@ -101,6 +101,15 @@ KEYS: tuple[Key, ...] = (
     ),
     Key(("k",), "k", "look_at('knee')", "Knee", "attainment by rate: where it breaks, how sure that is, and why", 5, anywhere=True),
     Key(("f",), "f", "look_at('fleet')", "Fleet", "how many replicas a peak needs, with how much headroom", 5, anywhere=True),
+    Key(
+        ("w",),
+        "w",
+        "look_at('what_if')",
+        "What-if",
+        "after the run: what a model of it says of other limits, lengths, places or KV cache",
+        8,
+        anywhere=True,
+    ),
     *(
         Key(
             (str(n),),
@@ -143,16 +152,40 @@ CONNECT: tuple[Key, ...] = (
         0,
         anywhere=True,
     ),
-    Key(("ctrl+o",), "ctrl+o", "save", "Save profile", "save the settings as a profile", 0, anywhere=True),
+    Key(("ctrl+o",), "ctrl+o", "save", "Save", "save the settings as a profile", 0, anywhere=True),
     Key(("f1", "question_mark"), "f1, ?", "explain", "Explain", "this page; inside a field only f1, because ? is typed there", 0),
     Key(("pagedown",), "pgdn", "read", "Read checks", "show every check in full; tab goes back to the fields"),
     Key(("escape",), "esc", "leave", "Leave", "stop the checks; leave if none are running", 0),
     Key(("ctrl+c",), "ctrl+c", "interrupt", "Interrupt", "same as esc, whatever is open", anywhere=True),
     Key(("f2",), "f2", "recent", "Recent", "choose a server that was checked before; down in an empty URL field does the same", 0),
-    Key(("f3",), "f3", "demo", "Demo", "run against a simulated replica instead, as `kneescope demo`; needs no server"),
+    Key(("f3",), "f3", "demo", "Demo", "run a simulated replica instead, as `kneescope demo`"),
+    Key(
+        ("f5",),
+        "f5",
+        "watch",
+        "Watch",
+        "show what the server is doing now, as `kneescope watch`: reads its metrics, sends no load",
+        0,
+    ),
     Key(("f4",), "f4", "limits", "Limits", "choose usual limits: interactive, long-context, code completion, batch", 0),
 )
 """The keys of the screen before a run."""
+WATCH: tuple[Key, ...] = (
+    Key(("q",), "q", "leave", "Quit", "end the watch; nothing was sent, so nothing has to be stopped", 0),
+    Key(("ctrl+c",), "ctrl+c", "leave_at_once", "Interrupt", "same as q, whatever is open", anywhere=True),
+    Key(("enter",), "enter", "open", "Open", "the page of the chosen replica: all its figures, and plots over time", 0),
+    Key(("escape",), "esc", "close", "Back", "back to the table; in the table, clear the filter", 0),
+    Key(("slash",), "/", "filter", "Filter", "show only rows whose address or note holds what you type", 0),
+    Key(("right",), "← →", "sort(1)", "Sort", "sort by the next column, highest first; ← by the one before", 0),
+    Key(("left",), "←", "sort(-1)", "Sort back", "sort by the column before"),
+    Key(("r",), "r", "reverse", "Reverse", "turn the order round", 0),
+    Key(("down", "j"), "↑ ↓", "move(1)", "Next", "choose another row; also pgup and pgdn"),
+    Key(("up", "k"), "↑", "move(-1)", "Previous", "choose the row above"),
+    Key(("pagedown",), "pgdn", "page(1)", "Page on", "as many rows on as are seen"),
+    Key(("pageup",), "pgup", "page(-1)", "Page back", "as many rows back as are seen"),
+    Key(("question_mark",), "?", "explain", "Explain", "the keys, and what each column is", 0),
+)
+"""The keys of `kneescope watch`."""
 _TEXTUALS = (
     ("esc", "close what is open, or show all panels again"),
     ("ctrl+p", "command palette: what you can do now, and the themes"),
@@ -182,6 +215,20 @@ def connect_help() -> list[tuple[str, str]]:
         ("tab", "next field; with shift the previous one"),
         _TEXTUALS[1],
     ]
+
+
+def watch_bindings() -> Iterator[Binding]:
+    """Those of a watch, with textual's own footer."""
+    for key in WATCH:
+        for at, name in enumerate(key.names):
+            shown = key.rank is not None and at == 0
+            yield Binding(name, key.action, key.short, show=shown, key_display=key.shown_as, priority=key.anywhere)
+
+
+def watch_help() -> list[tuple[str, str]]:
+    """Those keys and what they do, one line for what belongs together."""
+    paired = ("←", "↑", "pgdn", "pgup")
+    return [(key.shown_as, key.help) for key in WATCH if key.shown_as not in paired] + [_TEXTUALS[1]]
 
 
 def in_footer(active: Iterable[str], width: int) -> list[Key]:

@@ -26,8 +26,8 @@ def speed_check(config: ProbeConfig, server: ServerInfo, singles: Sequence[Reque
         return None
     tpots_s = [tpot for record in singles if record.ending == "ok" and (tpot := tpot_s(record)) is not None]
     evidence = Evidence(
-        tokens=tokens_of(config.workload),
-        tpot_limit_s=config.slo.tpot_s,
+        tokens=None if config.workload.natural else tokens_of(config.workload),
+        tpot_limit_s=config.limits.longest_tpot_s,
         single_tpot_s=median(tpots_s) if tpots_s else None,
     )
     gate = speed_gate(config.fleet, unit_of(config.fleet, server), evidence)

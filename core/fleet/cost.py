@@ -34,12 +34,11 @@ def cost_of(ask: FleetAsk, peak_rps: float, fleet: FleetSize, mean_output: float
         return None
     per_hour = None if price is None else price * fleet.gpus
 
-    def per_million(rate_rps: float | None) -> float | None:
-        if per_hour is None or rate_rps is None or not mean_output:
-            return None
-        return per_hour / (rate_rps * mean_output * _MILLION_PER_HOUR)
-
-    cost = Cost(per_hour=per_hour, per_million_at_peak=per_million(peak_rps), per_million_at_mean=per_million(mean_rps))
+    cost = Cost(
+        per_hour=per_hour,
+        per_million_at_peak=price_per_million(per_hour, peak_rps, mean_output),
+        per_million_at_mean=price_per_million(per_hour, mean_rps, mean_output),
+    )
     if mean_rps is None:
         return cost
     mean = size(min(mean_rps, peak_rps), ask.headroom, fleet.replica_rps, fleet.gpus // fleet.replicas)
@@ -53,3 +52,10 @@ def cost_of(ask: FleetAsk, peak_rps: float, fleet: FleetSize, mean_output: float
         saved_per_hour=None if price is None else price * saved,
         saved_frac=saved / fleet.gpus,
     )
+
+
+def price_per_million(per_hour: float | None, rate_rps: float | None, mean_output: float | None) -> float | None:
+    """What a million output tokens cost at a rate, by the price of an hour of all that serves it; None where one is not known."""
+    if per_hour is None or rate_rps is None or not mean_output:
+        return None
+    return per_hour / (rate_rps * mean_output * _MILLION_PER_HOUR)

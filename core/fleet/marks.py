@@ -99,6 +99,12 @@ def _at_peak(replica_rps: float, evidence: Evidence) -> Fact:
 
 def _burst_mark(ask: FleetAsk, peak_rps: float, replica_rps: float, evidence: Evidence) -> Mark:
     assert ask.burstiness is not None
+    if evidence.recorded:
+        why = fact("mark_burst_recorded", burstiness=ask.burstiness)
+        return Mark(name="burstiness", rho=None, replicas=None, why=why)
+    if evidence.arrival_cv != 1:
+        why = fact("mark_burst_measured", burstiness=ask.burstiness, arrival_cv=evidence.arrival_cv)
+        return Mark(name="burstiness", rho=None, replicas=None, why=why)
     e2e_s = evidence.at_pass.e2e_mean_s if evidence.at_pass is not None else None
     if e2e_s is None:
         why = fact("mark_burst_unknown", burstiness=ask.burstiness)

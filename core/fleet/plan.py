@@ -11,7 +11,6 @@ from core.fleet.sizing import FleetSize, Unit, size, unit_of
 from core.records import ServerInfo
 from core.results import Knee
 
-ASSUMPTIONS = (fact("poisson_arrivals"), fact("fleet_even_split"), fact("same_lengths"))
 _DUST = 1e-9
 _LOSSES_SHOWN = 2
 
@@ -50,7 +49,23 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     losses: tuple[Loss, ...] = ()
     marks: tuple[Mark, ...] = ()
     cost: Cost | None = None
-    assumptions: tuple[Fact, ...] = ASSUMPTIONS
+    assumptions: tuple[Fact, ...] = ()
+
+
+def assumptions_of(seen: Evidence) -> tuple[Fact, ...]:
+    """What any size rests on: every replica gets what one got while it was measured."""
+    arrivals = fact("poisson_arrivals") if seen.arrival_cv == 1 else fact("gamma_arrivals", arrival_cv=seen.arrival_cv)
+    if seen.recorded:
+        arrivals = fact("recorded_arrivals")
+    return arrivals, fact("fleet_even_split"), _lengths(seen)
+
+
+def _lengths(seen: Evidence) -> Fact:
+    if not seen.natural:
+        return fact("same_lengths")
+    if seen.tokens is None:
+        return fact("answer_lengths_unknown")
+    return fact("answers_as_they_came", mean_tokens=seen.tokens.mean_output, p90_tokens=seen.tokens.p90_output)
 
 
 def plan(knee: Knee, ask: FleetAsk, server: ServerInfo | None, evidence: Evidence | None = None) -> Fleet | None:
@@ -86,6 +101,7 @@ def plan(knee: Knee, ask: FleetAsk, server: ServerInfo | None, evidence: Evidenc
         losses=tuple(_loss(lost, peak_rps, at_pass, seen.held) for lost in range(1, min(_LOSSES_SHOWN, at_pass.replicas - 1) + 1)),
         marks=marks_of(ask, peak_rps, safe_rps, seen),
         cost=cost_of(ask, peak_rps, at_pass, tokens.mean_output if tokens else None),
+        assumptions=assumptions_of(seen),
     )
 
 

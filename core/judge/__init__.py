@@ -3,11 +3,13 @@
 Others import these names, and nothing else of the room.
 """
 
+from core.judge.buckets import buckets_that_fail, pooled, windows
 from core.judge.diagnosis import explained
 from core.judge.evidence import alike, errors_said
 from core.judge.idle import idle_e2e_s, idle_speed, lengths_check, why_infeasible
 from core.judge.rate_verdicts import (
     Interval,
+    RampOutcome,
     cut_off,
     floor_of,
     held,
@@ -19,7 +21,7 @@ from core.judge.rate_verdicts import (
     step_over,
     step_verdict,
 )
-from core.judge.search import Bracket, Done, Hold, Ramp, Search, Step
+from core.judge.search import Bracket, Done, Hold, Ramp, Search, Step, figure
 from core.judge.server_readings import Readings
 from core.judge.stopping import (
     REPORT_DELAY_S,
@@ -32,8 +34,9 @@ from core.judge.stopping import (
     still_open,
 )
 from core.judge.tally import CLOSING_S, Tally, closing_s
-from core.judge.validity import CLIENT, lateness_limit_s, lateness_status, stalls_too_often
+from core.judge.validity import CLIENT, lateness_limit_s, lateness_status, others_took_part, stalls_too_often
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
+from core.judge.window import token_costs
 
 __all__ = [
     "CLIENT",
@@ -45,11 +48,13 @@ __all__ = [
     "Hold",
     "Interval",
     "Ramp",
+    "RampOutcome",
     "Readings",
     "Search",
     "Step",
     "Tally",
     "alike",
+    "buckets_that_fail",
     "closing_s",
     "cut_off",
     "decide_ramp",
@@ -57,6 +62,7 @@ __all__ = [
     "drain_left_s",
     "errors_said",
     "explained",
+    "figure",
     "floor_of",
     "held",
     "held_verdict",
@@ -67,7 +73,9 @@ __all__ = [
     "lateness_status",
     "lengthened_until",
     "lengths_check",
+    "others_took_part",
     "out_of_reach",
+    "pooled",
     "ramp_holds",
     "ramp_outcome",
     "rechecked",
@@ -79,5 +87,7 @@ __all__ = [
     "step_over",
     "step_verdict",
     "still_open",
+    "token_costs",
     "why_infeasible",
+    "windows",
 ]

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Literal
 
 from core.config import Slo
-from core.facts import Fact, fact
+from core.facts import Fact, Figure, fact
 from core.judge.validity import lateness_limit_s, lateness_status
 from core.modes import ENOUGH_MISSES
-from core.records import RequestRecord
-from core.results import Percentiles, QueueVerdict
-from core.slo import needed_good, tpot_s, uncounted
+from core.records import NO_ERRORS, RequestRecord
+from core.results import Percentiles, QueueVerdict, RepeatVerdict
+from core.slo import limits_of, needed_good, tpot_s, uncounted
 
 _DUST = 1e-9
 
@@ -37,6 +37,26 @@ def few_requests(planned: int, target: float) -> Fact | None:
 def needed_requests(target: float) -> int:
     """5/(1-q), rounded; only for targets below 1."""
     return round(ENOUGH_MISSES / (1 - target))
+
+
+LUCK = 0.1
+"""Of windows of 100 requests with drawn lengths a third are off by so much; of windows of a thousand hardly one."""
+
+
+def luck(verdict: RepeatVerdict, more_frac: float | None, recorded: bool = False) -> Fact | None:
+    """Whether the draw itself made the verdict likelier: the work of the window was off what its rate lets expect. Of a `recorded`
+    window it was not the draw, but the stretch of the recording that was its turn."""
+    if more_frac is None or abs(more_frac) < LUCK:
+        return None
+    how: dict[str, Figure] = {"recorded": True} if recorded else {}
+    if verdict == "pass" and more_frac < 0:
+        return fact("window_lucky", less_frac=-more_frac, **how)
+    return fact("window_unlucky", more_frac=more_frac, **how) if verdict == "fail" and more_frac > 0 else None
+
+
+def hits_unseen() -> Fact:
+    """Prompts share prefixes, and nobody says how many of their tokens were found in the cache."""
+    return fact("hits_unseen")
 
 
 def short_window(measure_s: float, e2e: float | None) -> Fact | None:
@@ -124,16 +144,16 @@ def token_rate_off(output_tps: float, outputs: Sequence[int], served_rps: float)
 
 def no_tpot(ok: Sequence[RequestRecord], slo: Slo) -> Fact | None:
     """Answers whose TPOT does not exist, where TPOT has a limit."""
-    without = sum(tpot_s(r) is None and not uncounted(r) for r in ok)
-    if slo.tpot_s is None or not without:
+    without = sum(tpot_s(r) is None and not uncounted(r) for r in ok if limits_of(r, slo).tpot_s is not None)
+    if not without:
         return None
     return fact("no_tpot", without=without, answers=len(ok))
 
 
 def tpot_unknown(ok: Sequence[RequestRecord], slo: Slo) -> Fact | None:
     """Answers whose TPOT is not known, because an event of them may hold more than one token, where TPOT has a limit."""
-    without = sum(map(uncounted, ok))
-    if slo.tpot_s is None or not without:
+    without = sum(uncounted(r) for r in ok if limits_of(r, slo).tpot_s is not None)
+    if not without:
         return None
     return fact("tpot_unknown", without=without, answers=len(ok))
 
@@ -156,7 +176,7 @@ def no_finish_reason(ok: Sequence[RequestRecord]) -> Fact | None:
 
 def what_failed(records: Sequence[RequestRecord], alike: Fact | None = None) -> Fact | None:
     """What the errors said: the most frequent sentence. `alike`: what they have in common."""
-    said = Counter(record.error or record.ending for record in records if record.ending not in ("ok", "aborted"))
+    said = Counter(record.error or record.ending for record in records if record.ending not in NO_ERRORS)
     if not said:
         return None
     words, n = said.most_common(1)[0]
@@ -170,6 +190,21 @@ def resent(records: Sequence[RequestRecord]) -> Fact | None:
     if not n:
         return None
     return fact("resent", requests=n)
+
+
+def turned_away(records: Sequence[RequestRecord]) -> Fact | None:
+    """Requests that a gateway's limit turned away, which are misses beside those that are late."""
+    endings = Counter(record.ending for record in records)
+    rejected, timed_out = endings["rejected"], endings["queue_timeout"]
+    return fact("gateway_turned_away", rejected=rejected, timed_out=timed_out) if rejected or timed_out else None
+
+
+def retried(records: Sequence[RequestRecord]) -> Fact | None:
+    """Requests that were sent again because a 429 asked for that, and how many of them were answered in the end."""
+    again = [record for record in records if record.retries]
+    if not again:
+        return None
+    return fact("retried", requests=len(again), answered=sum(record.ending == "ok" for record in again))
 
 
 def several_processes(breaks: int) -> Fact | None:

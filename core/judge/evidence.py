@@ -4,14 +4,18 @@ figures of server and host."""
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from statistics import fmean
 
-from core.config import Slo
+import numpy as np
+
+from core.config import Slo, Stop
 from core.facts import Fact, Figure, fact
 from core.judge.server_readings import Readings
-from core.records import EngineSample, LoadDone, LoadTick, MachineSample, RequestRecord, ServerSample
-from core.results import EngineUse, Gauges, MachineUse, MeanLengths, Missed, Stages
-from core.slo import e2e_s, least_tpot_s, tpot_s, ttft_s
+from core.percentiles import nearest_rank, percentiles
+from core.records import GATEWAY_ENDINGS, NO_ERRORS, EngineSample, LoadDone, LoadTick, MachineSample, RequestRecord, ServerSample
+from core.results import EngineUse, GatewayUse, Gauges, MachineUse, MeanLengths, Missed, OutputTokens, Stages
+from core.slo import e2e_s, least_tpot_s, limits_of, tpot_s, ttft_s, uncounted
 
 FINISHED_A_STEP = 2
 """A reading of the running sequences comes after those that a step finished have left: readings up to twice their mean number
@@ -32,43 +36,77 @@ MOMENT_S = 0.5
 """The connections of a process that ends break within milliseconds, those behind a gateway within a few hundred."""
 BACKEND_OK_FRAC = 0.6
 """A backend that gave this part of the good answers is not told from the others by its failures."""
-_NO_FAILURE = ("ok", "aborted", "client")
+_NO_FAILURE = (*NO_ERRORS, "client")
 
 
 def missed(records: Iterable[RequestRecord], slo: Slo) -> Missed:
     """Misses by limit. Requests that we cut off count where their time until then was past a limit already."""
-    ttft = tpot = e2e = failed = 0
+    ttft = tpot = e2e = failed = gateway = previous = 0
     for r in records:
-        if r.ending not in ("ok", "aborted"):
+        if r.ending == "previous_failed":
+            previous += 1
+            continue
+        if r.ending in GATEWAY_ENDINGS:
+            gateway += 1
+            continue
+        if r.ending not in NO_ERRORS:
             failed += 1
             continue
-        late_first, late_last, slow = _past(r)
-        ttft += slo.ttft_s is not None and late_first > slo.ttft_s
-        e2e += slo.e2e_s is not None and late_last > slo.e2e_s
-        tpot += slo.tpot_s is not None and slow > slo.tpot_s
-    return Missed(ttft=ttft, tpot=tpot, e2e=e2e, failed=failed)
+        own, (late_first, late_last, slow) = limits_of(r, slo), _past(r)
+        first, last = _over(late_first, own.ttft_s), _over(late_last, own.e2e_s)
+        ttft += first
+        e2e += last
+        tpot += _over(slow, own.tpot_s)
+        waited_s = r.gateway_wait_s
+        gateway += (first or last) and not (_over(late_first - waited_s, own.ttft_s) or _over(late_last - waited_s, own.e2e_s))
+    return Missed(ttft=ttft, tpot=tpot, e2e=e2e, failed=failed, gateway=gateway, previous=previous)
+
+
+def _over(value_s: float, limit_s: float | None) -> bool:
+    return limit_s is not None and value_s > limit_s
+
+
+def gateway_use(limit: int, records: Sequence[RequestRecord]) -> GatewayUse:
+    """What a gateway's limit did to these requests of a window."""
+    endings = Counter(r.ending for r in records)
+    held = [r for r in records if r.gateway_wait_s > 0 and r.ending != "rejected"]
+    return GatewayUse(
+        limit=limit,
+        wait_s=percentiles(r.gateway_wait_s for r in records if r.ending != "rejected"),
+        held=len(held),
+        rejected=endings["rejected"],
+        timed_out=endings["queue_timeout"],
+        never_sent=sum(r.t_sent is None and (r.ending in GATEWAY_ENDINGS or r.gateway_wait_s > 0) for r in records),
+    )
 
 
 def mostly_failed(missed: Missed, misses: int) -> bool:
     """Whether at least half of what missed ended in errors. `misses`: all that are known to have missed; at least the errors and
-    those late by the limit that was missed most."""
+    those late by the limit that was missed most. Turns behind one that failed are misses of that one's kind, and not counted."""
     late = max(missed.ttft, missed.tpot, missed.e2e)
-    return missed.failed > 0 and 2 * missed.failed >= max(misses, missed.failed + late)
+    return missed.failed > 0 and 2 * missed.failed >= max(misses - missed.previous, missed.failed + late)
+
+
+def waited_at_gateway(ok: Sequence[RequestRecord]) -> bool:
+    """Whether these requests, which ended ok, waited longer at a gateway's limit than at the server for their first tokens."""
+    return 2 * sum(r.gateway_wait_s for r in ok) > sum(ttft_s(r) or 0.0 for r in ok)
 
 
 def errors_said(records: Iterable[RequestRecord]) -> str | None:
     """The most frequent sentence of the errors, without its full stop; None where none says anything."""
-    said = Counter(r.error.rstrip(".") for r in records if r.ending not in ("ok", "aborted") and r.error)
+    said = Counter(r.error.rstrip(".") for r in records if r.ending not in NO_ERRORS and r.error)
     return said.most_common(1)[0][0] if said else None
 
 
 def errors_first(records: Sequence[RequestRecord], slo: Slo) -> Fact | None:
-    """How many of these requests ended in errors, and in which, where those are at least half of what missed; else None."""
+    """How many of these requests ended in errors, and in which, where those are at least half of what missed; else None. Turns
+    that were not sent because one before them had failed are left out."""
+    records = [r for r in records if r.ending != "previous_failed"]
     by_limit = missed(records, slo)
     if not mostly_failed(by_limit, sum(missed([r], slo) != Missed() for r in records)):
         return None
     ended = sum(r.ending != "aborted" for r in records)
-    endings: dict[str, int] = dict(Counter(r.ending for r in records if r.ending not in ("ok", "aborted")))
+    endings: dict[str, int] = dict(Counter(r.ending for r in records if r.ending not in NO_ERRORS))
     return fact("ended_in_errors", errors=by_limit.failed, ended=ended, said=errors_said(records), endings=endings)
 
 
@@ -223,10 +261,6 @@ def _within(n: int, least: int, frac: float) -> float:
 
 def _drawn(total: int, marked: int, drawn: int, least: int) -> float:
     """How likely at least `least` of `drawn` are marked ones, where `marked` of `total` are (hypergeometric)."""
-
-    def log_comb(n: int, k: int) -> float:
-        return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-
     most, whole = min(drawn, marked), log_comb(total, drawn)
     fewest = max(least, drawn + marked - total)
     return sum(math.exp(log_comb(marked, i) + log_comb(total - marked, drawn - i) - whole) for i in range(fewest, most + 1))
@@ -243,7 +277,7 @@ def _past(r: RequestRecord) -> tuple[float, float, float]:
     return r.t_first - r.t_sched, since_s, (r.t_end - r.t_first) / later if later > 0 else 0.0
 
 
-def lengths(ok: Sequence[RequestRecord]) -> MeanLengths | None:
+def lengths(ok: Sequence[RequestRecord], stop: Stop = "exact") -> MeanLengths | None:
     """None where nothing ended ok. The mean prompt is None where the server counted none."""
     if not ok:
         return None
@@ -254,7 +288,36 @@ def lengths(ok: Sequence[RequestRecord]) -> MeanLengths | None:
         output=fmean(r.output_tokens for r in ok),
         output_asked=fmean(r.asked_output for r in ok),
         finish_reasons=dict(Counter(r.finish_reason or "none" for r in ok)),
+        stop=stop,
     )
+
+
+def answered(records: Iterable[RequestRecord], planned: Iterable[int]) -> list[RequestRecord]:
+    """The ok answers to the first of the requests with these indices, up to one that had not ended by itself when the load was
+    stopped: of all that had ended by then too many are short, since the long ones were still open."""
+    ended = {r.index: r for r in records if r.ending != "aborted"}
+    whole = takewhile(ended.__contains__, planned)
+    return [ended[index] for index in whole if ended[index].ending == "ok"]
+
+
+def output_tokens(answers: Sequence[RequestRecord]) -> OutputTokens | None:
+    """How long these answers were; None without any, and where one was counted by events that may hold more than one token."""
+    if not answers or any(map(uncounted, answers)):
+        return None
+    tokens = np.sort(np.array([r.output_tokens for r in answers], dtype=np.float64))
+    return OutputTokens(
+        mean=float(tokens.mean()),
+        sd=float(tokens.std(ddof=1)) if tokens.size > 1 else 0.0,
+        p50=nearest_rank(tokens, 0.50),
+        p90=nearest_rank(tokens, 0.90),
+        p95=nearest_rank(tokens, 0.95),
+        n=int(tokens.size),
+    )
+
+
+def stopped_frac(answers: Sequence[RequestRecord]) -> float | None:
+    """The share of these answers that a stop condition ended; one without a finish reason is whole by its count."""
+    return fmean(r.finish_reason not in ("length", None) for r in answers) if answers else None
 
 
 def stages(readings: Readings, records: Sequence[RequestRecord]) -> Stages | None:
@@ -272,6 +335,7 @@ def stages(readings: Readings, records: Sequence[RequestRecord]) -> Stages | Non
         decode_s=readings.mean("decode_time_s"),
         ttft_s=_mean(map(ttft_s, ended)),
         tpot_s=_mean(map(tpot_s, ended)),
+        gateway_s=_mean(r.gateway_wait_s for r in ended) if any(r.gateway_wait_s for r in ended) else None,
     )
 
 
@@ -348,3 +412,8 @@ def _kv(sample: ServerSample) -> float | None:
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
+
+
+def log_comb(n: int, k: int) -> float:
+    """The logarithm of how many ways there are to choose k of n, which is a float for any n."""
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

@@ -6,20 +6,20 @@ prompt token of `core.judge.idle.idle_speed`. Pure.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import NormalDist
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.config import Lengths, ProbeConfig, Slo, Workload
+from core.config import ProbeConfig, Slo, Workload
 from core.facts import Fact, Figure, fact
 from core.judge.evidence import errors_said
 from core.records import Check, RequestRecord
 from core.results import Idle
+from core.schedule import Joint, joint, shares_of
 from core.singles import judged
-from core.slo import e2e_s, good, tpot_s, ttft_s
+from core.slo import by_limits, e2e_s, good, limits_of, tpot_s, ttft_s
 
 _SHORTEST_S = 1e-3
 """An idle latency counts as at least a millisecond, so that the first rate (2/s0) stays one that a client can send."""
@@ -57,6 +57,7 @@ def why_infeasible(records: Sequence[RequestRecord], slo: Slo) -> Fact | None:
 
 def _excess(record: RequestRecord, slo: Slo) -> dict[str, Figure]:
     """The latencies over their limits, each with that, in seconds; None for the others."""
+    slo = limits_of(record, slo)
     latencies = (("ttft", ttft_s(record), slo.ttft_s), ("tpot", tpot_s(record), slo.tpot_s), ("e2e", e2e_s(record), slo.e2e_s))
     over: dict[str, Figure] = {}
     for name, value_s, limit_s in latencies:
@@ -67,6 +68,8 @@ def _excess(record: RequestRecord, slo: Slo) -> dict[str, Figure]:
 
 QUANTILES = 400
 """Equal shares of the requests, by prompt and by answer: a share of misses is known to a quarter of a point."""
+SHARES = 2000
+"""Equal shares of the requests of a mix, where their latencies are asked for."""
 
 LENGTHS = "lengths"
 UNEXPLAINED = 0.25
@@ -77,45 +80,44 @@ SURELY = 1.1
 NEAR_SHARE = 0.5
 """Where lengths alone use up half of the misses that the target allows, what load may add is hardly seen over chance."""
 
-_NORMAL = NormalDist()
-
 
 @dataclass(frozen=True, slots=True)
 class IdleServer:
-    """Latencies of requests on the idle server, in seconds. `ttft_s` has one value for each share of the prompts, `later_s` the
-    time from first to last token for each share of the answers."""
+    """Latencies of requests on the idle server, in seconds: TPOT of all, TTFT and E2E of each of the lengths."""
 
+    lengths: Joint
+    tpot_s: float
     ttft_s: NDArray[np.float64]
-    later_s: NDArray[np.float64]
+    e2e_s: NDArray[np.float64]
 
     @classmethod
     def of(cls, records: Sequence[RequestRecord], workload: Workload) -> Self | None:
         """By single requests, some of which ended ok; None where all have one length, and where they tell no TPOT or are not as
         long as their lengths say."""
-        if workload.input_tokens.fixed and workload.output_tokens.fixed:
+        lengths = joint(workload, QUANTILES)
+        if lengths.weights.size == 1:
             return None
         seen = idle_speed(records)
         if seen.tpot_s is None or seen.prefill_token_s is None:
             return None
         if any(abs(_told_s(r, seen) - lasted) > UNEXPLAINED * lasted for r in records if r.ending == "ok" and (lasted := e2e_s(r))):
             return None
-        answers = _shares(workload.output_tokens)
-        return cls(
-            ttft_s=seen.tpot_s + seen.prefill_token_s * _shares(workload.input_tokens),
-            later_s=seen.tpot_s * (answers - 1),
-        )
-
-    @property
-    def e2e_s(self) -> NDArray[np.float64]:
-        """E2E of every pair of a prompt and an answer."""
-        return self.ttft_s[:, None] + self.later_s[None, :]
+        ttft_s = seen.tpot_s + seen.prefill_token_s * lengths.input_tokens
+        return cls(lengths, seen.tpot_s, ttft_s, ttft_s + seen.tpot_s * (lengths.output_tokens - 1))
 
     def misses(self, slo: Slo, faster: float = 1.0) -> float:
         """The share of requests whose lengths miss a limit with nothing else to do; `faster`: on a server so many times as fast.
-        TPOT does not follow the lengths: the single requests themselves are judged by it."""
-        late_first = np.zeros(self.ttft_s.shape, dtype=bool) if slo.ttft_s is None else self.ttft_s > faster * slo.ttft_s
-        late_last = np.zeros(self.e2e_s.shape, dtype=bool) if slo.e2e_s is None else self.e2e_s > faster * slo.e2e_s
-        return float(np.mean(late_first[:, None] | late_last))
+        TPOT does not follow the lengths: the single requests themselves are judged by it. Only a kind with a limit of its own
+        on it may be one that none of them was of."""
+        late = np.zeros(self.ttft_s.shape, dtype=bool)
+        inputs, outputs = (each.astype(np.int64) for each in (self.lengths.input_tokens, self.lengths.output_tokens))
+        for own, whose in by_limits(slo, inputs, outputs):
+            if own.tpot_s is not None and own.tpot_s != slo.tpot_s and self.tpot_s > faster * own.tpot_s:
+                late |= whose & (outputs > 1)
+            for took_s, limit_s in ((self.ttft_s, own.ttft_s), (self.e2e_s, own.e2e_s)):
+                if limit_s is not None:
+                    late |= whose & (took_s > faster * limit_s)
+        return self.lengths.share(late)
 
 
 def _told_s(record: RequestRecord, seen: Idle) -> float:
@@ -128,29 +130,34 @@ def idle_e2es_s(records: Sequence[RequestRecord], workload: Workload, mean_s: fl
     """E2E in seconds of equal shares of the requests on the idle server. Three drawn lengths say little of long ones, so it goes by
     all that can be drawn; `mean_s`, that of the single requests, where all have one length, or where these do not tell."""
     server = IdleServer.of(records, workload)
-    return np.array([mean_s]) if server is None else server.e2e_s.ravel()
+    if server is None:
+        return np.array([mean_s])
+    return server.e2e_s if not workload.mix else server.lengths.at(server.e2e_s, (np.arange(SHARES) + 0.5) / SHARES)
 
 
-def _shares(lengths: Lengths) -> NDArray[np.float64]:
-    """Token counts, one for each of QUANTILES equal shares of the requests; a fixed length is one share."""
-    if lengths.fixed:
-        return np.array([lengths.median])
-    middles = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    drawn = lengths.median * np.exp(lengths.sigma * np.array([_NORMAL.inv_cdf(q) for q in middles.tolist()]))
-    return np.floor(np.clip(drawn, lengths.minimum, lengths.maximum))
+def mean_tokens(workload: Workload) -> tuple[float, float]:
+    """The means of token counts in and out as they are drawn."""
+    if workload.mix:
+        lengths = joint(workload, QUANTILES)
+        return lengths.mean(lengths.input_tokens), lengths.mean(lengths.output_tokens)
+    inputs, outputs = (shares_of(each, QUANTILES) for each in (workload.input_tokens, workload.output_tokens))
+    return float(inputs.mean()), float(outputs.mean())
 
 
 def lengths_check(config: ProbeConfig, singles: Sequence[RequestRecord]) -> Check | None:
     """A check before the load: the share of requests whose lengths miss the limits even on the idle server, by the single requests.
-    None where that is small beside what the target allows, or not known, or said by the single requests themselves."""
+    None where that is small beside what the target allows, or not known, or said by the single requests themselves. Answers that
+    end by themselves may have a single token, so that only prompts count then."""
     server = IdleServer.of(singles, config.workload)
-    if server is None or not any(good(record, config.slo) for record in singles):
+    if server is not None and config.workload.natural:
+        server = replace(server, e2e_s=server.ttft_s)
+    if server is None or not any(good(record, config.limits) for record in singles):
         return None
-    allowed, missed = 1 - config.slo.target, server.misses(config.slo)
+    allowed, missed = 1 - config.slo.target, server.misses(config.limits)
     if missed <= NEAR_SHARE * allowed:
         return None
     found: dict[str, Figure] = {"missed_frac": missed, "allowed_frac": allowed, "target": config.slo.target}
-    if server.misses(config.slo, SURELY) <= allowed:
+    if server.misses(config.limits, SURELY) <= allowed:
         return Check(check=LENGTHS, status="warn", message=fact("lengths_near", **found))
     searches = not config.method.rates_rps and config.method.hold_rps is None
     return Check(check=LENGTHS, status="refuse" if searches else "warn", message=fact("lengths_miss", **found, searches=searches))

@@ -16,6 +16,7 @@ from core.facts import Fact, fact
 from core.judge.evidence import errors_said
 from core.judge.queue_trend import queue_verdict
 from core.judge.tally import Tally
+from core.records import NEVER_SENT, NO_ERRORS
 from core.results import Bounds, JudgeRules, QueueVerdict
 from core.slo import allowed_misses, e2e_s, needed_good, too_many_errors
 
@@ -25,6 +26,10 @@ token that came in time and is still in a pipe is not taken for a miss: an event
 
 OVERLOAD_MISSES, OVERLOAD_SHARE = 20, 0.5
 """More sure misses than both of these in the second half of the warm-up end a step."""
+
+HOPELESS_SHARE, HOPELESS_MISSES = 3, 5
+"""A window that is read whole ends early with more misses than this many times those allowed, and a few: its figure would say no
+more than that the rate is far too high."""
 
 RAMP_FORGIVES = 1
 """A segment of a ramp has a dozen requests, and one slow one must not end the ramp."""
@@ -56,7 +61,7 @@ def decide_step(tally: Tally, now: float, rules: JudgeRules, drain_s: float) -> 
     bounds = tally.bounds(settled)
     if bounds.planned == 0:
         return Decision(kind="complete", reason=fact("nothing_to_judge"))
-    decision = _failed(tally, bounds, rules) or _overloaded(tally, settled)
+    decision = _failed(tally, bounds, rules) or (None if rules.reads_whole else _overloaded(tally, settled))
     if decision is not None:
         return decision
     over = _over(tally, bounds, now, rules, drain_s)
@@ -65,7 +70,8 @@ def decide_step(tally: Tally, now: float, rules: JudgeRules, drain_s: float) -> 
 
 def _failed(tally: Tally, bounds: Bounds, rules: JudgeRules) -> Decision | None:
     slo = rules.slo
-    if bounds.bad > allowed_misses(bounds.planned, slo.target):
+    allowed = allowed_misses(bounds.planned, slo.target)
+    if bounds.bad > (HOPELESS_SHARE * allowed + HOPELESS_MISSES if rules.reads_whole else allowed):
         return Decision(kind="fail", reason=out_of_reach(bounds, slo.target))
     if too_many_errors(tally.measured_errors, bounds.planned, slo.max_error_rate):
         return Decision(kind="fail", reason=errors(tally, bounds.planned, slo.max_error_rate))
@@ -95,7 +101,7 @@ def _over(tally: Tally, bounds: Bounds, now: float, rules: JudgeRules, drain_s: 
     enough = bounds.good >= needed_good(bounds.planned, slo.target)
     if rules.curtail_pass and enough and not too_many_errors(tally.measured_errors, ended, slo.max_error_rate):
         return Decision(kind="pass", reason=within_reach(bounds, slo.target))
-    if now >= end + drain_s:
+    if now >= tally.drains_from(end) + drain_s:
         left = bounds.planned - bounds.good - bounds.bad
         return Decision(kind="drained", reason=still_open(left, drain_s, "window"))
     return None
@@ -126,7 +132,7 @@ def drain_left_s(tally: Tally, now: float, drain_s: float) -> float | None:
     bounds = tally.bounds(now - REPORT_DELAY_S)
     if now < end or bounds.good + bounds.bad == bounds.planned:
         return None
-    return max(0.0, end + drain_s - now)
+    return max(0.0, tally.drains_from(end) + drain_s - now)
 
 
 def ramp_may_miss(planned: int, target: float) -> int:
@@ -147,7 +153,7 @@ def decide_ramp(tally: Tally, now: float, rules: JudgeRules, drain_s: float = 12
     what is still open counts as missed.
     """
     settled, end, target = now - REPORT_DELAY_S, tally.layout.window[1], rules.slo.target
-    drained, waiting = now >= end + drain_s, False
+    drained, waiting = now >= tally.drains_from(end) + drain_s, False
     for segment in tally.measured:
         bounds = tally.bounds(settled, segment)
         may_miss = ramp_may_miss(bounds.planned, target)
@@ -181,8 +187,8 @@ def still_open(requests: int, drain_s: float, after: Literal["window", "ramp", "
 def errors(tally: Tally, planned: int, max_error_rate: float) -> Fact:
     """How many of the planned requests ended in errors, and in which, against the share that may; where nothing else came, warm-up
     included, that. With the server's words."""
-    endings: dict[str, int] = {name: n for name, n in tally.measured_endings.items() if name not in ("ok", "aborted")}
-    ended = [r.ending for r in tally.records if r.ending != "aborted"]
+    endings: dict[str, int] = {name: n for name, n in tally.measured_endings.items() if name not in NO_ERRORS}
+    ended = [r.ending for r in tally.records if r.ending not in ("aborted", *NEVER_SENT)]
     code: Literal["every_request_failed", "too_many_errors"] = (
         "every_request_failed" if len(ended) > 1 and "ok" not in ended else "too_many_errors"
     )
@@ -215,10 +221,17 @@ def window_queue(tally: Tally, until: float | None = None) -> QueueVerdict | Non
     end = end if until is None else until
     if len(tally.measured) != 1 or end <= start:
         return None
-    lasted_s = [v for r in tally.measured_records if r.ending == "ok" and (v := e2e_s(r)) is not None]
-    traffic = tally.traffic
+    ok = [r for r in tally.measured_records if r.ending == "ok"]
+    lasted_s = [v for r in ok if (v := e2e_s(r)) is not None]
+    answers_s = np.array([r.t_last - r.t_first for r in ok if r.t_last is not None and r.t_first is not None])
     mean_e2e_s = float(np.mean(lasted_s)) if lasted_s else None
-    return queue_verdict(traffic.sent_at, traffic.first_at, traffic.ended_at, start, end, mean_e2e_s)
+    rate_rps = tally.layout.segments[tally.measured[0]].rate_rps
+    if tally.order.offsets_s is not None:  # a recording brings more or less than its mean rate
+        rate_rps = max(int(np.diff(np.searchsorted(tally.layout.due, [start, end]))[0]), 1) / (end - start)
+    series = tally.traffic.queue_series
+    if tally.plan.after is not None:  # later turns come when the answers before them have
+        rate_rps = max(int(np.count_nonzero((series[0] >= start) & (series[0] < end))), 1) / (end - start)
+    return queue_verdict(*series, start, end, mean_e2e_s, answers_s, rate_rps)
 
 
 BACKLOG_FROM = 256
@@ -234,20 +247,23 @@ _SEEN_S = 3.0
 
 
 def runaway(tally: Tally, now: float, idle_e2e_s: float) -> Decision | None:
-    """Ends a ramp at `now` when most of what was sent lately waits for its first token; None while the server keeps up.
+    """Ends a ramp at `now` when most of what came lately waits for its first token; None while the server keeps up. What waits for
+    a gateway's limit waits for the server, too.
 
     The failing segment is the lowest one beyond what the server began in any segment, at most the one that is being sent.
     """
-    waiting = tally.no_first_token
+    waiting = tally.no_first_token + tally.at_gateway
     if waiting <= BACKLOG_FROM:
         return None
-    lately = np.count_nonzero(tally.traffic.sent_at > now - max(BACKLOG_S, BACKLOG_E2E * idle_e2e_s))
+    came_at, _, _ = tally.traffic.queue_series
+    lately = np.count_nonzero(came_at > now - max(BACKLOG_S, BACKLOG_E2E * idle_e2e_s))
     if waiting <= BACKLOG_SHARE * lately:
         return None
     newest, begun_rps = segment_at(tally, now), _begun_rps(tally, now)
     segments = tally.layout.segments
     failed = next((k for k in range(newest) if segments[k].rate_rps > BEYOND * begun_rps), newest)
-    why = fact("not_keeping_up", begun_rps=begun_rps, waiting=int(waiting))
+    at_gateway = 2 * tally.at_gateway > waiting
+    why = fact("gateway_not_keeping_up" if at_gateway else "not_keeping_up", begun_rps=begun_rps, waiting=int(waiting))
     return Decision(kind="fail", reason=fact("rate_fails", why, rate_rps=segments[failed].rate_rps), segment=failed)
 
 

@@ -12,13 +12,16 @@ from core.records import RequestRecord
 from core.results import Percentiles
 from core.slo import (
     MAX_HIT_FRAC,
+    MAX_HIT_OFF_FRAC,
     MAX_OUTPUT_FRAC,
     MAX_PROMPT_OFF_FRAC,
     MIN_OUTPUT_FRAC,
+    limits_of,
     too_long,
     too_many_errors,
     tpot_s,
 )
+from core.workloads import Prefix
 
 _DUST = 1e-9
 
@@ -39,6 +42,10 @@ machine that is shared; a loop that stands still for 300 ms in every second has 
 
 OTHERS_FEW, OTHERS_SHARE = 2, 0.01
 """A health probe or two, or one request in a hundred, moves no attainment."""
+
+LULL_FRAC, ENOUGH_PLANNED = 0.5, 20.0
+"""A window with less than half of the requests of its rate shows that half at best. Of twenty random ones, so few come once in two
+hundred windows."""
 
 _SHEDDING = (408, 425, 429)
 
@@ -122,12 +129,47 @@ def refused(records: Sequence[RequestRecord], of: int, max_error_rate: float) ->
 
 def warm_prompts(hit_frac: float | None, records: Sequence[RequestRecord]) -> Fact | None:
     """Prefix hits though cold prompts were asked for: by the server's counters, or by what it told of our own requests."""
-    told = [(r.cached_tokens, r.prompt_tokens) for r in records if r.cached_tokens is not None and r.prompt_tokens]
-    own_frac = sum(cached for cached, _ in told) / sum(prompt for _, prompt in told) if told else 0.0
-    worst = max(hit_frac or 0.0, own_frac)
+    worst = max(hit_frac or 0.0, told_hit_frac(records) or 0.0)
     if worst < MAX_HIT_FRAC:
         return None
     return fact("warm_prompts", hit_frac=worst, limit_frac=MAX_HIT_FRAC)
+
+
+def told_hit_frac(records: Sequence[RequestRecord]) -> float | None:
+    """The share of their prompt tokens that the answers themselves tell to be from the prefix cache; None where none tells."""
+    told = [(r.cached_tokens, r.prompt_tokens) for r in records if r.cached_tokens is not None and r.prompt_tokens]
+    return sum(cached for cached, _ in told) / sum(prompt for _, prompt in told) if told else None
+
+
+def _off_plan(hit_frac: float | None, planned_frac: float | None) -> bool:
+    return hit_frac is not None and planned_frac is not None and abs(hit_frac - planned_frac) > MAX_HIT_OFF_FRAC
+
+
+def hits_off(
+    hit_frac: float | None, planned_frac: float | None, prefix: Prefix, kv_tokens: int | None, *, counted: bool
+) -> Fact | None:
+    """Prefix hits that are not those that were planned, where prompts share prefixes: another workload was measured. `counted`: by
+    the server's counters, else by what its answers told. `kv_tokens`: what its KV cache holds."""
+    if not _off_plan(hit_frac, planned_frac):
+        return None
+    shared = prefix.tokens * prefix.groups or None
+    return fact(
+        "hits_off", hit_frac=hit_frac, planned_frac=planned_frac, counted=counted, shared_tokens=shared, kv_tokens=kv_tokens
+    )
+
+
+def turns_hits_off(hit_frac: float | None, planned_frac: float | None, *, counted: bool) -> Fact | None:
+    """The same where turns of conversations find the ones before them."""
+    if not _off_plan(hit_frac, planned_frac):
+        return None
+    return fact("turns_hits_off", hit_frac=hit_frac, planned_frac=planned_frac, counted=counted)
+
+
+def trace_hits_off(hit_frac: float | None, planned_frac: float | None, kv_tokens: int | None, *, counted: bool) -> Fact | None:
+    """The same where prompts share the blocks that a trace names."""
+    if not _off_plan(hit_frac, planned_frac):
+        return None
+    return fact("trace_hits_off", hit_frac=hit_frac, planned_frac=planned_frac, counted=counted, kv_tokens=kv_tokens)
 
 
 def short_answers(ok: Sequence[RequestRecord]) -> Fact | None:
@@ -166,8 +208,8 @@ def _outran(record: RequestRecord, slo: Slo) -> bool:
     may count besides, with a TPOT still within its limit, which is whom the bound takes for late."""
     if too_long(record):
         return True
-    tpot = tpot_s(record)
-    return _excess(record) > 1 and slo.tpot_s is not None and tpot is not None and tpot <= slo.tpot_s
+    tpot, limit_s = tpot_s(record), limits_of(record, slo).tpot_s
+    return _excess(record) > 1 and limit_s is not None and tpot is not None and tpot <= limit_s
 
 
 def prompt_length_off(ok: Sequence[RequestRecord]) -> Fact | None:
@@ -198,9 +240,8 @@ def in_clumps(ok: Sequence[RequestRecord], slo: Slo, server_decode_s: float | No
     clumped answer shows too little decode time here: `server_decode_s`, the server's own mean, then says how long it took.
     Where that is None, one that came all at once counts by its E2E.
     """
-    if slo.tpot_s is None:
-        return None
-    long = [r for r in ok if r.output_tokens > 1 and _decode_s(r, server_decode_s) > CLUMP_DECODE_S]
+    judged = [r for r in ok if limits_of(r, slo).tpot_s is not None]
+    long = [r for r in judged if r.output_tokens > 1 and _decode_s(r, server_decode_s) > CLUMP_DECODE_S]
     clumped = [r for r in long if _clumped(r)]
     if len(clumped) <= CLUMP_SHARE * len(long):
         return None
@@ -227,7 +268,7 @@ def _decode_s(record: RequestRecord, server_decode_s: float | None) -> float:
 
 def tpot_undecidable(ok: Sequence[RequestRecord], slo: Slo) -> Fact | None:
     """TPOT is the only limit and no answer has one: nothing was judged."""
-    only_tpot = slo.tpot_s is not None and slo.ttft_s is None and slo.e2e_s is None
+    only_tpot = all(own.ttft_s is None and own.e2e_s is None for own in (limits_of(r, slo) for r in ok))
     if not only_tpot or not ok or any(tpot_s(r) is not None for r in ok):
         return None
     return fact("tpot_undecidable")
@@ -238,3 +279,11 @@ def nothing_planned(planned: int, measure_s: float, rate_rps: float) -> Fact | N
     if planned:
         return None
     return fact("nothing_planned", measure_s=measure_s, rate_rps=rate_rps)
+
+
+def recorded_lull(planned: int, measure_s: float, rate_rps: float) -> Fact | None:
+    """A stretch of a recording in which hardly anything came: what it passed was not the rate."""
+    expected = rate_rps * measure_s
+    if expected < ENOUGH_PLANNED or planned >= LULL_FRAC * expected:
+        return None
+    return fact("recorded_lull", planned=planned, measure_s=measure_s, rate_rps=rate_rps, expected=expected)

@@ -7,15 +7,19 @@ import numpy as np
 
 from core.facts import Fact, Said, fact, several
 from core.judge import caveats, evidence, validity
-from core.judge.breakdown import buckets, worst_block
+from core.judge.breakdown import worst_block
+from core.judge.buckets import buckets, sizes
 from core.judge.evidence import errors_first
 from core.judge.server_readings import Readings
 from core.judge.stopping import REPORT_DELAY_S, Decision, decide_ramp, decide_step, errors, out_of_reach, window_queue, within_reach
 from core.judge.tally import Tally
+from core.judge.window import slo_margin, work
 from core.modes import warmup_needed_s
 from core.percentiles import percentiles
-from core.records import LoadDone, LoadTick, MachineSample, RequestRecord, ServerInfo, ServerSample
-from core.results import Bounds, JudgeRules, Missed, Percentiles, QueueVerdict, RepeatResult, RepeatVerdict
+from core.prefixes import hit_frac
+from core.records import LoadDone, LoadTick, MachineSample, Phase, RequestRecord, ServerInfo, ServerSample
+from core.results import Bounds, JudgeRules, Missed, Percentiles, QueueVerdict, RepeatResult, RepeatVerdict, WindowWork
+from core.shared_blocks import found_frac
 from core.slo import allowed_misses, e2e_s, needed_good, too_many_errors, tpot_s, ttft_s
 
 
@@ -136,6 +140,27 @@ class _Evidence:
         return self.whole_window and self.closed
 
     @property
+    def counted_hit_frac(self) -> float | None:
+        """Prefix hits by the server's counters. They are everybody's: with others, only what it told of our own requests counts."""
+        return None if self.rules.with_others else self.readings.prefix_hit_frac
+
+    @property
+    def planned_hit_frac(self) -> float | None:
+        """Prefix hits as planned for the requests that the server has begun with; None where nothing is planned."""
+        begun = [r for r in self.tally.records if r.t_first is not None]
+        lengths, plan = [r.asked_input for r in begun], self.tally.plan
+        known = plan.said_before if self.rules.prefix.kind == "turns" else plan.known_tokens
+        if known is None:
+            return hit_frac(self.rules.prefix, lengths, self.rules.block_tokens)
+        return found_frac(known[[r.index for r in begun]], lengths, self.rules.block_tokens) if begun else None
+
+    @property
+    def planned_ok(self) -> Sequence[RequestRecord]:
+        """Those of `ok` whose prompts were known beforehand: not later turns, which hold the answers that came."""
+        after = self.tally.plan.after
+        return self.ok if after is None else [r for r in self.ok if after[r.index] < 0]
+
+    @property
     def loop_lags_s(self) -> list[float]:
         """The client's longest stall in each of its reports."""
         return [tick.loop_lag_max_s for tick in self.ticks]
@@ -190,6 +215,10 @@ def judge_repeat(
     return _result(known, verdict, reason, warnings, now)
 
 
+_NO_LUCK: frozenset[Phase] = frozenset({"ramp", "hold"})
+"""Segments of a ramp are no windows; a held rate has so many that some are always lucky."""
+
+
 def _is_ramp(tally: Tally) -> bool:
     return tally.order.phase == "ramp"
 
@@ -209,20 +238,39 @@ def _void_reasons(e: _Evidence) -> Iterable[Fact | None]:
         yield validity.too_few(e.bounds.planned, slo.target)
     yield validity.client_failed(tally.records)
     yield validity.refused(tally.records, max(e.bounds.planned, tally.sent_count), slo.max_error_rate)
-    never_sent = e.bounds.planned - e.bounds.sent if e.decision is not None and e.decision.kind == "drained" else 0
+    # What waited for a gateway's limit, or was turned away there, is a miss of its own and among `bounds.sent`.
+    # So is a turn of a conversation that was not due yet: it waits for an answer that takes too long.
+    drained = e.decision is not None and e.decision.kind == "drained"
+    never_sent = e.bounds.planned - e.bounds.sent - tally.not_due() if drained else 0
     yield validity.unsent(max(never_sent, e.done.unsent if e.done else 0))
-    yield validity.late(tally.lateness_s, slo.ttft_s)
-    yield validity.stalled(e.loop_lags_s, slo.ttft_s)
+    yield validity.late(tally.lateness_s, slo.shortest_ttft_s)
+    yield validity.stalled(e.loop_lags_s, slo.shortest_ttft_s)
     yield validity.restarted(e.readings.breaks)
-    if e.rules.cold:  # the server's counters are everybody's; with others, only what it told of our own requests counts
-        yield validity.warm_prompts(None if e.rules.with_others else e.readings.prefix_hit_frac, e.ok)
-    yield validity.short_answers(e.ok)
+    if e.rules.prefix.cold:
+        yield validity.warm_prompts(e.counted_hit_frac, e.ok)
+    elif e.rules.prefix.kind != "turns":
+        yield _hits_off(e)
+    if e.rules.stop == "exact":
+        yield validity.short_answers(e.ok)
     yield validity.long_answers(tally.records, slo)
-    yield validity.prompt_length_off(e.ok)
+    if not e.rules.estimated:
+        yield validity.prompt_length_off(e.planned_ok)
     if not e.rules.with_others:
         yield validity.others_took_part(e.others, tally.sent_count)
     yield validity.in_clumps(e.ok, slo, e.readings.mean("decode_time_s"))
     yield validity.tpot_undecidable(e.ok, slo)
+
+
+def _hits_off(e: _Evidence) -> Fact | None:
+    """Prefix hits off the plan: that of the very requests that the server has begun with, since few of them are no average."""
+    counted, told = e.counted_hit_frac, validity.told_hit_frac(e.ok)
+    planned, kv_tokens = e.planned_hit_frac, e.server.kv_cache_tokens
+    hits = told if counted is None else counted
+    if e.rules.prefix.kind == "turns":
+        return validity.turns_hits_off(hits, planned, counted=counted is not None)
+    if e.rules.prefix.kind == "trace":
+        return validity.trace_hits_off(hits, planned, kv_tokens, counted=counted is not None)
+    return validity.hits_off(hits, planned, e.rules.prefix, kv_tokens, counted=counted is not None)
 
 
 def _others(tally: Tally, samples: Sequence[ServerSample]) -> float | None:
@@ -265,8 +313,18 @@ def _verdict(e: _Evidence, void: tuple[Fact, ...]) -> tuple[RepeatVerdict, Said]
     if too_many_errors(e.tally.measured_errors, planned, slo.max_error_rate):
         return "fail", errors(e.tally, planned, slo.max_error_rate)
     if e.queue == "rising":
-        return "fail", fact("queue_rising", attained)
+        return "fail", fact("gateway_queue_rising" if evidence.waited_at_gateway(e.ok) else "queue_rising", attained)
+    if (lull := _lull(e)) is not None:
+        return "void", lull
     return "pass", attained
+
+
+def _lull(e: _Evidence) -> Fact | None:
+    """Whether a recording brought too little to pass by. A held rate goes on through its lulls."""
+    tally, layout = e.tally, e.tally.layout
+    if tally.order.parts is None or tally.order.phase in _NO_LUCK:
+        return None
+    return validity.recorded_lull(e.bounds.planned, layout.length_s("measured"), layout.segments[tally.measured[0]].rate_rps)
 
 
 def _after(first: Fact | None, reason: Fact) -> Said:
@@ -284,18 +342,27 @@ def _attained(e: _Evidence, decision: Decision) -> Fact:
 
 def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[Fact | None]:
     slo, layout = e.rules.slo, e.tally.layout
-    yield caveats.lateness(e.tally.lateness_s, slo.ttft_s)
-    if validity.stalled(e.loop_lags_s, slo.ttft_s) is None:
-        yield caveats.loop_lag(e.loop_lag_max_s or 0.0, slo.ttft_s)
+    yield caveats.lateness(e.tally.lateness_s, slo.shortest_ttft_s)
+    if validity.stalled(e.loop_lags_s, slo.shortest_ttft_s) is None:
+        yield caveats.loop_lag(e.loop_lag_max_s or 0.0, slo.shortest_ttft_s)
     if e.decision is not None:  # without a verdict nothing rests on what would have gone unseen
         yield caveats.unread(len(e.readings.samples), e.server.metrics_url)
+    if not e.rules.prefix.cold:
+        if e.rules.prefix.kind == "turns":
+            yield _hits_off(e)
+        if e.decision is not None and e.counted_hit_frac is None and validity.told_hit_frac(e.ok) is None:
+            yield caveats.hits_unseen()
     yield caveats.several_processes(e.readings.breaks)
     yield caveats.what_failed(e.tally.records, e.alike)
     yield caveats.resent(e.tally.records)
+    yield caveats.turned_away(e.tally.measured_records)
+    yield caveats.retried(e.tally.records)
     yield caveats.no_usage(e.ok)
     yield caveats.no_finish_reason(e.ok)
     yield caveats.no_tpot(e.ok, slo)
     yield caveats.tpot_unknown(e.ok, slo)
+    if (brought := _work(e)) is not None and e.tally.order.phase not in _NO_LUCK:
+        yield caveats.luck(verdict, brought.more_frac, e.tally.order.offsets_s is not None)
     if not e.whole_window:
         return
     yield caveats.few_requests(e.bounds.planned, slo.target)
@@ -304,7 +371,8 @@ def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[Fact | None]:
     if verdict == "pass" and e.closed:
         yield caveats.by_one_request(e.bounds.good, e.bounds.planned, slo.target)
     elif verdict == "pass":
-        yield caveats.left_open(e.bounds.planned - len(e.ok) - e.tally.measured_errors, e.bounds.planned)
+        ended = len(e.ok) + e.tally.measured_errors + e.tally.never_sent
+        yield caveats.left_open(e.bounds.planned - ended, e.bounds.planned)
     until = e.decision.queue_until if e.decision else None
     yield caveats.lengthened(None if until is None else until - layout.window[1])
     yield caveats.queue_undecided(e.queue)
@@ -322,7 +390,8 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: Said, warnings: tuple[
     attainment = bounds.good / bounds.planned if e.closed and bounds.planned else None
     rates = e.rates
     shown_s = _shown(e, _cut_at(tally, e.done, now))
-    lengths = evidence.lengths(e.ok or [r for r in tally.records if r.ending == "ok"])
+    lengths = evidence.lengths(e.ok or [r for r in tally.records if r.ending == "ok"], e.rules.stop)
+    answers = evidence.answered(tally.measured_records, tally.measured_indices.tolist())
     missed = evidence.missed(tally.measured_records, e.rules.slo)
     if not e.closed and missed == Missed():  # over before one of the window's could miss: what missed in its warm-up
         missed = evidence.missed(tally.records, e.rules.slo)
@@ -356,18 +425,29 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: Said, warnings: tuple[
         e2e_s=e.latencies.e2e_s,
         itl_s=e.latencies.itl_s,
         margin=tally.margin,
+        output_tokens=evidence.output_tokens(answers),
+        stopped_frac=evidence.stopped_frac(answers),
+        slo_margin=None
+        if _is_ramp(tally)
+        else slo_margin(tally, bounds.planned, drained=e.decision is not None and e.decision.kind == "drained"),
+        work=None if _is_ramp(tally) else _work(e),
         kv_usage_max=readings.highest("kv_usage_max_frac", "kv_usage_frac", since=shown_s[0]),
         preemptions=readings.delta("preemptions_total"),
         waiting_max=readings.highest("waiting", since=shown_s[0]),
         running_max=readings.highest("running", since=start_at),
         prefix_hit_frac=readings.prefix_hit_frac,
+        planned_hit_frac=e.planned_hit_frac,
         worst_block=worst_block(tally, e.latencies.e2e_s.mean) if e.uncurtailed else None,
-        buckets=buckets(tally, closed=e.closed),
+        buckets=buckets(tally, e.rules.classes, closed=e.closed),
+        sizes=sizes(e.ok),
         loop_lag_max_s=e.loop_lag_max_s,
         others_rps=_others_rps(e),
         client_cpu_frac=evidence.client_cpu(e.ticks, e.done),
         client_memory_peak_bytes=e.done.memory_peak_bytes if e.done else None,
         missed=missed,
+        gateway=evidence.gateway_use(e.rules.gateway.limit, tally.measured_records) if e.rules.gateway else None,
+        retried=sum(r.retries > 0 for r in tally.measured_records),
+        not_due=tally.not_due() if e.closed else 0,
         lengths=lengths,
         stages=evidence.stages(stretch, tally.records),
         gauges=evidence.gauges(readings.samples, *shown_s, lengths.output if lengths else None),
@@ -379,6 +459,11 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: Said, warnings: tuple[
         duration_s=max(0.0, now - start_at),
         warnings=warnings,
     )
+
+
+def _work(e: _Evidence) -> WindowWork | None:
+    seen = e.latencies
+    return work(e.tally, e.rules.costs, (seen.ttft_s.mean, seen.tpot_s.mean, seen.e2e_s.mean))
 
 
 def _shown(e: _Evidence, cut_at: float) -> tuple[float, float]:

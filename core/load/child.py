@@ -19,14 +19,16 @@ from importlib.metadata import version
 
 import httpx
 
-from core.load.dispatch import OrderRun
+from core.load.closed import ClosedRun
+from core.load.dispatch import OrderRun, Retrying, Running
 from core.load.prompts import Bodies
 from core.load.protocol import SILENCE_S, Command, Share, commands, encode
+from core.load.rows import Rows
 from core.load.sender import LoadClient
-from core.load.transport import SPARE_CONNECTIONS, DirectTransport, proxy_on_the_way, transport_name
+from core.load.transport import DirectTransport, proxy_on_the_way, spare_connections, transport_name
 from core.net import tls_context
-from core.records import Abort, ChildMessage, Hello, LoadDone, LoadReady, RepeatOrder, StopArrivals
-from core.schedule import draw
+from core.records import Abort, ChildMessage, ClosedOrder, Hello, LoadDone, LoadReady, RepeatOrder, StopArrivals
+from core.schedule import draw, draw_closed
 
 _READ_BYTES = 256 * 1024
 _PR_SET_PDEATHSIG = 1
@@ -81,9 +83,10 @@ class Child:
         self._emit, self._fail = emit, fail
         self._hello: Hello | None = None
         self._client: LoadClient | None = None
+        self._rows: Rows | None = None
         self._share = Share(index=0, of=1)
         self._order: int | None = None
-        self._run: OrderRun | None = None
+        self._run: Running | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -98,7 +101,7 @@ class Child:
                 await self._greet(command)
             case Share():
                 self._share = command
-            case RepeatOrder():
+            case RepeatOrder() | ClosedOrder():
                 self._start(command)
             case StopArrivals() if self._run is not None and command.order == self._order:
                 self._run.stop()
@@ -114,16 +117,30 @@ class Child:
                 await self._client.aclose()
             self._client = LoadClient(hello.target, hello.access, _transport(hello))
         self._client.keeps_length = hello.keeps_length
+        self._client.keeps_prompts_secret = hello.dataset is not None
+        if (None if old is None else (old.dataset, old.target.api)) != (hello.dataset, hello.target.api):
+            if self._rows is not None:
+                self._rows.close()
+            self._rows = None if hello.dataset is None else Rows(hello.dataset, hello.target.api)
 
-    def _start(self, order: RepeatOrder) -> None:
+    def _start(self, order: RepeatOrder | ClosedOrder) -> None:
         self._refuse_if_busy()
         if self._hello is None or self._client is None:
             raise RuntimeError("an order came before the hello")
-        plan = draw(order, self._hello.workload)
-        bodies = Bodies(self._hello, order, plan)
+        hello, to = self._hello, (self._client, self._emit, self._share)
+        run: Running
+        if isinstance(order, ClosedOrder):
+            plan = draw_closed(order, hello.workload)
+            run = ClosedRun(order, plan, Bodies(hello, order, plan, self._rows).build, *to)
+        else:
+            plan = draw(order, hello.workload)
+            retrying = Retrying(hello.first_within_s) if hello.workload.retry_after else None
+            bodies = Bodies(hello, order, plan, self._rows)
+            gateway = hello.workload.gateway
+            run = OrderRun(order, plan, bodies.build, *to, gateway=gateway, retrying=retrying, continued=bodies.build)
         self._client.open_ahead()
         _hush(collect=not self._client.leaves_no_garbage)
-        self._order, self._run = order.order, OrderRun(order, plan, bodies.build, self._client, self._emit, self._share)
+        self._order, self._run = order.order, run
         self._task = asyncio.create_task(self._run.run())
         self._task.add_done_callback(self._finished)
 
@@ -136,12 +153,15 @@ class Child:
         gc.unfreeze()
         gc.enable()
         if not task.cancelled() and (problem := task.exception()) is not None:
+            while isinstance(problem, BaseExceptionGroup):  # requests are a group; the last line of a group says nothing
+                problem = problem.exceptions[0]
             self._fail(problem)
 
 
 def _transport(hello: Hello) -> httpx.AsyncBaseTransport:
     access, target = hello.access, hello.target
-    return DirectTransport(tls_context(access, target.insecure), proxy_on_the_way(access, target.url), SPARE_CONNECTIONS)
+    spare = spare_connections(hello.workload.gap_cv)
+    return DirectTransport(tls_context(access, target.insecure), proxy_on_the_way(access, target.url), spare)
 
 
 class Outbox(asyncio.BaseProtocol):

@@ -207,7 +207,8 @@ class AnswerReader:
     `[DONE]`, after which nothing is taken in.
 
     `keeps_length`: the server is known to give the `asked_output` tokens asked for, so that an answer which ended by its length
-    has as many, however few events it came in. That is used only where nothing else than events would tell.
+    has as many, however few events it came in. That is used only where nothing else than events would tell. `keeps_text`: what a
+    chat answers is kept, for the turn that follows.
 
     A count that does not rise while text comes is no running total: vLLM 0.6.1 to 0.6.3 counted each chunk by itself in chats.
     From then on each event with output counts as one, and `t_last` and the gaps follow them. A server whose running total is true
@@ -216,8 +217,9 @@ class AnswerReader:
     with the finish_reason may be what was held back before, so it alone proves nothing: it counts when the last total has more.
     """
 
-    def __init__(self, asked_output: int | None = None, *, keeps_length: bool = False) -> None:
+    def __init__(self, asked_output: int | None = None, *, keeps_length: bool = False, keeps_text: bool = False) -> None:
         self._asked_output, self._keeps_length = asked_output, keeps_length
+        self._texts: list[str] | None = [] if keeps_text else None
         self.t_first: float | None = None
         self.t_last: float | None = None
         self.first_tokens = 0
@@ -243,6 +245,11 @@ class AnswerReader:
         self._t_unsure: float | None = None
         """When text came with the finish_reason, of which the total did not say that it is a token."""
         self._gaps = _Gaps()
+
+    @property
+    def text(self) -> str:
+        """What a chat has answered so far, without its reasoning; empty where it is not kept."""
+        return "".join(self._texts or ())
 
     @property
     def output_tokens(self) -> int:
@@ -407,6 +414,8 @@ class AnswerReader:
                     self._settle(total, self._t_unsure)
             return
         choice = chunk.choices[0]
+        if self._texts is not None and choice.delta is not None and isinstance(choice.delta.content, str):
+            self._texts.append(choice.delta.content)
         if choice.finish_reason:  # some servers send an empty one with every chunk
             self.finish_reason, self._t_finish = choice.finish_reason, t
         if total is not None and total > self._counted:

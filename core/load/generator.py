@@ -20,7 +20,7 @@ from core.access import Access
 from core.config import Workload
 from core.errors import UserError
 from core.load.protocol import HEARTBEAT_S, Command, Heartbeat, Share, encode, messages
-from core.records import Abort, ChildMessage, Hello, LoadDone, LoadReady, LoadTick, RepeatOrder, StopArrivals
+from core.records import Abort, ChildMessage, ClosedOrder, Hello, LoadDone, LoadReady, LoadTick, RepeatOrder, StopArrivals
 from core.units import duration
 
 CHILD_RPS = 2000.0
@@ -142,10 +142,22 @@ class Worker:
 
 
 def children_for(rate_rps: float, workload: Workload) -> int:
-    """How many children a rate needs; never more than cores - 1, so that one is left for screen and kernel, and at least one."""
-    chunks_per_s = rate_rps * workload.output_tokens.median
+    """How many children a rate needs; never more than cores - 1, so that one is left for screen and kernel, and at least one.
+
+    With a gateway's limit it is one: that limit is over all requests, and one process keeps it.
+    """
+    if workload.gateway is not None:
+        return 1
+    chunks_per_s = rate_rps * _usual_answer(workload)
     needed = math.ceil(max(rate_rps / CHILD_RPS, chunks_per_s / CHILD_CHUNKS_PER_S))
     return max(1, min(needed, len(os.sched_getaffinity(0)) - 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 2) - 1))
+
+
+def _usual_answer(workload: Workload) -> float:
+    """Tokens of an answer: the mean of a mix, else the median."""
+    if not workload.mix:
+        return workload.output_tokens.median
+    return sum(part.weight * part.output_tokens for part in workload.mix) / sum(part.weight for part in workload.mix)
 
 
 class Generator:
@@ -192,13 +204,13 @@ class Generator:
         self._hello = hello
         await self._say(hello)
 
-    async def order(self, order: RepeatOrder) -> None:
-        """Hand over one repeat; its messages come from `messages`, the last is its LoadDone."""
+    async def order(self, order: RepeatOrder | ClosedOrder) -> None:
+        """Hand over one repeat, or a closed loop; its messages come from `messages`, the last is its LoadDone."""
         count = len(self._workers)
         self._merge = _Merge(count)
         for index, worker in enumerate(self._workers[:count]):
             await self._say_to(worker, Share(index=index, of=count), order)
-        if self._growing is None or self._growing.done():
+        if isinstance(order, RepeatOrder) and (self._growing is None or self._growing.done()):
             peak_rps = max((segment.rate_rps for segment in order.segments), default=0.0)
             self._growing = asyncio.create_task(self._look_ahead(_NEXT * peak_rps))
 

@@ -3,9 +3,12 @@
 import asyncio
 import contextlib
 import errno
+import re
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, runtime_checkable
 
 import httpx
@@ -45,6 +48,11 @@ _BACKENDS = (
 """Headers by which gateways tell which of several servers answered (LiteLLM, inference gateways, what people name Envoy's, nginx's
 and HAProxy's own), the most exact first."""
 _MAX_ERROR_BODY = 64 * 1024
+_FIELDS = (
+    *("cache_salt", "stream_options", "continuous_usage_stats", "include_usage", "max_completion_tokens", "max_tokens"),
+    *("temperature", "top_p", "ignore_eos", "messages", "prompt", "tools", "tool_choice"),
+)
+"""Of a request, as a refusal names them."""
 _CLIENT_ERRNOS = (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL)
 
 Emit = Callable[[RequestSent | RequestFirst | RequestEnded], None]
@@ -62,14 +70,32 @@ Prepared = httpx.Request | Ready
 
 
 @dataclass(frozen=True, slots=True)
+class Anew:
+    """A request that was turned away may be sent again now, after another wait at the gateway; or that has turned it away too, and
+    `refused` is its ending."""
+
+    gateway_wait_s: float = 0.0
+    refused: Ending | None = None
+
+
+Again = Callable[[int, float], Awaitable[Anew | None]]
+"""Waits until a request may be sent again that was sent again so often, and is asked to wait so many seconds; None: not at all."""
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
-    """One request to send now: its place in the order, when it was due, what it asks for."""
+    """One request to send now: its place in the order, when it was due, what it asks for, and how long it waited at the gateway.
+    `again`: asked when the server turns it away for some time; None: that is its end. `hear`: told what the answer says, just
+    before its end, where it ended well; None: nobody needs its text."""
 
     order: int
     index: int
     t_sched: float
     asked_input: int
     asked_output: int
+    gateway_wait_s: float = 0.0
+    again: Again | None = None
+    hear: Callable[[str], None] | None = None
 
 
 @runtime_checkable
@@ -99,6 +125,8 @@ class LoadClient:
         self._digest = Digest()
         self.keeps_length = False
         """Whether the server is known to give as many tokens as it is asked for."""
+        self.keeps_prompts_secret = False
+        """Whether what the server says of a refusal is kept as far as it names fields of ours alone: it may repeat the prompt."""
         self._head: Ready | None = None
         """What all requests have in common, as httpx builds it."""
         self._http = httpx.AsyncClient(
@@ -131,12 +159,27 @@ class LoadClient:
         """Send, read the answer, and emit RequestSent, RequestFirst and always RequestEnded, also when cancelled."""
         exchange = _Exchange(job, emit, self._shown, keeps_length=self.keeps_length)
         outcome = self._outcome(request, exchange)
+        kept = None if job.again is None else request
         del request  # here and below: what is sent need not be kept for as long as the answer takes, 3 KB each
         try:
             ending, error = await outcome
+            while kept is not None and job.again is not None and exchange.retry_after_s is not None:
+                anew = await job.again(exchange.retries, exchange.retry_after_s)
+                if anew is None:
+                    break
+                exchange.gateway_wait_s += anew.gateway_wait_s
+                if anew.refused is not None:
+                    ending, error = anew.refused, None
+                    break
+                exchange.anew()
+                ending, error = await self._outcome(kept, exchange)
         except asyncio.CancelledError:
             exchange.end("aborted", None)
             raise
+        if self.keeps_prompts_secret and ending in ("http", "stream"):
+            error = _wordless(exchange.status, error or "")
+        if ending == "ok" and job.hear is not None:
+            job.hear(exchange.reader.text)
         exchange.end(ending, error)
 
     async def aclose(self) -> None:
@@ -197,7 +240,7 @@ class _Exchange:
 
     def __init__(self, job: Job, emit: Emit, shown: Shown, *, keeps_length: bool) -> None:
         self.job = job
-        self.reader = AnswerReader(job.asked_output, keeps_length=keeps_length)
+        self.reader = AnswerReader(job.asked_output, keeps_length=keeps_length, keeps_text=job.hear is not None)
         self.parser = SseParser()
         self.status: int | None = None
         self.backend: str | None = None
@@ -207,7 +250,11 @@ class _Exchange:
         """When the body ended, if the transport tells; else it is when that was noticed."""
         self._t_start = time.monotonic()
         self._t_sent: float | None = None
-        self._resent = False
+        self._written = self._resent = False
+        self.gateway_wait_s = job.gateway_wait_s
+        self.retries = 0
+        self.retry_after_s: float | None = None
+        """How long a 429 asked to wait before the request is sent again."""
         self._told_first = False
         self.beginning = bytearray()
         """Of a body, as long as no event has come: what it is instead."""
@@ -220,9 +267,25 @@ class _Exchange:
         moves the time of the record, and is not told twice."""
         if self._t_sent is None:
             job = self.job
-            self._emit(RequestSent(order=job.order, index=job.index, t_sched=job.t_sched, t_sent=t, connect_s=connect_s))
-        self._resent = self._t_sent is not None
+            self._emit(
+                RequestSent(
+                    order=job.order,
+                    index=job.index,
+                    t_sched=job.t_sched,
+                    t_sent=t,
+                    connect_s=connect_s,
+                    gateway_wait_s=job.gateway_wait_s,
+                )
+            )
+        self._resent |= self._written
+        self._written = True
         self._t_sent = t
+
+    def anew(self) -> None:
+        """The server turned it away, and it is sent again: what was known of its answer is no more."""
+        self.retries += 1
+        self.retry_after_s = self.status = self.backend = self.t_end = None
+        self._written = False
 
     def read(self, data: bytes, t: float) -> bool:
         """Bytes of the body that arrived at `t`; False when there is no sense in reading on."""
@@ -278,6 +341,8 @@ class _Exchange:
                 resent=self._resent,
                 backend=self._shown(self.backend, MAX_BACKEND_CHARS),
                 gaps=reader.gaps,
+                gateway_wait_s=self.gateway_wait_s,
+                retries=self.retries,
             )
         )
 
@@ -292,6 +357,8 @@ class _Exchange:
 async def _read_response(response: httpx.Response, exchange: _Exchange) -> _Outcome:
     """What no stream of ours brings: an error, or the answer by a transport that does not stamp."""
     exchange.status, exchange.backend = response.status_code, _backend(response.headers.raw)
+    if response.status_code == httpx.codes.TOO_MANY_REQUESTS:
+        exchange.retry_after_s = _retry_after_s(response.headers.get("Retry-After"))
     if not response.is_success:
         return "http", _http_error(response, await _body(response))
     if (coding := response.headers.get("Content-Encoding", "identity").lower()) != "identity":
@@ -333,6 +400,20 @@ def _backend(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     return public_address(value) if "://" in value else value or None
 
 
+def _retry_after_s(value: str | None) -> float | None:
+    """Seconds to wait by a Retry-After, which tells them or a date; None where there is none, or it is neither. Not finite for a
+    number beyond all numbers."""
+    if value is None:
+        return None
+    if value.strip().isascii() and value.strip().isdigit():
+        return float(value)
+    try:
+        at = parsedate_to_datetime(value)
+    except (ValueError, OverflowError):
+        return None
+    return max(0.0, (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - time.time())
+
+
 def _no_stream(response: httpx.Response, body: bytes) -> str | None:
     """What came in place of an event stream: a page of a gateway, nothing at all, a body in another form; None where it was one,
     of comments alone."""
@@ -355,6 +436,13 @@ async def _body(response: httpx.Response) -> bytes:
                 if len(data) > _MAX_ERROR_BODY:
                     break
     return data
+
+
+def _wordless(status: int | None, error: str) -> str:
+    """An error of the server without its words, but for the fields of a request that they name."""
+    named = [field for field in _FIELDS if re.search(rf"\b{field}\b", error)]
+    which = f"; it names {', '.join(named)}" if named else ""
+    return f"HTTP {status}, and words that are not kept because they may repeat the prompt{which}"
 
 
 def _http_error(response: httpx.Response, body: bytes) -> str:

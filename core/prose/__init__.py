@@ -1,12 +1,55 @@
 """The room that writes texts: the only one that knows how a fact is said. Nothing reads a sentence back."""
 
 from core.facts import Code, Fact, Said
-from core.prose import answers, checks, diagnosis, fleet, meanwhile, notes, repeats, steps, voids, warnings
-from core.prose.asked import estimate, limits, mode_words
+from core.prose import (
+    again,
+    answers,
+    asked_of_runs,
+    checks,
+    closed,
+    compare,
+    diagnosis,
+    fleet,
+    gateway,
+    meanwhile,
+    notes,
+    prefixes,
+    repeats,
+    steps,
+    traffic,
+    tune,
+    voids,
+    warnings,
+    watch,
+    whatif,
+)
+from core.prose.asked import arrivals, estimate, in_front, limits, mix, mode_words, requests, scale, seeds
+from core.prose.compare import differing
 from core.prose.figures import Figures, Sentence
 from core.prose.fleet import LABELS, load_at_peak, load_brief
+from core.prose.prefixes import hits, prefix, prefix_brief
 
-__all__ = ["SENTENCES", "estimate", "limits", "load_at_peak", "load_brief", "mark_label", "mode_words", "sentence", "text"]
+__all__ = [
+    "SENTENCES",
+    "arrivals",
+    "differing",
+    "estimate",
+    "hits",
+    "in_front",
+    "limits",
+    "load_at_peak",
+    "load_brief",
+    "mark_label",
+    "mix",
+    "mode_words",
+    "prefix",
+    "prefix_brief",
+    "requests",
+    "scale",
+    "seeds",
+    "sentence",
+    "text",
+]
 
 SENTENCES: dict[Code, Sentence] = {
     **repeats.SENTENCES,
@@ -19,6 +62,16 @@ SENTENCES: dict[Code, Sentence] = {
     **meanwhile.SENTENCES,
     **diagnosis.SENTENCES,
     **fleet.SENTENCES,
+    **whatif.SENTENCES,
+    **closed.SENTENCES,
+    **traffic.SENTENCES,
+    **gateway.SENTENCES,
+    **prefixes.SENTENCES,
+    **watch.SENTENCES,
+    **asked_of_runs.SENTENCES,
+    **again.SENTENCES,
+    **compare.SENTENCES,
+    **tune.SENTENCES,
 }
 """By code; a test holds them against the list of codes."""
 

@@ -119,6 +119,7 @@ SENTENCES: dict[Code, Sentence] = {
     "void_twice": lambda f: (
         f"No answer: two repeats in a row at {rate_text(f['rate_rps'])} did not count: {f.of[0]}. Fix that, then run again; {_KEPT}"
     ),
+    "recording_unfit": lambda f: f"No answer: at {rate_text(f['rate_rps'])} {f.of[0]}; {_KEPT}",
     "away_again": lambda f: f"No answer: the server was away a second time, at {rate_text(f['rate_rps'])} ({words(f)}). {_CHECK}",
     "away_for_good": _away_for_good,
     "back_without_model": lambda f: (

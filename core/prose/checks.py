@@ -5,7 +5,7 @@ from collections.abc import Callable
 from core.facts import Code
 from core.net import status_words
 from core.prose.figures import Figures, Sentence
-from core.units import count, duration, latency, length, limit, percent, plain
+from core.units import as_set, classes, count, duration, latency, length, limit, percent, plain
 
 _BY_FIRST_TOKENS = "only their first tokens keep prompts apart"
 _UNPROVEN = "Cold prompts cannot be proven"
@@ -68,7 +68,10 @@ def _longest(f: Figures) -> str:
 def _context_too_short(f: Figures) -> str:
     then = "cut its answer short silently" if f["shortened"] else "answer it with an error"
     longest = f"The longest request, {_longest(f)}, does not fit into {count(f.n('context_tokens'))}"
-    return f"{longest}: the server would {then}. Ask for fewer tokens"
+    advice = "Ask for fewer tokens"
+    if "longer_frac" in f:
+        advice = f"Take the longer rows out of {f.word('file')}: {percent(f['longer_frac'], 2)} of all"
+    return f"{longest}: the server would {then}. {advice}"
 
 
 def _files(f: Figures) -> str:
@@ -203,6 +206,17 @@ def _came(f: Figures) -> str:
 def _answers_short(f: Figures) -> str:
     reasons = ", ".join(sorted(f.counts("finish_reasons")))
     return f"Answers end early: {_came(f)} (finish reason: {reasons}); does the server ignore ignore_eos?"
+
+
+def _answers_natural(f: Figures) -> str:
+    """How long answers got that may stop by themselves, and how they ended."""
+    mean, requests = f.known("mean_tokens"), f.n("requests")
+    most = f"where at most {length(f.n('most_tokens'))} were asked for"
+    ended = classes(f.counts("finish_reasons"))
+    if mean is None:
+        return f"How long answers get is not known: the server does not count their tokens ({most}; finish reasons: {ended})"
+    got = f"{count(requests, 'answer')} had {as_set(mean, 4)} tokens on average {most}"
+    return f"Answers stop by themselves: {got} (finish reasons: {ended})"
 
 
 def _held_back(f: Figures) -> str:
@@ -382,4 +396,5 @@ SENTENCES: dict[Code, Sentence] = {
     "floor_contradicted": lambda f: _capital(f.of[0]),
     "bandwidth_reached": lambda f: f"A single stream shows that {percent(f['eta_reached_frac'], 2)} of the bandwidth is reached",
     "limit_helps": lambda f: f"What would help, each by itself: {'; '.join(f.of)}",
+    "answers_natural": _answers_natural,
 }

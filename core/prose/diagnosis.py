@@ -17,6 +17,7 @@ NAMES: dict[Cause, str] = {
     "prefix": "prompts already in the prefix cache",
     "lengths": "lengths other than asked for",
     "failures": "requests that failed",
+    "gateway": "the gateway's limit of open requests",
     "none": "nothing",
     "unknown": "something that these figures do not show",
 }
@@ -60,7 +61,8 @@ def _lengths(f: Figures) -> str:
     counted = f.known("input_tokens")
     prompt = asked_in if counted is None else counted
     as_asked = abs(prompt - asked_in) < 0.5 and abs(output - asked_out) < 0.5
-    asked = "as asked" if as_asked else f"where {as_set(asked_in, 4)}/{as_set(asked_out, 4)} were asked for"
+    most = "at most " if "natural" in f else ""
+    asked = "as asked" if as_asked else f"where {as_set(asked_in, 4)}/{most}{as_set(asked_out, 4)} were asked for"
     other = {name: n for name, n in f.counts("finish_reasons").items() if name != "length"}
     return f"{as_set(prompt, 4)}/{as_set(output, 4)} tokens {asked}" + (f" (ended by {classes(other)})" if other else "")
 
@@ -84,7 +86,9 @@ def _queue_time(f: Figures) -> str:
 
 
 def _ttft_split(f: Figures) -> str:
-    parts = (("queue", f["queue_s"]), ("prefill", f["prefill_s"]), ("outside the engine", f["outside_s"]))
+    before = f.known("gateway_s") if "gateway_s" in f else None
+    parts = [] if before is None else [("waiting at the gateway", before)]
+    parts += [("queue", f["queue_s"]), ("prefill", f["prefill_s"]), ("outside the engine", f["outside_s"])]
     whole_s = sum(part_s for _, part_s in parts)
     return f"TTFT splits into {', '.join(f'{_part(part_s / whole_s)} {name}' for name, part_s in parts)}"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from core.facts import Fact
+from core.facts import Fact, Figure
 
 
 class Figures:
@@ -41,6 +41,10 @@ class Figures:
         if value is not None and not isinstance(value, str):
             raise TypeError(f"{name} is no text")
         return value
+
+    def value(self, name: str) -> Figure:
+        """Whatever it is: where one sentence is said of figures of several kinds."""
+        return self._figures[name]
 
     def counts(self, name: str) -> dict[str, int]:
         """Numbers by name."""

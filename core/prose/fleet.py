@@ -31,6 +31,8 @@ LABELS: dict[Code, Sentence] = {
     "mark_growth": lambda f: f"growth {plain(f['growth_per_min_frac'])}/min, {duration(f['scale_out_s'])}",
     "mark_burst": lambda f: f"burstiness {as_set(f['burstiness'])}",
     "mark_burst_unknown": lambda f: f"burstiness {as_set(f['burstiness'])}",
+    "mark_burst_measured": lambda f: f"burstiness {as_set(f['burstiness'])}",
+    "mark_burst_recorded": lambda f: f"burstiness {as_set(f['burstiness'])}",
 }
 """A mark in two or three words, by the code of what it rests on."""
 
@@ -54,6 +56,14 @@ def _mark_burst(f: Figures) -> str:
     return (
         f"with gamma gaps of shape {as_set(f['burstiness'])} (Poisson: 1) {rate_text(f['bursty_rps'])} bring as many requests at "
         f"once as {rate_text(f['rate_rps'])} did, at a mean E2E of {latency(f['e2e_mean_s'])}; {how}"
+    )
+
+
+def _mark_burst_measured(f: Figures) -> str:
+    cv = f["arrival_cv"]
+    return (
+        f"off: it is an estimate for Poisson arrivals, and this run had gamma gaps of CV {as_set(cv)} (shape {as_set(cv**-2, 3)}), "
+        "whose cost is measured: it is in the rate that holds"
     )
 
 
@@ -238,7 +248,13 @@ SENTENCES: dict[Code, Sentence] = {
     "mark_growth": _mark_growth,
     "mark_burst": _mark_burst,
     "mark_burst_unknown": lambda f: "it needs the mean E2E latency at the safe rate",
+    "mark_burst_measured": _mark_burst_measured,
+    "mark_burst_recorded": lambda f: (
+        "off: it is an estimate for Poisson arrivals, and this run had those of a recording, whose bursts are in its rates"
+    ),
     "poisson_arrivals": lambda f: "Poisson arrivals",
+    "recorded_arrivals": lambda f: "arrivals at each replica as in the recording, scaled to its rate",
+    "gamma_arrivals": lambda f: f"gaps between the arrivals at each replica of CV {as_set(f['arrival_cv'])}, as measured",
     "fleet_even_split": lambda f: "an even split over the replicas",
     "same_lengths": lambda f: "this mix of lengths",
     "fleet_open_above": lambda f: (
@@ -281,4 +297,11 @@ SENTENCES: dict[Code, Sentence] = {
     "memory_binds": lambda f: f"{_at(f)} memory binds: {f.of[0] if f.of else 'more streams are needed than fit'}",
     "speed_binds": _speed_binds,
     "neither_binds": lambda f: f"{_at(f)} neither memory nor speed was seen to bind{_in_brackets(f)}: no rate failed",
+    "answers_as_they_came": lambda f: (
+        f"answers as long as those that came ({as_set(f['mean_tokens'], 4)} tokens on average, p90 {as_set(f['p90_tokens'], 4)})"
+    ),
+    "answer_lengths_unknown": lambda f: (
+        "answers that stop as they did while it was measured, at lengths that are not known: nothing is said of long answers, of "
+        "memory, or of the cost of a token"
+    ),
 }

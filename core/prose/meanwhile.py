@@ -3,7 +3,7 @@
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
 from core.prose.voids import AWAY, words
-from core.units import count, duration, latency, long_duration, plain, rate_number, rate_text
+from core.units import as_set, count, duration, latency, long_duration, number, plain, rate_number, rate_text
 
 _RESET = "POST /reset_prefix_cache"
 
@@ -79,6 +79,10 @@ SENTENCES: dict[Code, Sentence] = {
     "rate_stays": _rate_stays,
     "time_announced": lambda f: f"Expected time: {f.of[0]}",
     "time_expected": _time_expected,
+    "stays_wide": lambda f: (
+        f"The bracket will stay wide: about a factor of {number(f['factor'])} when the time is up, not "
+        f"{as_set(f['wanted_factor'])}; a longer --budget narrows it"
+    ),
     "time_longer": lambda f: f"This takes longer than announced: about {long_duration(f['total_s'])} in all, for enough requests",
     "left_ramp_higher": lambda f: f"the ramp goes beyond the {count(f.n('rates'), 'rate')} that were assumed",
     "left_ramp_over": _ramp_over,

@@ -62,6 +62,12 @@ def _nothing_planned(f: Figures) -> str:
     return f"no request was planned in the window ({window}): measure longer or at a higher rate"
 
 
+def _recorded_lull(f: Figures) -> str:
+    window = f"{duration(f['measure_s'])} at {rate_text(f['rate_rps'])}"
+    came = f"{count(f.n('planned'), 'request')} in a window ({window}) that stands for {count(round(f['expected']))}"
+    return f"the recording has a lull here, {came}: take a busier part of it, such as --trace-window 10m@busiest"
+
+
 def _server_frozen(f: Figures) -> str:
     silent = f"the server accepts requests but has produced nothing for {duration(f['silent_s'])}"
     return f"{silent}; it is frozen or its engine is dead, which is not a capacity limit"
@@ -94,6 +100,7 @@ SENTENCES: dict[Code, Sentence] = {
     "tokens_in_clumps": _tokens_in_clumps,
     "tpot_undecidable": lambda f: "TPOT is the only limit, and no answer has a TPOT to judge",
     "nothing_planned": _nothing_planned,
+    "recorded_lull": _recorded_lull,
     "server_frozen": _server_frozen,
     "server_lost": lambda f: "the server was lost: connections break, and it does not answer a plain GET either",
     "server_away": lambda f: "; ".join((f"the server was away: {words(f)}", *f.of, AWAY[f.word("seen") or ""])),

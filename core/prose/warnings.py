@@ -88,6 +88,16 @@ def _repeats_scatter(f: Figures) -> str:
 SENTENCES: dict[Code, Sentence] = {
     "no_miss_allowed": lambda f: f"no miss is allowed: one slow request of {count(f.n('planned'))} fails this step",
     "few_requests": _few_requests,
+    "window_lucky": lambda f: (
+        f"a quiet stretch of the recording: {percent(f['less_frac'], 2)} less work than the recording has on average at this rate"
+        if "recorded" in f
+        else f"a lucky window: by chance it brought {percent(f['less_frac'], 2)} less work than its rate lets expect"
+    ),
+    "window_unlucky": lambda f: (
+        f"a busy stretch of the recording: {percent(f['more_frac'], 2)} more work than the recording has on average at this rate"
+        if "recorded" in f
+        else f"an unlucky window: by chance it brought {percent(f['more_frac'], 2)} more work than its rate lets expect"
+    ),
     "window_short": _window_short,
     "by_one_request": lambda f: "passed by one request",
     "left_open": _left_open,

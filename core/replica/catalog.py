@@ -1,12 +1,17 @@
 """The replicas that can be simulated, each with its load, its limits and the knee that a long simulation found for it."""
 
+import math
 import os
 from pathlib import Path
 
 import msgspec
 
+from core.engine import EngineSpec
 from core.errors import UserError
-from core.replica.scheduler import EngineSpec
+
+NATURAL_SHARE = (0.2, 1.0)
+"""Of the length asked for: between these a request gets an answer that does not ask to `ignore_eos`. It is made up, since no model
+is behind it: the share is drawn evenly from a hash of the prompt, so that answers of different lengths can be shown and tested."""
 
 
 class TokenLengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,9 +36,34 @@ class TokenLengths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return self.maximum if self.sigma > 0 else int(self.median)
 
 
+class Slow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Requests that take `extra_s` more: those whose prompt has `from_prompt_tokens` or more. A client that draws the same lengths
+    again meets the same ones."""
+
+    from_prompt_tokens: int
+    extra_s: float
+
+    def __post_init__(self) -> None:
+        if self.from_prompt_tokens < 1 or not 0 < self.extra_s < math.inf:
+            raise ValueError("from_prompt_tokens must be at least 1, extra_s above zero")
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a demo of a replica shows, where that is no search: rates to judge by `repeats` windows of `measure_s`, and whether a
+    closed loop beside them."""
+
+    rates_rps: tuple[float, ...]
+    repeats: int
+    measure_s: float
+    seed: int
+    closed_loop: bool = False
+
+
 class Replica(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One simulated replica: engine, lengths, limits in seconds (None: no such limit), share of requests that must meet
-    them, and `truth_rps`, the highest rate at which they do in the long run (None: not known)."""
+    them, and `truth_rps`, the highest rate at which they do in the long run (None: not known). `slow` requests take longer
+    than the engine has it; `shown` is what its demo shows. `truth_rps` is that of answers as long as `output_tokens`, not of
+    those that stop by themselves, at lengths that are made up (NATURAL_SHARE)."""
 
     name: str
     description: str
@@ -45,6 +75,8 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     e2e_s: float | None = None
     target: float = 0.95
     truth_rps: float | None = None
+    slow: Slow | None = None
+    shown: Shown | None = None
 
     def __post_init__(self) -> None:
         if not self.name.replace("-", "").isalnum():
@@ -54,6 +86,10 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise ValueError("limits and truth_rps must be above zero, target in (0, 1]")
         if self.input_tokens.largest + self.output_tokens.largest > self.engine.kv_tokens:
             raise ValueError(f"its longest request does not fit into a KV cache of {self.engine.kv_tokens} tokens")
+
+    def extra_s(self, prompt_tokens: int) -> float:
+        """How much longer a request with such a prompt takes, in seconds."""
+        return self.slow.extra_s if self.slow is not None and prompt_tokens >= self.slow.from_prompt_tokens else 0.0
 
     @property
     def model_name(self) -> str:
@@ -73,9 +109,13 @@ _LARGE = EngineSpec(step_s=0.009, per_sequence_s=4e-5, per_kv_token_s=7e-8, per_
 _SMALL = EngineSpec(step_s=0.010, per_sequence_s=5e-5, per_kv_token_s=8e-8, per_prefill_token_s=5e-5, kv_blocks=2_800)
 _SLOTS = EngineSpec(step_s=0.010, per_sequence_s=2e-4, per_kv_token_s=8e-8, per_prefill_token_s=6e-5, kv_blocks=20_000, max_seqs=8)
 _DEMO = EngineSpec(step_s=0.014, per_sequence_s=4e-4, per_kv_token_s=1e-7, per_prefill_token_s=6e-5, kv_blocks=224)
+_ONE_AT_A_TIME = EngineSpec(
+    step_s=0.020, per_sequence_s=0.0, per_kv_token_s=0.0, per_prefill_token_s=0.0, kv_blocks=128, max_seqs=1
+)
 
 # True knees: long-run attainment under Poisson arrivals in virtual time, 150,000 s x 4 runs per rate with common random
-# numbers, rate where it crosses the target; standard error below 0.1 %. For `demo`, tests/benchmarks/demo_knee.py.
+# numbers, rate where it crosses the target; standard error below 0.1 %. For `demo`, tests/benchmarks/demo_knee.py;
+# for `queue`, 5.93 +- 0.01 by Lindley's recursion, as in tests/core/judge/queue_model.py.
 _ALL = (
     Replica(
         name="demo",
@@ -126,6 +166,17 @@ _ALL = (
         ttft_s=2.0,
         tpot_s=0.05,
         truth_rps=3.148,
+    ),
+    Replica(
+        name="queue",
+        description="one request at a time, four of five in 20 ms and one in 180 ms: what a closed loop hides",
+        engine=_ONE_AT_A_TIME,
+        input_tokens=TokenLengths(median=128, sigma=0.5, maximum=512, minimum=8),
+        output_tokens=TokenLengths(median=1),
+        e2e_s=0.25,
+        truth_rps=5.93,
+        slow=Slow(from_prompt_tokens=195, extra_s=0.160),  # 19.99 % of the prompts
+        shown=Shown(rates_rps=(4.0, 6.0), repeats=2, measure_s=60.0, seed=101, closed_loop=True),
     ),
 )
 

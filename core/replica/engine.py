@@ -4,8 +4,9 @@ import asyncio
 import time
 from typing import NamedTuple, Protocol
 
+from core.engine import EngineSpec
 from core.replica.metrics import EngineMetrics
-from core.replica.scheduler import EngineSpec, Scheduler, Sequence, Step
+from core.replica.scheduler import Scheduler, Sequence, Step
 
 
 class Clock(Protocol):
@@ -31,7 +32,7 @@ class MonotonicClock:
 
 
 class Delta(NamedTuple):
-    """Tokens since the last look; `finish_reason` is "length", or "abort" when it was stopped, with the last of them."""
+    """Tokens since the last look; with the last of them `finish_reason`: that of the request, or "abort" when it was aborted."""
 
     tokens: int
     finish_reason: str | None
@@ -41,8 +42,9 @@ class Generation:
     """The tokens of one request as they come. While its reader is late, tokens merge into one delta, as vLLM's
     RequestOutputCollector does (v1/engine/output_processor.py)."""
 
-    def __init__(self, sequence: Sequence) -> None:
+    def __init__(self, sequence: Sequence, ends_by: str = "length") -> None:
         self.sequence = sequence
+        self.ends_by = ends_by
         self.first_step_end_s: float | None = None
         self.last_delivered_s = 0.0
         self._tokens = 0
@@ -78,11 +80,19 @@ class Engine:
         self._work = asyncio.Event()
         self.stopped = False
 
-    def submit(self, prompt_tokens: int, max_tokens: int, prefix_hashes: tuple[int, ...]) -> Generation:
-        """Queue a request that has arrived now. Raises ValueError when it could never fit into the cache."""
-        sequence = Sequence(self._clock.now(), prompt_tokens, max_tokens, prefix_hashes)
+    def submit(
+        self,
+        prompt_tokens: int,
+        max_tokens: int,
+        prefix_hashes: tuple[int, ...],
+        extra_s: float = 0.0,
+        ends_by: str = "length",
+    ) -> Generation:
+        """Queue a request that has arrived now; its first token takes `extra_s` longer, and `ends_by` is the finish reason of its
+        last one. Raises ValueError when it could never fit into the cache."""
+        sequence = Sequence(self._clock.now(), prompt_tokens, max_tokens, prefix_hashes, extra_s)
         self._scheduler.submit(sequence)
-        generation = self._open[sequence] = Generation(sequence)
+        generation = self._open[sequence] = Generation(sequence, ends_by)
         self._work.set()
         if self.stopped:
             self.abort(generation)
@@ -133,5 +143,5 @@ class Engine:
             generation.last_delivered_s = now
             if sequence.finished:
                 del self._open[sequence]
-                self._metrics.finished(sequence, generation.first_step_end_s, step.end_s, now)
-            generation.put(1, "length" if sequence.finished else None)
+                self._metrics.finished(sequence, generation.first_step_end_s, step.end_s, now, generation.ends_by)
+            generation.put(1, generation.ends_by if sequence.finished else None)

@@ -2,7 +2,8 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
-from core.replica.scheduler import BLOCK_TOKENS, EngineSpec, Sequence, Step
+from core.engine import BLOCK_TOKENS, EngineSpec
+from core.replica.scheduler import Sequence, Step
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 FINISHED_REASONS = ("stop", "length", "abort", "error", "repetition")
@@ -42,7 +43,7 @@ class EngineMetrics:
         self._generated = self._counter("generation_tokens", "Number of generation tokens processed.")
         self._queries = self._counter("prefix_cache_queries", "Prefix cache queries, in terms of number of queried tokens.")
         self._hits = self._counter("prefix_cache_hits", "Prefix cache hits, in terms of number of cached tokens.")
-        self._success = self._success_counter()
+        self._success = self._success_counters()
         self._ttft = self._histogram("time_to_first_token_seconds", "Histogram of time to first token in seconds.", _TTFT_BUCKETS)
         self._itl = self._histogram("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", _ITL_BUCKETS)
         self._e2e = self._latency("e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.")
@@ -68,12 +69,11 @@ class EngineMetrics:
     def _latency(self, name: str, text: str) -> Histogram:
         return self._histogram(name, text, _LATENCY_BUCKETS)
 
-    def _success_counter(self) -> Counter:
+    def _success_counters(self) -> dict[str, Counter]:
         names = [*self._labels, "finished_reason"]
         text = "Count of successfully processed requests."
         family = Counter("vllm:request_success", text, names, registry=self._registry)
-        children = {reason: family.labels(**self._labels, finished_reason=reason) for reason in FINISHED_REASONS}
-        return children["length"]  # the only way to end here; the others stay 0, as on a server that never stops early
+        return {reason: family.labels(**self._labels, finished_reason=reason) for reason in FINISHED_REASONS}
 
     def _cache_config(self, spec: EngineSpec, max_model_len: int) -> None:
         """vLLM counts one unused "null" block in `num_gpu_blocks`; usage is a fraction of the others."""
@@ -109,10 +109,12 @@ class EngineMetrics:
         """Another token went out, `gap_s` after the one before."""
         self._itl.observe(gap_s)
 
-    def finished(self, sequence: Sequence, first_token_s: float, last_token_s: float, now: float) -> None:
-        """A request ended; the engine's own times of its tokens, and `now` when the last went out."""
+    def finished(
+        self, sequence: Sequence, first_token_s: float, last_token_s: float, now: float, finish_reason: str = "length"
+    ) -> None:
+        """A request ended by this reason; the engine's own times of its tokens, and `now` when the last went out."""
         scheduled_s = sequence.arrival_s if sequence.scheduled_s is None else sequence.scheduled_s
-        self._success.inc()
+        self._success[finish_reason].inc()
         self._e2e.observe(now - sequence.arrival_s)
         self._queue.observe(scheduled_s - sequence.arrival_s)
         self._prefill.observe(first_token_s - scheduled_s)

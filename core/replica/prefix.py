@@ -16,7 +16,8 @@ def prefix_hashes(token_ids: Sequence[int], salt: str | None, block_tokens: int)
 
 
 class PrefixCache:
-    """The hashes of the `capacity_blocks` prompt blocks used last. It holds no memory of its own: a cached block that nobody
+    """The hashes of the `capacity_blocks` blocks used last, of prompts and of answers: the next turn of a conversation has both. It
+    holds no memory of its own: a cached block that nobody
     uses counts as free in vLLM too, so here it is only remembered, and a hit shortens the prefill."""
 
     def __init__(self, capacity_blocks: int) -> None:
@@ -32,7 +33,7 @@ class PrefixCache:
         return len(hashes)
 
     def add(self, hashes: tuple[int, ...]) -> None:
-        """Remember a computed prompt, forgetting the blocks unused for longest."""
+        """Remember a computed prompt or answer, forgetting the blocks unused for longest."""
         for block in hashes:
             self._blocks[block] = None
             self._blocks.move_to_end(block)

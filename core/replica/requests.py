@@ -1,15 +1,20 @@
 """What a client may ask: bodies of the generating endpoints and of /tokenize, checked as vLLM 0.32 checks them."""
 
+import hashlib
+from array import array
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
+from core.replica.catalog import NATURAL_SHARE
 from core.replica.tokens import VOCABULARY, encode, encode_chat
 
 _SALT_FORBIDDEN = frozenset("@/\\\0")
 _SALT_MAX_CHARS = 128
 _COMPLETION_DEFAULT_TOKENS = 16
+
+FinishReason = Literal["length", "stop"]
 
 Body = TypeVar("Body", bound=msgspec.Struct)
 
@@ -41,6 +46,7 @@ class GenerateBody(msgspec.Struct, frozen=True, kw_only=True):
     stream_options: StreamOptions | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
     cache_salt: str | None = None
+    ignore_eos: bool | None = False
 
 
 class CompletionBody(GenerateBody, frozen=True, kw_only=True):
@@ -96,10 +102,12 @@ class TokenizeBody(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A generating request, ready for the engine."""
+    """A generating request, ready for the engine. Its answer has `answer_tokens`: as many as were asked for, or fewer if it stops
+    by itself (`finish_reason`)."""
 
     prompt_ids: list[int]
-    max_tokens: int
+    answer_tokens: int
+    finish_reason: FinishReason
     salt: str | None
     stream: bool
     include_usage: bool
@@ -167,7 +175,18 @@ def _ask(body: GenerateBody, prompt_ids: list[int], asked: int, max_model_len: i
     options = body.stream_options
     include_usage = options is not None and bool(options.include_usage)
     continuous = options is not None and include_usage and bool(options.continuous_usage_stats)
-    return Ask(prompt_ids, max_tokens, body.cache_salt, bool(body.stream), include_usage, continuous)
+    tokens = max_tokens if body.ignore_eos else natural_tokens(prompt_ids, max_tokens)
+    ended: FinishReason = "stop" if tokens < max_tokens else "length"
+    return Ask(prompt_ids, tokens, ended, body.cache_salt, bool(body.stream), include_usage, continuous)
+
+
+def natural_tokens(prompt_ids: list[int], max_tokens: int) -> int:
+    """How long an answer is that may stop by itself: a share of `max_tokens` from the hash of its prompt, evenly spread over
+    NATURAL_SHARE, so that the same prompt gets the same answer in every process."""
+    digest = hashlib.blake2b(array("I", prompt_ids).tobytes(), digest_size=8).digest()
+    least, most = NATURAL_SHARE
+    share = least + (most - least) * int.from_bytes(digest, "little") / 2**64
+    return max(1, round(share * max_tokens))
 
 
 def _check_salt(salt: str | None) -> None:

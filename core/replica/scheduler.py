@@ -6,56 +6,23 @@ that needs a block when none is free preempts the one admitted last, which loses
 far, and comes back before anything new. No GPU is behind it; the duration of a step is a formula of its batch.
 """
 
-import math
 from collections import deque
 from dataclasses import dataclass
 
-import msgspec
-
+from core.engine import BLOCK_TOKENS, WATERMARK_FRAC, EngineSpec, blocks_for
 from core.replica.prefix import PrefixCache
-
-BLOCK_TOKENS = 16  # vLLM's block size on CUDA
-WATERMARK_FRAC = 0.01  # blocks that an admission leaves free beside running sequences: vLLM's long-standing 1 %
-
-
-class EngineSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How fast and how large an engine is. One step takes `step_s + per_sequence_s * decoding + per_kv_token_s * KV tokens
-    read + per_prefill_token_s * prefill tokens` seconds; the cache holds `kv_blocks` blocks of 16 tokens.
-    `known_prefix_tokens`: so many of every prompt are found in the prefix cache, as if all began with one system prompt.
-
-    Raises ValueError for numbers that no engine can have.
-    """
-
-    step_s: float
-    per_sequence_s: float
-    per_kv_token_s: float
-    per_prefill_token_s: float
-    kv_blocks: int
-    max_seqs: int = 256
-    max_batched_tokens: int = 2048
-    known_prefix_tokens: int = 0
-
-    def __post_init__(self) -> None:
-        costs = (self.step_s, self.per_sequence_s, self.per_kv_token_s, self.per_prefill_token_s)
-        if not all(math.isfinite(cost) and cost >= 0 for cost in costs) or self.step_s == 0:
-            raise ValueError("step times must be zero or more seconds, and step_s above zero")
-        if min(self.kv_blocks, self.max_seqs, self.max_batched_tokens) < 1 or self.known_prefix_tokens < 0:
-            raise ValueError("kv_blocks, max_seqs and max_batched_tokens must be at least 1, known_prefix_tokens at least 0")
-
-    @property
-    def kv_tokens(self) -> int:
-        """Tokens that the KV cache can hold."""
-        return self.kv_blocks * BLOCK_TOKENS
 
 
 @dataclass(slots=True, eq=False)
 class Sequence:
-    """One request in the engine; only the scheduler changes it. `prefix_hashes` names its full prompt blocks, in order."""
+    """One request in the engine; only the scheduler changes it. `prefix_hashes` names the full blocks of its prompt and its
+    answer, in order; the step that brings its first token takes `extra_s` longer."""
 
     arrival_s: float
     prompt_tokens: int
     max_tokens: int
     prefix_hashes: tuple[int, ...] = ()
+    extra_s: float = 0.0
     scheduled_s: float | None = None
     generated: int = 0
     cached_tokens: int = 0
@@ -89,11 +56,6 @@ class Step:
     def end_s(self) -> float:
         """When the tokens come out, on the caller's clock."""
         return self.start_s + self.duration_s
-
-
-def blocks_for(tokens: int) -> int:
-    """KV blocks that hold so many tokens."""
-    return -(-tokens // BLOCK_TOKENS)
 
 
 class Scheduler:
@@ -219,6 +181,7 @@ class Scheduler:
     def _advance(self) -> tuple[float, list[Sequence]]:
         """Compute what was planned; returns the seconds it takes and the sequences that got a token."""
         decoding = kv_tokens = prefill_tokens = 0
+        extra_s = 0.0
         emitted: list[Sequence] = []
         going_on: list[Sequence] = []
         for sequence in self.running:
@@ -236,7 +199,9 @@ class Scheduler:
                 sequence.generated += 1
                 emitted.append(sequence)
                 if sequence.generated == 1:
-                    self._prefixes.add(sequence.prefix_hashes)
+                    extra_s += sequence.extra_s
+                if sequence.generated == 1 or sequence.finished:
+                    self._prefixes.add(sequence.prefix_hashes[: sequence.context // BLOCK_TOKENS])
             if sequence.finished:
                 self._release(sequence)
             else:
@@ -246,4 +211,4 @@ class Scheduler:
         self.running = going_on
         spec = self.spec
         duration_s = spec.step_s + spec.per_sequence_s * decoding + spec.per_kv_token_s * kv_tokens
-        return duration_s + spec.per_prefill_token_s * prefill_tokens, emitted
+        return duration_s + spec.per_prefill_token_s * prefill_tokens + extra_s, emitted

@@ -17,13 +17,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from core.engine import BLOCK_TOKENS
 from core.replica.answers import Answer, ChatAnswer, CompletionAnswer
 from core.replica.catalog import Replica
 from core.replica.engine import Clock, Engine, Generation, MonotonicClock
 from core.replica.metrics import CONTENT_TYPE, EngineMetrics
 from core.replica.prefix import prefix_hashes
 from core.replica.requests import ApiError, Ask, ChatBody, CompletionBody, TokenizeBody, chat_ask, completion_ask, parse
-from core.replica.scheduler import BLOCK_TOKENS
+from core.replica.tokens import ANSWER_TEXT, encode
 
 VERSION = "0.32.0+simulated"
 OWNER = "kneescope (simulated)"
@@ -78,6 +79,7 @@ class Api:
         self._model = replica.model_name
         self._name = replica.name
         self._max_model_len = replica.max_model_len
+        self._extra_s = replica.extra_s
         self._started = int(time.time())
         self._metrics = EngineMetrics(self._model, replica.engine, self._max_model_len)
         self.engine = Engine(replica.engine, self._metrics, clock)
@@ -110,8 +112,9 @@ class Api:
         return await self._generate(request, ask, ChatAnswer(self._id("chatcmpl"), self._model, self._fingerprint, ask))
 
     async def _generate(self, request: Request, ask: Ask, answer: Answer) -> Response:
-        hashes = prefix_hashes(ask.prompt_ids, ask.salt, BLOCK_TOKENS)
-        generation = self.engine.submit(len(ask.prompt_ids), ask.max_tokens, hashes)
+        n = len(ask.prompt_ids)
+        hashes = prefix_hashes([*ask.prompt_ids, *encode(ANSWER_TEXT) * ask.answer_tokens], ask.salt, BLOCK_TOKENS)
+        generation = self.engine.submit(n, ask.answer_tokens, hashes, self._extra_s(n), ask.finish_reason)
         if ask.stream:
             return _Stream(self.engine, generation, answer)
         tokens, finish_reason = 0, None

@@ -16,7 +16,9 @@ from core.units import count, number, percent, plain, rate_text
 GatePart = Literal["speed", "helps", "measured", "memory", "binds"]
 
 
-def fleet_data(ask: FleetAsk, unit: fleet.Unit, plan: fleet.Fleet | None, gates: fleet.Gates) -> dict[str, Any]:
+def fleet_data(
+    ask: FleetAsk, unit: fleet.Unit, plan: fleet.Fleet | None, gates: fleet.Gates, evidence: fleet.Evidence
+) -> dict[str, Any]:
     """All of it with every key always there, None where not known or not asked for."""
     safe, notes = (plan.at_pass, fleet.notes_of(plan)) if plan else (None, ())
     return {
@@ -39,7 +41,7 @@ def fleet_data(ask: FleetAsk, unit: fleet.Unit, plan: fleet.Fleet | None, gates:
         "memory": None if gates.memory is None else _memory(gates.memory),
         "binds": gates.binds,
         "margin": gates.margin,
-        **told_all("assumptions", fleet.ASSUMPTIONS),
+        **told_all("assumptions", fleet.assumptions_of(evidence)),
     }
 
 

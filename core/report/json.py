@@ -7,26 +7,29 @@ from typing import Any
 
 import msgspec
 
-from core import fleet, prose
+from core import RESULT_SCHEMA, fleet, prose
 from core.config import FleetAsk, Lengths, ProbeConfig
 from core.facts import fact
+from core.history import label_of
 from core.judge import Bracket
+from core.prefixes import planned_hit_frac
 from core.records import Check, ServerInfo
+from core.report.closed import closed_data
 from core.report.fleet import fleet_data
 from core.report.told import told, told_all
+from core.report.twin import twin_data
 from core.report.why import diagnosis_data
 from core.results import Answer, Knee, RepeatResult, StepResult
-from core.run import others_rps
+from core.run import Recording, others_rps
 from core.view import RunView
-
-SCHEMA = 2
+from core.workloads import MOST_PARTS, MixPart, TraceUse
 
 
 def result(view: RunView, run_log: str | None) -> dict[str, Any]:
     """The result as plain data with every key of README.md "Result" always there, null where not known."""
     config, answer = view.config, answer_of(view)
     data: dict[str, Any] = {
-        "schema": SCHEMA,
+        "schema": RESULT_SCHEMA,
         "outcome": answer.outcome,
         **told("message", answer.message),
         "knee": _knee(answer.knee),
@@ -43,13 +46,32 @@ def result(view: RunView, run_log: str | None) -> dict[str, Any]:
         "server": _server(view),
         "client": msgspec.to_builtins(view.client) if view.client else None,
         "preflight": check_data(view.checks),
-        "steps": [_step(step) for step in view.steps],
+        "steps": [_step(step, config.workload.trace if config else None) for step in view.steps],
         "diagnosis": diagnosis_data(answer.diagnosis),
+        "twin": twin_data(view),
+        "closed_loop": closed_data(view, answer),
         "fleet": _fleet(view, answer),
         "run_log": run_log,
+        "label": label_of(view),
+        "kind": "probe",
     }
     data = finite(data)
     return data
+
+
+def answered_data(recorded: Recording) -> dict[str, Any]:
+    """Of a run file the parts of its result that say what was asked and what was answered, as `result` has them; one that is not
+    over counts as interrupted."""
+    config, answer = recorded.config, recorded.answer
+    data = {
+        "outcome": "interrupted" if answer is None else answer.outcome,
+        "knee": _knee(recorded.knee),
+        "slo": msgspec.to_builtins(config.slo),
+        "workload": _workload(config, recorded.server),
+        "method": msgspec.to_builtins(config.method),
+        "required": None if answer is None else _required(config, answer),
+    }
+    return {name: finite(each) for name, each in data.items()}
 
 
 def check_data(checks: Iterable[Check]) -> list[dict[str, Any]]:
@@ -64,32 +86,59 @@ def to_json(view: RunView, run_log: str | None) -> str:
 
 def answer_of(view: RunView) -> Answer:
     """The run's answer; of a run that was ended from outside, what its finished steps say."""
-    if view.answer is not None:
-        return view.answer
-    bracket = Bracket.of(view.config.method, view.steps) if view.config else Bracket()
+    if view.known_answer is not None:
+        return view.known_answer
+    bracket = Bracket.of(view.config.method, view.steps, target=view.config.slo.target) if view.config else Bracket()
     return Answer(outcome="interrupted", message=fact("unfinished"), knee=bracket.knee(), required_met=bracket.required_met)
 
 
 def while_going(view: RunView) -> RunView:
-    """The view of a run whose file is still being written: what it will answer is not known yet, and it has not ended either."""
-    if view.answer is not None:
+    """The view of a run whose file is still being written: what it will answer is mostly not known yet, and it has not ended
+    either."""
+    if view.known_answer is not None:
         return view
     return msgspec.structs.replace(view, answer=msgspec.structs.replace(answer_of(view), message=fact("still_going")))
 
 
 def _workload(config: ProbeConfig, server: ServerInfo | None) -> dict[str, Any]:
     left_out = server.shape.left_out if server and server.shape else ()
-    sampling = {"temperature": config.workload.temperature, "top_p": 1.0, "ignore_eos": True}
+    sampling = {"temperature": config.workload.temperature, "top_p": 1.0, "ignore_eos": not config.workload.natural}
     return {
         "api": config.target.api,
-        "input_tokens": _lengths(config.workload.input_tokens),
-        "output_tokens": _lengths(config.workload.output_tokens),
-        "prefix": "cold",
+        "input_tokens": None if config.workload.mix else _lengths(config.workload.input_tokens),
+        "output_tokens": None if config.workload.mix else _lengths(config.workload.output_tokens),
+        "prefix": str(config.workload.prefix),
         "sampling": {name: None if name in left_out else value for name, value in sampling.items()},
-        "cache": "cold",
+        "cache": "cold" if config.workload.prefix.cold else "shared",
+        "arrivals": "trace" if config.workload.trace else "poisson" if config.workload.poisson else "gamma",
+        "arrival_cv": config.workload.arrival_cv,
+        "gateway": msgspec.to_builtins(config.workload.gateway),
+        "retry_after": config.workload.retry_after,
         "reset_cache": config.method.reset_cache,
         "between": config.method.between,
+        "length_correlation": config.workload.length_correlation,
+        "mix": _mix(config.workload.mix),
+        "source": msgspec.to_builtins(config.workload.source),
+        "stop": config.workload.stop,
+        "planned_hit_frac": planned_hit_frac(config.workload, server),
+        "trace": msgspec.to_builtins(config.workload.trace),
+        "think_s": config.workload.think_s,
     }
+
+
+def _mix(mix: tuple[MixPart, ...]) -> list[dict[str, Any]] | None:
+    """The kinds of request; None where there are none, or more than a table holds."""
+    if not 0 < len(mix) <= MOST_PARTS:
+        return None
+    return [
+        {
+            "input": part.input_tokens,
+            "output": part.output_tokens,
+            "weight": part.weight,
+            "limits": {f"{name}_s": limit for name, limit in part.limits_s.items()},
+        }
+        for part in mix
+    ]
 
 
 def _request(server: ServerInfo | None) -> dict[str, Any]:
@@ -139,7 +188,7 @@ def _server(view: RunView) -> dict[str, Any]:
     }
 
 
-def _step(step: StepResult) -> dict[str, Any]:
+def _step(step: StepResult, trace: TraceUse | None) -> dict[str, Any]:
     exact = step.floor is not None and step.floor[0] == step.floor[1]
     return {
         "rate_rps": step.rate_rps,
@@ -150,6 +199,7 @@ def _step(step: StepResult) -> dict[str, Any]:
         "floor_interval": list(step.floor) if step.floor else None,
         "duration_s": step.duration_s,
         "set_aside": step.set_aside,
+        "trace_scale": None if trace is None else trace.scale(step.rate_rps),
         "repeats": [_repeat(repeat) for repeat in step.repeats],
     }
 
@@ -175,10 +225,10 @@ def _repeat(repeat: RepeatResult) -> dict[str, Any]:
 def _fleet(view: RunView, answer: Answer) -> dict[str, Any]:
     config = view.config
     if config is None:
-        return fleet_data(FleetAsk(), fleet.Unit(), None, fleet.Gates())
+        return fleet_data(FleetAsk(), fleet.Unit(), None, fleet.Gates(), fleet.Evidence())
     unit, evidence = fleet.unit_of(config.fleet, view.server), evidence_of(view)
     plan = fleet.plan(answer.knee, config.fleet, view.server, evidence)
-    return fleet_data(config.fleet, unit, plan, fleet.gates(config.fleet, unit, view.server, evidence))
+    return fleet_data(config.fleet, unit, plan, fleet.gates(config.fleet, unit, view.server, evidence), evidence)
 
 
 def evidence_of(view: RunView) -> fleet.Evidence:

@@ -1,12 +1,15 @@
 """A run as a short Markdown text to be pasted into an incident: what was asked, the answer, why, the fleet, how to repeat it."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from core import fleet, prose
+from core.report.buckets import HEADS, bucket_tables
+from core.report.closed import closed_fact
 from core.report.fleet import fleet_notes, fleet_verdict, gate_texts, mark_number
 from core.report.json import answer_of, evidence_of
-from core.report.text import floor_words, latencies, notes, passing_step
+from core.report.mark_up import literal, one_line, section, table
+from core.report.text import answer_lengths, floor_words, gateway_waits, hits_words, latencies, notes, passing_step
 from core.report.why import diagnosis_lines
 from core.results import Answer, FailCount, Outcome, StepResult
 from core.units import as_set, count, duration, money, percent, rate_number, rate_text
@@ -22,7 +25,6 @@ _HOW: dict[Outcome, str] = {
     "refused": "Refused, no load was sent",
     "interrupted": "Ended before its answer",
 }
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!&])")
 _TICKS = re.compile(r"`+")
 
 
@@ -31,22 +33,27 @@ def to_markdown(view: RunView, path: str) -> str:
     works, but a bare address may become a link where it is pasted."""
     answer = answer_of(view)
     parts = [
-        [f"### kneescope: {_words(prose.text(answer.message or _HOW[answer.outcome]))}"],
-        _simulated(view),
-        _table(["", "rate", "evidence"], _answer_rows(view, answer)),
-        [_words(line)] if (line := latencies(passing_step(view.steps, answer.knee))) else [],
+        [f"### kneescope: {literal(prose.text(answer.message or _HOW[answer.outcome]))}"],
+        simulated(view),
+        table(["", "rate", "evidence"], answer_rows(view, answer)),
+        [literal(line)] if (line := latencies(passing_step(view.steps, answer.knee))) else [],
+        [literal(line)] if (line := answer_lengths(view)) else [],
+        [literal(line)] if (line := gateway_waits(passing_step(view.steps, answer.knee))) else [],
         _required(view, answer),
-        [_words(line)] if (line := prose.estimate(answer.knee.estimate)) else [],
-        _section("Why", _why(view, answer)),
-        _section("Asked", _asked(view)),
-        _section("Fleet", _fleet(view, answer)),
-        _section("To know", notes(view)),
+        [literal(line)] if (line := prose.estimate(answer.knee.estimate)) else [],
+        [] if (said := closed_fact(view, answer)) is None else [literal(prose.sentence(said))],
+        *_by_length(view, answer),
+        section("Why", why_lines(view, answer)),
+        section("Asked", asked_lines(view)),
+        section("Fleet", fleet_said(view, answer)),
+        section("To know", notes(view)),
         _repeat(view, path),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
-def _simulated(view: RunView) -> list[str]:
+def simulated(view: RunView) -> list[str]:
+    """That the replica was simulated, and where its knee is known to be."""
     if view.server is None or not view.server.simulated:
         return []
     truth = "" if view.truth_rps is None else f" Its knee in the long run is known: {rate_text(view.truth_rps)}."
@@ -56,7 +63,7 @@ def _simulated(view: RunView) -> list[str]:
 # --- the answer ---------------------------------------------------------------------------------------------------
 
 
-def _answer_rows(view: RunView, answer: Answer) -> list[Sequence[str]]:
+def answer_rows(view: RunView, answer: Answer) -> list[Sequence[str]]:
     """The zones that are known, each with the repeats behind it."""
     knee = answer.knee
     rows: list[Sequence[str]] = []
@@ -85,7 +92,11 @@ def _failed(view: RunView, rate_rps: float, fails: FailCount | None) -> str:
 def _floor(view: RunView, rate_rps: float) -> str:
     """Of the last step at a rate, as far as it is certain."""
     steps = [step for step in view.steps if step.rate_rps == rate_rps and step.verdict not in ("void", "unjudged")]
-    return floor_words(steps[-1], view) if steps else "not measured"
+    return ", ".join(filter(None, (floor_words(steps[-1], view), hits_words(steps[-1], view)))) if steps else "not measured"
+
+
+def _by_length(view: RunView, answer: Answer) -> list[list[str]]:
+    return [[f"{literal(each.title)}:", "", *table(HEADS, each.rows)] for each in bucket_tables(view, answer)]
 
 
 def _required(view: RunView, answer: Answer) -> list[str]:
@@ -94,7 +105,7 @@ def _required(view: RunView, answer: Answer) -> list[str]:
     return [] if required_rps is None else [f"Required rate {rate_text(required_rps)}: {words[answer.required_met]}."]
 
 
-def _why(view: RunView, answer: Answer) -> list[str]:
+def why_lines(view: RunView, answer: Answer) -> list[str]:
     """The diagnosis where there is one, else what the failing steps of the answer say."""
     if answer.diagnosis is not None:
         return [" ".join(line.split()) for line in diagnosis_lines(answer.diagnosis)]
@@ -111,16 +122,19 @@ def _last_failing(view: RunView, rate_rps: float) -> StepResult | None:
 # --- what was asked, the fleet, how to repeat ---------------------------------------------------------------------
 
 
-def _asked(view: RunView) -> list[str]:
+def asked_lines(view: RunView) -> list[str]:
+    """What the run was asked, of which server, and when."""
     config, server = view.config, view.server
     if config is None:
         return []
     work, method = config.workload, config.method
     lines = [
-        f"limits: {prose.limits(config.slo)}",
-        f"requests: {work.input_tokens} tokens in, {work.output_tokens} out, {config.target.api}, cold prompts",
-        f"method: {prose.mode_words(method)}, seed {method.seed}, open-loop Poisson arrivals",
+        f"limits: {prose.limits(config.limits)}",
+        f"requests: {prose.requests(work)}, {config.target.api}, {prose.prefix(work.prefix)}",
+        f"method: {prose.mode_words(method)}, {prose.seeds(method)}, open-loop {prose.arrivals(work)}",
     ]
+    if front := prose.in_front(work):
+        lines.append(f"in front of the server: {front}")
     version = f", version {server.version}" if server and server.version else ""
     model = (server.model if server else None) or config.target.model or "model not known"
     lines.append(f"server: {model} at {server.url if server else config.target.address}{version}")
@@ -130,7 +144,7 @@ def _asked(view: RunView) -> list[str]:
     return lines
 
 
-def _fleet(view: RunView, answer: Answer) -> list[str]:
+def fleet_said(view: RunView, answer: Answer) -> list[str]:
     """The sizes, what they survive and cost, the marks of the load at peak, and what limits one replica."""
     if view.config is None:
         return []
@@ -159,34 +173,9 @@ def _repeat(view: RunView, path: str) -> list[str]:
     """The command in a fence that nothing in it can close, and the run's file."""
     lines = []
     if view.command:
-        command = _plain(view.command)
+        command = one_line(view.command)
         fence = "`" * max(3, 1 + max((len(ticks) for ticks in _TICKS.findall(command)), default=0))
         lines += ["**To repeat it**", "", fence + "sh", command, fence]
     if path:
-        lines += ["", f"Run file: {_words(path)}"] if lines else [f"Run file: {_words(path)}"]
+        lines += ["", f"Run file: {literal(path)}"] if lines else [f"Run file: {literal(path)}"]
     return lines
-
-
-# --- pieces -------------------------------------------------------------------------------------------------------
-
-
-def _section(name: str, lines: Iterable[str]) -> list[str]:
-    rows = [f"- {_words(line)}" for line in lines]
-    return [f"**{name}**", "", *rows] if rows else []
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    if not rows:
-        return []
-    cells = [" | ".join(_words(cell) for cell in row) for row in rows]
-    return [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *(f"| {row} |" for row in cells)]
-
-
-def _plain(text: str) -> str:
-    """One line without control characters."""
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
-
-
-def _words(text: str) -> str:
-    """Literal text: what Markdown or a browser would take for mark-up is escaped."""
-    return _MARKUP.sub(r"\\\1", _plain(text))

@@ -28,7 +28,7 @@ def scaling_text(view: RunView, run_log: str | None, form: Form) -> str:
         safe_rps=knee.pass_rps,
         target_rps=knee.pass_rps * view.config.fleet.headroom,
         headroom=view.config.fleet.headroom,
-        waiting=waiting_target(knee.pass_rps, view.config.slo.ttft_s, max(seen, default=None)),
+        waiting=waiting_target(knee.pass_rps, view.config.limits.shortest_ttft_s, max(seen, default=None)),
         least=cost.mean_replicas if cost and cost.mean_replicas else 1,
         most=size.replicas if size else None,
     )
@@ -38,14 +38,16 @@ def scaling_text(view: RunView, run_log: str | None, form: Form) -> str:
 def _source(view: RunView, run_log: str | None) -> tuple[str, ...]:
     answer, config, server = answer_of(view), view.config, view.server
     assert config is not None
-    knee = answer.knee
+    knee, work = answer.knee, config.workload
+    shared = "" if work.prefix.cold else f", {prose.prefix(work.prefix)}"
     fail_rps = knee.fail_rps
     fails = "" if fail_rps is None else f", failed at {rate_text(fail_rps)}"
     where = f"{server.model or 'model not known'} at {server.url}" if server else config.target.address
     lines = [
         f"From the kneescope run {run_log or '(no file)'} of {view.started_utc}: {where}.",
-        f"One replica held {rate_text(knee.pass_rps or 0.0)}{fails}; {prose.limits(config.slo)};",
-        f"{config.workload.input_tokens} tokens in, {config.workload.output_tokens} out, {prose.mode_words(config.method)}.",
+        f"One replica held {rate_text(knee.pass_rps or 0.0)}{fails}; {prose.limits(config.limits)};",
+        f"{prose.requests(work)}{shared}, {prose.mode_words(config.method)},",
+        f"{', '.join(filter(None, (prose.arrivals(work), prose.in_front(work))))}.",
     ]
     if server is not None and server.simulated:
         lines.append("This was a simulated replica: its numbers say nothing about a real server.")

@@ -2,21 +2,24 @@
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 from typing import Literal, NamedTuple
 
 from core import fleet, prose
 from core.config import Method
 from core.facts import Said, fact, says
+from core.percentiles import FEW
+from core.prefixes import planned_hit_frac
+from core.report.buckets import bucket_lines
+from core.report.closed import closed_fact
 from core.report.fleet import fleet_lines, gate_lines
 from core.report.json import answer_of, evidence_of
 from core.report.why import diagnosis_lines
-from core.results import Answer, FailCount, Knee, Percentiles, StepResult
-from core.units import at_least, at_most, beside, between, duration, latency, rate_number, rate_text
+from core.results import Answer, FailCount, GatewayUse, Knee, Percentiles, StepResult
+from core.units import at_least, at_most, beside, between, count, duration, latency, number, percent, rate_number, rate_text
 from core.view import RunView
 
 WIDTH = 100
-FEW = {"p95": 20, "p99": 100}
-"""Nearest rank makes the p95 or p99 of fewer values the slowest one or nearly so."""
 
 
 def passing_step(steps: Sequence[StepResult], knee: Knee) -> StepResult | None:
@@ -34,7 +37,7 @@ def latencies(step: StepResult | None) -> str:
         ("E2E", [repeat.e2e_s for repeat in repeats]),
     )
     parts = [
-        f"{name} {' / '.join(_highest(values, which) for which in ('p50', 'p95', 'p99'))}"
+        f"{name} {' / '.join(highest(values, which) for which in ('p50', 'p95', 'p99'))}"
         for name, values in named
         if any(v.n for v in values)
     ]
@@ -45,12 +48,48 @@ def latencies(step: StepResult | None) -> str:
     return text + ("; * of too few answers" if "*" in text else "")
 
 
-def _highest(values: Sequence[Percentiles], which: str) -> str:
+def answer_lengths(view: RunView) -> str:
+    """How long the answers that could stop by themselves were at the rate that holds; empty where answers have the length asked
+    for, or no rate held."""
+    step = passing_step(view.steps, answer_of(view).knee)
+    if view.config is None or not view.config.workload.natural or step is None:
+        return ""
+    tokens = evidence_of(view).tokens
+    shares = [repeat.stopped_frac for repeat in step.repeats if repeat.stopped_frac is not None]
+    long = "of unknown length"
+    if tokens is not None:
+        long = f"{number(tokens.mean_output)} tokens on average, p90 {number(tokens.p90_output)}"
+    ended = f"; {percent(fmean(shares), 2)} stopped by themselves" if shares else ""
+    return f"answers at {rate_text(step.rate_rps)}: {long}{ended}"
+
+
+def highest(values: Sequence[Percentiles], which: str) -> str:
+    """The highest of a percentile (its field) over repeats, with a star where it is of too few values."""
     known = [(value, each.n) for each in values if (value := getattr(each, which)) is not None]
     if not known:
         return "-"
     value, n = max(known)
     return f"{latency(value)}{'*' if n < FEW.get(which, 0) else ''}"
+
+
+def gateway_waits(step: StepResult | None) -> str:
+    """What a gateway's limit did at a rate that passed, in one sentence: of several repeats the highest of each figure. Empty where
+    there was no such limit."""
+    uses = [repeat.gateway for repeat in step.repeats if repeat.verdict == "pass" and repeat.gateway] if step is not None else []
+    if step is None or not uses:
+        return ""
+    waits = " / ".join(latency(largest(getattr(use.wait_s, which) for use in uses)) for which in ("p50", "p95", "max"))
+    away = [f"{count(n)} {word}" for word, n in _most_of(uses) if n]
+    turned = f"; {', '.join(away)}" if away else ""
+    return f"Waiting at the gateway, p50 / p95 / max at {rate_text(step.rate_rps)}: {waits}{turned}"
+
+
+def _most_of(uses: Sequence[GatewayUse]) -> list[tuple[str, int]]:
+    return [
+        ("had to wait", max(use.held for use in uses)),
+        ("rejected", max(use.rejected for use in uses)),
+        ("timed out", max(use.timed_out for use in uses)),
+    ]
 
 
 def list_table(view: RunView) -> list[str]:
@@ -60,7 +99,7 @@ def list_table(view: RunView) -> list[str]:
     if not steps:
         return []
     rows = ["Rates held:" if steps[0].phase == "hold" else "Rates asked for:"]
-    rows.append("    requests/s  verdict   passed  floor          TTFT p95  TPOT p95  E2E p95   served/s")
+    rows.append("    requests/s  verdict   passed  floor            TTFT p95  TPOT p95  E2E p95   served/s")
     for step in steps:
         judged = [repeat for repeat in step.repeats if repeat.verdict in ("pass", "fail")]
         passed = f"{sum(repeat.verdict == 'pass' for repeat in judged)}/{len(judged)}"
@@ -68,7 +107,7 @@ def list_table(view: RunView) -> list[str]:
         worst = [largest(values) for values in zip(*((r.ttft_s.p95, r.tpot_s.p95, r.e2e_s.p95) for r in shown), strict=True)]
         p95 = "".join(f"{'-' if value is None else latency(value):<10}" for value in worst or [None] * 3)
         served = rate_number(min(repeat.served_rps for repeat in shown)) if shown else "-"
-        rows.append(f"  {rate_number(step.rate_rps):>12}  {step.verdict:<10}{passed:<8}{floor_words(step, view):<15}{p95}{served}")
+        rows.append(f"  {rate_number(step.rate_rps):>12}  {step.verdict:<10}{passed:<8}{floor_words(step, view):<17}{p95}{served}")
     return rows
 
 
@@ -92,11 +131,23 @@ def steps_table(view: RunView, width: int) -> list[str]:
         return []
     lines = ["Steps:"]
     for step in view.steps:
+        scale = prose.scale(view.config.workload, step.rate_rps) if view.config else ""
         head = f"  {rate_text(step.rate_rps):>17}  {step.phase:<8}{step.verdict:<10}{floor_words(step, view):<17}"
-        lines += textwrap.wrap(head + prose.text(step.reason), width, subsequent_indent=" " * len(head), drop_whitespace=True) or [
-            head
-        ]
+        told = "; ".join(filter(None, (prose.text(step.reason), hits_words(step, view))))
+        text = head + told + (f" ({scale})" if scale else "")
+        lines += textwrap.wrap(text, width, subsequent_indent=" " * len(head), drop_whitespace=True) or [head]
     return lines
+
+
+def hits_words(step: StepResult, view: RunView) -> str:
+    """The prefix hits of a step, where prompts share prefixes: of several repeats the one farthest from the plan. Empty for cold
+    prompts."""
+    if view.config is None or view.config.workload.prefix.cold:
+        return ""
+    of_all = planned_hit_frac(view.config.workload, view.server)
+    each = [(repeat.prefix_hit_frac, repeat.planned_hit_frac if of_all is None else of_all) for repeat in step.repeats]
+    shown = [(frac, planned) for frac, planned in each if frac is not None]
+    return prose.hits(*max(shown, key=lambda pair: abs(pair[0] - (pair[1] or 0.0)), default=(None, of_all)))
 
 
 def floor_words(step: StepResult, view: RunView) -> str:
@@ -137,16 +188,20 @@ def to_text(view: RunView, run_log: str | None) -> str:
     answer = answer_of(view)
     parts = [
         _headline(view, answer),
-        _required_line(view, answer),
+        required_line(view, answer),
         _zones(view, answer),
         _wrapped(latencies(passing_step(view.steps, answer.knee)), "  ", "    "),
+        _wrapped(answer_lengths(view), "  ", "    "),
+        _wrapped(gateway_waits(passing_step(view.steps, answer.knee)), "  ", "    "),
         _wrapped(prose.estimate(answer.knee.estimate)),
+        _closed(view, answer),
         _why(answer),
         list_table(view),
         _asked(view),
         _fleet_table(view, answer),
         _gates(view),
         steps_table(view, WIDTH),
+        bucket_lines(view, answer, WIDTH),
         worst_blocks(view),
         _wrapped(lateness(view)),
         _notes(view),
@@ -174,7 +229,8 @@ def _against(truth_rps: float, answer: Answer) -> str:
     return ", inside this answer" if low is not None and high is not None else ""
 
 
-def _required_line(view: RunView, answer: Answer) -> list[str]:
+def required_line(view: RunView, answer: Answer) -> list[str]:
+    """Whether the required rate was met; nothing where none was required."""
     required_rps = view.config.method.require_rps if view.config else None
     if required_rps is None:
         return []
@@ -213,6 +269,12 @@ def _no_clear_fail(method: Method) -> str | None:
     return "in quick mode" if method.mode == "quick" else None
 
 
+def _closed(view: RunView, answer: Answer) -> list[str]:
+    """What a closed loop said, which is no part of the answer."""
+    said = closed_fact(view, answer)
+    return [] if said is None else _wrapped(prose.sentence(said))
+
+
 def _why(answer: Answer) -> list[str]:
     """What bound the replica, and what did not."""
     return [line for text in diagnosis_lines(answer.diagnosis) for line in _wrapped(text, "  ", "        ")]
@@ -227,19 +289,20 @@ def _passed(view: RunView, answer: Answer) -> str:
     return f"{rate_text(knee.pass_rps)}, {n} of {n} repeats passed" + (f", floor {floor_words(step, view)}" if step else "")
 
 
-def _failed(count: FailCount | None) -> str:
-    return f", {count.failed} of {count.run} repeats failed" if count else ""
+def _failed(fails: FailCount | None) -> str:
+    return f", {fails.failed} of {fails.run} repeats failed" if fails else ""
 
 
 def _asked(view: RunView) -> list[str]:
     config, server = view.config, view.server
     if config is None:
         return []
-    lines = _wrapped(f"Limits: {prose.limits(config.slo)}")
+    lines = _wrapped(f"Limits: {prose.limits(config.limits)}")
     work = config.workload
     lines += _wrapped(
-        f"Workload: {work.input_tokens} tokens in, {work.output_tokens} out, {config.target.api}, cold prompts; "
-        f"{prose.mode_words(config.method)}, seed {config.method.seed}"
+        f"Workload: {prose.requests(work)}, {config.target.api}, {prose.prefix(work.prefix)}; "
+        f"{'' if work.poisson else f'{prose.arrivals(work)}; '}{f'{front}; ' if (front := prose.in_front(work)) else ''}"
+        f"{prose.mode_words(config.method)}, {prose.seeds(config.method)}"
     )
     if server is not None:
         version = f", version {server.version}" if server.version else ""

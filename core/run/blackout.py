@@ -7,7 +7,7 @@ import msgspec
 
 from core.facts import Fact, Figure
 from core.judge import alike, errors_said
-from core.records import Ending, RequestRecord
+from core.records import NEVER_SENT, NO_ERRORS, Ending, RequestRecord
 
 DARK_ERRORS, LEAST_ERRORS = 10, 3
 """So many errors in a row, or all that there were if they are at least a few: one request may fail for reasons of its own."""
@@ -39,11 +39,11 @@ def unserved(records: Sequence[RequestRecord], idle_e2e_s: float) -> Unserved | 
     """How an order ended, from its requests that have ended; None where the last thing that came was an answer or a token, or
     where errors of this machine or refusals that no load causes are among the last."""
     life = max((t for record in records if (t := _life(record)) is not None), default=None)
-    last = [r for r in records if r.ending not in ("ok", "aborted") and (life is None or r.t_end > life)]
+    last = [r for r in records if r.ending not in NO_ERRORS and (life is None or r.t_end > life)]
     if not last or not all(map(of_nobody, last)):
         return None
     since = min(r.t_sched for r in records) if life is None else life
-    ended = sum(r.ending != "aborted" for r in records)
+    ended = sum(r.ending not in ("aborted", *NEVER_SENT) for r in records)
     many = len(last) >= DARK_ERRORS or LEAST_ERRORS <= len(last) == ended
     long = max(r.t_end for r in last) - since >= max(DARK_S, DARK_E2E * idle_e2e_s)
     words: Words = {"said": errors_said(last), "endings": dict(Counter(str(r.ending) for r in last))}

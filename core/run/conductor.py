@@ -6,10 +6,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from core.config import ProbeConfig
 from core.facts import Fact, fact
 from core.judge import Decision
 from core.records import (
+    ASIDE,
     ChildMessage,
+    ClosedOrder,
     Hello,
     LoadDone,
     LoadState,
@@ -22,7 +25,7 @@ from core.records import (
     ServerSample,
 )
 from core.run.ends import ClientSilent, NoAnswer
-from core.run.events import Event, LoadStateChanged, Note, RepeatStarted
+from core.run.events import ClosedStarted, Event, LoadStateChanged, Note, RepeatStarted
 from core.run.liveness import LOST_ENDINGS, Liveness
 
 FIRST_TOKEN_S = 60.0
@@ -35,6 +38,8 @@ END_S = 5.0
 """An aborted order ends within 0.5 s; a child that needs ten times that is taken for stuck."""
 _SETTLED_S = 1.0
 """What has ended in order is decided a report delay after its plan's end; after this long nothing can be decided any more."""
+PREFIXES_AT_ONCE = 8
+"""Prefixes are computed one after the other anyway; so many hide the way to the server and back."""
 _UNSURE_S, _QUIET_S, _MUTE_S = 1.0, 3.0, 20.0
 """The child speaks twice a second. Once it does not, nothing new is decided; after the second time its silence is no stall of the
 server either; after the last it is given up."""
@@ -54,7 +59,7 @@ class Load(Protocol):
 
     async def hello(self, hello: Hello) -> None: ...
     async def plan(self, peak_rps: float) -> None: ...
-    async def order(self, order: RepeatOrder) -> None: ...
+    async def order(self, order: RepeatOrder | ClosedOrder) -> None: ...
     async def stop_arrivals(self, order: int) -> None: ...
     async def abort(self, order: int) -> None: ...
     def messages(self) -> AsyncIterator[ChildMessage]: ...
@@ -67,7 +72,7 @@ class OrderRun:
     all any more, `gone` that it is not there; `ended`: it is to be cut off undecided; `stands`: its decision is final, whatever
     ends the run now."""
 
-    order: RepeatOrder
+    order: RepeatOrder | ClosedOrder
     liveness: Liveness
     over: asyncio.Event = field(default_factory=asyncio.Event)
     records: list[RequestRecord] = field(default_factory=list)
@@ -89,7 +94,15 @@ class OrderRun:
 
     @property
     def plan_end(self) -> float:
-        return self.order.start_at + sum(segment.duration_s for segment in self.order.segments)
+        order = self.order
+        if isinstance(order, ClosedOrder):
+            return order.start_at + order.duration_s
+        return order.start_at + sum(segment.duration_s for segment in order.segments)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is one request, or a few prefixes, before the load or beside it."""
+        return isinstance(self.order, RepeatOrder) and self.order.phase in ASIDE
 
 
 class Conductor:
@@ -136,7 +149,7 @@ class Conductor:
             if run.heard_at - before > _QUIET_S:
                 run.liveness.unheard(run.heard_at)
             match message:
-                case RequestEnded() if run.order.phase in ("preflight", "single"):  # of others, the state keeps account
+                case RequestEnded() if run.is_single:  # of others, the state keeps account
                     run.records.append(message)
                 case LoadTick():
                     run.ticks.append(message)
@@ -178,11 +191,42 @@ class Conductor:
         run = await self._single("preflight", seed, within_s)
         return run.records[-1] if run.records else None
 
-    async def _single(self, phase: Phase, seed: int, drain_s: float) -> OrderRun:
+    async def prefixes(self, config: ProbeConfig) -> list[RequestRecord]:
+        """Have the server compute each shared prefix of the workload once, a few at a time and within the limits on the load, by
+        the prompts of the last hello. Where it does not answer in time, the rest is left out."""
+        prefix, method, safety = config.workload.prefix, config.method, config.safety
+        self._emit(Note(t=self._clock(), text=fact("prefixes_sent", tokens=prefix.tokens, groups=prefix.groups)))
+        at_once = min(PREFIXES_AT_ONCE, safety.max_in_flight or PREFIXES_AT_ONCE)
+        if (gateway := config.workload.gateway) is not None:  # what it has no place for it may turn away
+            at_once = min(at_once, gateway.limit)
+        lead_s = LEAD_S
+        if safety.max_rps is not None:
+            at_once = max(1, min(at_once, int(safety.max_rps * LEAD_S)))
+            lead_s = max(LEAD_S, 1 / safety.max_rps)
+        records: list[RequestRecord] = []
+        for first in range(0, prefix.groups, at_once):
+            groups = tuple(range(first, min(first + at_once, prefix.groups)))
+            run = await self._single("prefix", method.seed_of_requests, method.drain_s, groups, lead_s)
+            records += run.records
+            if run.aborted_at is not None:
+                break
+        return records
+
+    async def _single(
+        self, phase: Phase, seed: int, drain_s: float, groups: tuple[int, ...] | None = None, lead_s: float = LEAD_S
+    ) -> OrderRun:
+        """One request, or one for each of these groups, `lead_s` from now on."""
         repeat = self._sent_in_phase.get(phase, 0)
         self._sent_in_phase[phase] = repeat + 1
         order = RepeatOrder(
-            order=self.next_order(), phase=phase, step=0, repeat=repeat, seed=seed, offsets_s=(0.0,), start_at=self.start_at()
+            order=self.next_order(),
+            phase=phase,
+            step=0,
+            repeat=repeat,
+            seed=seed,
+            offsets_s=(0.0,) * len(groups or (0,)),
+            groups=groups,
+            start_at=self._clock() + lead_s,
         )
         run = await self._begin(order, 0.0)
         await self._answered(run, drain_s)
@@ -194,9 +238,9 @@ class Conductor:
 
     async def _answered(self, run: OrderRun, drain_s: float) -> None:
         """Until a single request has ended or is to be given up; says once what is being waited for."""
-        began, first_s, said = self._clock(), min(FIRST_TOKEN_S, drain_s), False
+        first_s, said = min(FIRST_TOKEN_S, drain_s), False
         while not run.over.is_set():
-            waited_s = self._clock() - began - LEAD_S
+            waited_s = self._clock() - run.order.start_at
             if waited_s >= (drain_s if run.liveness.decoding else first_s):
                 return
             if waited_s >= SAY_AFTER_S and not said:
@@ -208,9 +252,13 @@ class Conductor:
             await self._wait(run, CHECK_S)
 
     async def run(
-        self, order: RepeatOrder, decide: Decide, idle_e2e_s: float, hear: Callable[[ChildMessage], None] | None = None
+        self,
+        order: RepeatOrder | ClosedOrder,
+        decide: Decide,
+        idle_e2e_s: float,
+        hear: Callable[[ChildMessage], None] | None = None,
     ) -> OrderRun:
-        """Run one repeat (or ramp) until `decide` has decided it, then cut it off; returns when nothing of it is in flight.
+        """Run one repeat (ramp, closed loop) until `decide` has decided it, then cut it off; returns when none of it is in flight.
 
         `hear` is told every message of the child about this order. Raises ClientSilent when the child does not stop or says nothing
         for too long.
@@ -250,9 +298,12 @@ class Conductor:
             await self._abort(run)
             await self._wait(run, 1.0)
 
-    async def _begin(self, order: RepeatOrder, idle_e2e_s: float, hear: Callable[[ChildMessage], None] | None = None) -> OrderRun:
+    async def _begin(
+        self, order: RepeatOrder | ClosedOrder, idle_e2e_s: float, hear: Callable[[ChildMessage], None] | None = None
+    ) -> OrderRun:
         run = self.current = OrderRun(order, Liveness(idle_e2e_s), hear=hear, heard_at=max(self._clock(), order.start_at))
-        self._emit(RepeatStarted(t=self._clock(), order=order))
+        now = self._clock()
+        self._emit(ClosedStarted(t=now, order=order) if isinstance(order, ClosedOrder) else RepeatStarted(t=now, order=order))
         await self._generator.order(order)
         return run
 

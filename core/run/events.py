@@ -9,10 +9,11 @@ from typing import Literal
 
 import msgspec
 
-from core.config import ProbeConfig
+from core.config import ProbeConfig, Workload
 from core.facts import Said
 from core.records import (
     Check,
+    ClosedOrder,
     LoadDone,
     LoadReady,
     LoadState,
@@ -22,11 +23,12 @@ from core.records import (
     RepeatOrder,
     RequestEnded,
     RequestFirst,
+    RequestHeld,
     RequestSent,
     ServerInfo,
     ServerSample,
 )
-from core.results import Answer, ClientInfo, RepeatResult, StepResult
+from core.results import Answer, ClientInfo, ClosedLoop, RepeatResult, StepResult, TwinReading
 
 SCHEMA = 4
 """Since 2 reasons, warnings and notes are facts (`core.facts`), since 3 also the answer and the lines of events; older files hold
@@ -34,7 +36,10 @@ sentences there, and are read as well. Since 4 it stands there when the time tha
 
 
 class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag="run_started"):
-    """First line of every log. `started_utc` is ISO 8601; `truth_rps` is the long-run knee of a simulated replica, for the end."""
+    """First line of every log. `started_utc` is ISO 8601; `truth_rps` is the long-run knee of a simulated replica, for the end.
+
+    `label` is the name that the run was given (None: model and time are its name), `utc_offset_s` how far the local clock was from
+    UTC; older files have neither."""
 
     t: float
     schema: int = SCHEMA
@@ -43,6 +48,8 @@ class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag="run_started"):
     client: ClientInfo
     command: str
     truth_rps: float | None = None
+    label: str | None = None
+    utc_offset_s: int | None = None
 
 
 class CheckDone(msgspec.Struct, frozen=True, kw_only=True, tag="check"):
@@ -53,6 +60,21 @@ class CheckDone(msgspec.Struct, frozen=True, kw_only=True, tag="check"):
 class ServerKnown(msgspec.Struct, frozen=True, kw_only=True, tag="server"):
     t: float
     info: ServerInfo
+
+
+class WorkloadKnown(msgspec.Struct, frozen=True, kw_only=True, tag="workload"):
+    """What is sent, in place of what the start of the run said: rows of a dataset by their places and lengths, once their tokens
+    have been counted, or what of a trace fits into the model's context. Nothing of a text is recorded. `rates_rps`: the list of
+    rates, which may have changed with it."""
+
+    t: float
+    workload: Workload
+    rates_rps: tuple[float, ...] = ()
+
+    def known(self, config: ProbeConfig) -> ProbeConfig:
+        """The run with it."""
+        method = msgspec.structs.replace(config.method, rates_rps=self.rates_rps)
+        return msgspec.structs.replace(config, workload=self.workload, method=method)
 
 
 class StepStarted(msgspec.Struct, frozen=True, kw_only=True, tag="step_started"):
@@ -112,6 +134,34 @@ class StepJudged(msgspec.Struct, frozen=True, kw_only=True, tag="step_judged"):
     result: StepResult
 
 
+class TwinRead(msgspec.Struct, frozen=True, kw_only=True, tag="twin_read"):
+    """What the twin of the server shows by the steps that were judged so far, in place of what it showed before."""
+
+    t: float
+    reading: TwinReading
+
+
+class AnswerFound(msgspec.Struct, frozen=True, kw_only=True, tag="answer_found"):
+    """The answer, before something is measured beside it: whatever becomes of that, the run ends with this one."""
+
+    t: float
+    answer: Answer
+
+
+class ClosedStarted(msgspec.Struct, frozen=True, kw_only=True, tag="closed_started"):
+    """Requests of this order wait for each other: they belong to no repeat."""
+
+    t: float
+    order: ClosedOrder
+
+
+class ClosedMeasured(msgspec.Struct, frozen=True, kw_only=True, tag="closed_measured"):
+    """What the closed loop beside the answer has shown so far, in place of what it had before."""
+
+    t: float
+    closed: ClosedLoop
+
+
 class SearchRestarted(msgspec.Struct, frozen=True, kw_only=True, tag="search_restarted"):
     """The server was away, last seen to work at `since`, and is back: no step judged so far is part of the answer, and the search
     begins anew."""
@@ -137,10 +187,12 @@ Event = (
     RunStarted
     | CheckDone
     | ServerKnown
+    | WorkloadKnown
     | StepStarted
     | Expected
     | RepeatStarted
     | LoadReady
+    | RequestHeld
     | RequestSent
     | RequestFirst
     | RequestEnded
@@ -152,6 +204,10 @@ Event = (
     | LoadStateChanged
     | RepeatJudged
     | StepJudged
+    | TwinRead
+    | AnswerFound
+    | ClosedStarted
+    | ClosedMeasured
     | SearchRestarted
     | Note
     | RunEnded

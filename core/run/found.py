@@ -7,7 +7,7 @@ import httpx
 import msgspec
 
 from core.access import Access
-from core.config import ProbeConfig
+from core.config import ProbeConfig, Workload
 from core.records import Check, Hello, RepeatOrder, RequestRecord, ServerInfo
 from core.run.events import Event, RepeatStarted
 from core.server import SendSingles
@@ -37,6 +37,9 @@ class Kept:
         self.singles = list(found.singles)
         self.ended_t = found.ended_t
         self._checks = found.checks
+
+    def settle(self, workload: Workload) -> None:
+        """Nothing is left to be asked, and the checks had the same workload by then."""
 
     async def checks(self) -> AsyncIterator[Check]:
         """Each as it was."""

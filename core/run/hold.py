@@ -1,5 +1,6 @@
 """A held rate: one order of many measured segments, each judged by itself as soon as its requests are decided."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
@@ -9,11 +10,13 @@ import numpy as np
 from core.facts import fact
 from core.judge import REPORT_DELAY_S, Decision, Tally, judge_repeat, out_of_reach, still_open
 from core.records import (
+    NEVER_SENT,
     ChildMessage,
     MachineSample,
     RepeatOrder,
     RequestEnded,
     RequestFirst,
+    RequestHeld,
     RequestSent,
     Segment,
     ServerInfo,
@@ -26,7 +29,7 @@ from core.run.conductor import OrderRun
 from core.schedule import Plan
 from core.slo import allowed_misses
 
-Message = RequestSent | RequestFirst | RequestEnded
+Message = RequestHeld | RequestSent | RequestFirst | RequestEnded
 
 
 class HeldOrder:
@@ -68,15 +71,17 @@ class HeldOrder:
         self._failed_at: float | None = None
         self._unsure_since: float | None = None
         self._fails = False
+        self.account: Tally | None = None
+        """Of the segment that was judged last."""
 
     def hear(self, message: ChildMessage) -> None:
         """Take in a message of the child about this order."""
-        if isinstance(message, (RequestSent, RequestFirst, RequestEnded)):
+        if isinstance(message, (RequestHeld, RequestSent, RequestFirst, RequestEnded)):
             self._heard.append(message)
         match message:
             case RequestFirst():
                 self._failed.clear()
-            case RequestEnded(ending="aborted"):
+            case RequestEnded(ending=ending) if ending == "aborted" or ending in NEVER_SENT:
                 pass
             case RequestEnded() if of_nobody(message):
                 self._failed.append(message)
@@ -116,7 +121,7 @@ class HeldOrder:
         end = self._order.start_at + self._ends_s[at]
         bounds = tally.bounds(now - REPORT_DELAY_S, at)
         left = bounds.planned - bounds.good - bounds.bad
-        drained = now >= end + self._drain_s
+        drained = now >= tally.drains_from(end, at) + self._drain_s
         fails = self._watch(run, bounds, bounds.bad + (left if drained else 0), now)
         cut_short = run.wound_down_at is not None and bounds.sent < bounds.planned
         if now - REPORT_DELAY_S < end or cut_short or (left and not drained) or (fails and not self._fails):
@@ -175,7 +180,7 @@ class HeldOrder:
         self._heard = [m for m in self._heard if m.index not in ended]
         ticks = [tick for tick in run.ticks if begin <= tick.t <= now]
         del run.ticks[: len(run.ticks) - len(ticks)]
-        tally = self._account(plan, at, begin - self._order.start_at)
+        self.account = tally = self._account(plan, at, begin - self._order.start_at)
         if decision is None and run.lost is None and certain:
             decision = self._certain(tally, now)
         result = judge_repeat(tally, decision, now, self._rules, samples, ticks, None, self._server, self._machine())
@@ -204,9 +209,8 @@ class HeldOrder:
             self._order, repeat=self._order.repeat + self._next, segments=(*warmup, segments[at], *tail)
         )
         where = np.sign(plan.segment[low:until] - at) + (1 if warmup else 0)
-        part = slice(low, until)
-        lengths = plan.input_tokens[part], plan.output_tokens[part]
-        tally = Tally(order, Plan(plan.offsets_s[part], where.astype(np.int32), *lengths), self._rules.slo)
+        part = dataclasses.replace(plan.part_of(low, until), segment=where.astype(np.int32))
+        tally = Tally(order, part, self._rules.slo)
         for message in heard:
             _apply(tally, msgspec.structs.replace(message, index=message.index - low))
         return tally
@@ -214,6 +218,8 @@ class HeldOrder:
 
 def _apply(tally: Tally, message: Message) -> None:
     match message:
+        case RequestHeld():
+            tally.held(message)
         case RequestSent():
             tally.sent(message)
         case RequestFirst():

@@ -17,7 +17,8 @@ ERRORS, ERRORS_WITHIN_S = 3, 60.0
 """One request may fail for reasons of its own; a third one within a minute is taken for the server's state. A rate that is held for
 a day has a few errors in any case."""
 
-_MEASURED: tuple[Outcome, ...] = ("bracket", "at_least", "below", "held")
+MEASURED: tuple[Outcome, ...] = ("bracket", "at_least", "below", "held")
+"""Outcomes that say what the server takes."""
 
 
 def others_rps(steps: Sequence[StepResult]) -> float | None:
@@ -29,7 +30,7 @@ def others_rps(steps: Sequence[StepResult]) -> float | None:
 
 def on_top(answer: Answer, steps: Sequence[StepResult]) -> Answer:
     """The answer of a run beside others: what fits on top of them."""
-    if answer.outcome not in _MEASURED:
+    if answer.outcome not in MEASURED:
         return answer
     return msgspec.structs.replace(answer, message=fact("on_top", answer.message, others_rps=others_rps(steps)))
 

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from core.records import ChildMessage, Ending, RequestEnded, RequestFirst, RequestSent, ServerSample
+from core.records import NEVER_SENT, ChildMessage, Ending, RequestEnded, RequestFirst, RequestSent, ServerSample
 
 STALL_S = 10.0
 """A server with requests in flight that gives no first token, no end and no token for this long is taken for frozen."""
@@ -54,7 +54,8 @@ class Liveness:
             case RequestEnded(index=index):
                 if message.ending == "ok":
                     self._quiet_since = message.t_end
-                self._endings.append(message.ending)
+                if message.ending not in NEVER_SENT:  # of the server that says nothing
+                    self._endings.append(message.ending)
                 self._without_first.discard(index)
                 self._decoding.discard(index)
             case _:

@@ -11,19 +11,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
-import platformdirs
 
 from core.errors import UserError
 from core.run.events import SCHEMA, Event, RunStarted, decode, encode
+from core.run_files import runs_folder
 
-_FIRST_LINE_MAX = 1 << 20
+_FIRST_LINE_MAX = 1 << 26
+"""It holds the kinds of request that a run mixes: 200,000 pairs of lengths from a trace are 16 MB."""
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class RunLog:
     """Appends events to one file (mode 0600), each with one unbuffered write; `sync` forces them to disk.
 
-    While it is open the file is locked, which ends with the process however that ends: so a reader knows (`is_going`).
+    While it is open the file is locked, which ends with the process however that ends: so a reader knows
+    (`core.run_files.is_going`).
 
     After the first failed write it stays silent: the run is ended by that error, and a line after a torn one would
     make the file unreadable.
@@ -81,7 +83,7 @@ def default_path(model: str | None) -> Path:
 
     The empty file is made here, so that two runs started in the same second never get the same one.
     """
-    folder = _folder()
+    folder = runs_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         stem = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{_safe(model)}"
@@ -97,41 +99,6 @@ def default_path(model: str | None) -> Path:
     raise UserError(f"{folder} already holds too many runs of this second; give a file with --out.")
 
 
-def resolve_run(run: str) -> Path:
-    """The path of a RUN argument: a path, or `last` for the newest in the state folder. Raises UserError."""
-    if run != "last":
-        path = Path(run)
-        try:
-            if not path.is_file():
-                raise UserError(f"There is no run file {run!r}; give the path of one, or the word last.")
-        except OSError as error:  # a folder that may not be looked into, a name that is too long
-            raise UserError(f"{run} cannot be read: {error.strerror}. Give the path of a run file, or the word last.") from None
-        return path
-    runs = [(status.st_mtime_ns, path.name, path) for path in _folder().glob("*.jsonl") if (status := _status(path)) is not None]
-    if not runs:
-        raise UserError(f"There is no run in {_folder()} yet; give the path of a run file.")
-    return max(runs)[-1]
-
-
-def _status(path: Path) -> os.stat_result | None:
-    """Of a file that holds something; None for what is empty, no file, or gone by now."""
-    with contextlib.suppress(OSError):
-        status = path.stat()
-        if stat.S_ISREG(status.st_mode) and status.st_size > 0:
-            return status
-    return None
-
-
-def is_going(path: Path) -> bool:
-    """Whether a run is still writing into this file, on this machine."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
-
-
 def read_run(path: Path) -> Iterator[Event]:
     """The events of a file in order; a torn last line is left out.
 
@@ -139,10 +106,6 @@ def read_run(path: Path) -> Iterator[Event]:
     """
     _check_is_run(path)
     return _events(path)
-
-
-def _folder() -> Path:
-    return Path(platformdirs.user_state_dir("kneescope", appauthor=False)) / "runs"
 
 
 def _safe(model: str | None) -> str:
@@ -187,20 +150,45 @@ def _write_all(fd: int, data: bytes) -> None:
         data = data[os.write(fd, data) :]
 
 
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[None]:
+    """Lines that are whole and cannot be true are a sentence (UserError), whatever they break."""
+    try:
+        yield
+    except (ArithmeticError, LookupError, MemoryError, ValueError) as error:
+        raise UserError(f"{path} is not what kneescope wrote ({error}): the file was changed or damaged.") from error
+
+
 def _check_is_run(path: Path) -> None:
     try:
         with path.open("rb") as file:
             line = file.readline(_FIRST_LINE_MAX)
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}. Give the path of a run file, or the word last.") from error
+        raise UserError(
+            f"{path} cannot be read: {error.strerror}. Give the path of a run file, last, a label, or a number of `kneescope runs`."
+        ) from error
+    if (schema := _schema(line)) > SCHEMA:
+        raise UserError(f"{path} was written by a newer kneescope (format {schema}, here {SCHEMA}); update to read it.")
     try:
         first = decode(line)
     except (msgspec.DecodeError, UserError, RecursionError):
         first = None
     if not isinstance(first, RunStarted):
         raise UserError(f"{path} is not a run file: it does not begin with the start of a run. Give a file that kneescope wrote.")
-    if first.schema > SCHEMA:
-        raise UserError(f"{path} was written by a newer kneescope (format {first.schema}, here {SCHEMA}); update to read it.")
+
+
+class _Head(msgspec.Struct):
+    type: str
+    schema: int
+
+
+def _schema(line: bytes) -> int:
+    """The version that a first line says; 0 where it is none. The rest of a newer one may be anything."""
+    try:
+        head = msgspec.json.decode(line, type=_Head)
+    except (msgspec.DecodeError, RecursionError):
+        return 0
+    return head.schema if head.type == RunStarted.__struct_config__.tag else 0
 
 
 def _events(path: Path) -> Iterator[Event]:

@@ -119,7 +119,7 @@ class Outlook:
             running.until = lengthened_until(tally, now, rules, drain_s)
         if running.until is not None:
             why = fact("left_queue")
-        left_s = min(self._own_s(running, now), max(LEAST_S, tally.layout.window[1] + drain_s - now))
+        left_s = min(self._own_s(running, now), max(LEAST_S, tally.drains_from(tally.layout.window[1]) + drain_s - now))
         self._tell(left_s + self._others_s(running) + running.later_s, why)
 
     # --- what is left ---

@@ -10,7 +10,8 @@ from core.run.state import State
 from core.view import RunView
 
 CHECKPOINTS = 16
-"""Copies of the state on the way, so that going back does not mean going through the whole run again."""
+"""Copies of the state on the way, so that going back does not mean going through the whole run again each time. They are made when
+somebody goes back for the first time: most who open a run look at its end, and a copy takes longer than the events between two."""
 
 
 class Replay:
@@ -21,8 +22,8 @@ class Replay:
         self._events = list(events)
         self._known_at = list(accumulate((time_of(event) for event in self._events), max))
         self._every = max(1, len(self._events) // CHECKPOINTS)
-        self._checkpoints: list[State] = [State()]
-        self._state, self._applied = State(), 0
+        self._checkpoints: list[State] = []
+        self._state, self._applied = State(keeps_records=False), 0
 
     @property
     def length_s(self) -> float:
@@ -37,10 +38,11 @@ class Replay:
 
     def _go_to(self, n: int) -> None:
         if n < self._applied:
+            self._checkpoints = self._checkpoints or [State(keeps_records=False)]
             at = min(n // self._every, len(self._checkpoints) - 1)
             self._state, self._applied = copy.deepcopy(self._checkpoints[at]), at * self._every
         for event in self._events[self._applied : n]:
             self._state.apply(event)
             self._applied += 1
-            if self._applied == len(self._checkpoints) * self._every:
+            if self._checkpoints and self._applied == len(self._checkpoints) * self._every:
                 self._checkpoints.append(copy.deepcopy(self._state))

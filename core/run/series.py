@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from core.percentiles import percentiles
-from core.records import RequestEnded, RequestFirst, RequestSent, ServerSample
+from core.records import RequestEnded, RequestFirst, RequestHeld, RequestSent, ServerSample
 from core.results import Bounds
 from core.slo import tpot_s
 from core.view import Outcomes, SeriesPoint
@@ -145,10 +145,18 @@ class Series:
 
     def sent(self, event: RequestSent, rate_rps: float, counted: bool) -> None:
         """`rate_rps`: the rate that is judged, of a ramp that of the segment. `counted`: it lies in the window of a repeat."""
+        self.held(event, rate_rps, counted)
+        self.let_through(event)
+
+    def held(self, event: RequestHeld | RequestSent, rate_rps: float, counted: bool) -> None:
+        """The same of one that a gateway's limit holds back: it was offered, and has not left."""
         due = self._at(event.t_sched)
         due.offered += 1
         due.rate_rps = rate_rps
         due.counted += counted
+
+    def let_through(self, event: RequestSent) -> None:
+        """One that was held back has left."""
         at = self._at(event.t_sent)
         at.sent += 1
         at.in_flight_change += 1

@@ -1,46 +1,64 @@
-"""One live run: owns generator, scraper and search; every fact becomes an event, logged and applied to the state.
-
-It also says what answer a run has that did not end by its search.
-"""
+"""One live run: owns generator, scraper and search; every fact becomes an event, logged and applied to the state."""
 
 import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import httpx
 import msgspec
 
 from core.access import Access
-from core.config import ProbeConfig
+from core.config import ProbeConfig, Workload
 from core.errors import UserError
-from core.facts import Fact, Said, fact, says, several
-from core.fleet import FLOOR, speed_check
-from core.judge import Done, Hold, Ramp, Search, Step, explained, idle_e2e_s, idle_speed, lengths_check
+from core.facts import Code, Fact, Said, fact, says, several
+from core.fleet import FLOOR, gpus_per_endpoint, speed_check
+from core.judge import Done, Hold, Ramp, Search, Step, idle_e2e_s, idle_speed, lengths_check, token_costs
 from core.load import Generator
 from core.net import http_client, status_of
-from core.records import Check, Hello, Phase, RequestRecord, ServerInfo, ServerSample
-from core.results import Answer, Idle, Outcome
+from core.records import Check, CheckStatus, Hello, Phase, RequestRecord, ServerInfo, ServerSample
+from core.results import Answer, Idle, TokenCosts
+from core.run.answers import answer_after, close_open, complete, so_far
 from core.run.away import Absence, ServerAway
 from core.run.between import READY_S, Between
 from core.run.client_info import client_info
+from core.run.closed import BesideAnswer, wants_closed
 from core.run.conductor import Conductor, Load
-from core.run.ends import ClientSilent, NoAnswer, SafetyStop, Stopped
-from core.run.events import CheckDone, Event, LoadStateChanged, Note, RunEnded, RunStarted, SearchRestarted, ServerKnown
+from core.run.ends import NoAnswer, SafetyStop, Stopped
+from core.run.events import (
+    AnswerFound,
+    CheckDone,
+    Event,
+    LoadStateChanged,
+    Note,
+    RunEnded,
+    RunStarted,
+    SearchRestarted,
+    ServerKnown,
+    WorkloadKnown,
+)
 from core.run.found import Found, Kept
-from core.run.limits import Others, on_top, watch
+from core.run.limits import Others, watch
 from core.run.log import RunLog
 from core.run.outlook import Outlook
 from core.run.scraping import MachineReadings, Readings, Source
 from core.run.state import State
 from core.run.steps import Steps
-from core.server import CacheReset, Caller, Credential, Preflight, Scraper, SendSingles, reset_prefix_cache
+from core.run.twin import StartTwin, TwinWatch, narrows, wants_twin
+from core.server import CacheReset, Caller, Credential, DatasetAsked, Preflight, Scraper, SendSingles, reset_prefix_cache
 from core.singles import NO_RATE
-from core.view import RunView
+from core.traffic import TraceArrivals
+from core.twin import lacks
 
 T = TypeVar("T")
+
+
+_TRACE_DOUBTS: tuple[Code, ...] = ("trace_cold", "trace_parts", "trace_no_blocks", "trace_unfit", "trace_images", "rows_bad")
+"""What of a trace makes its load another than the one that was recorded; so do bursts of its ticks."""
 
 
 class Checks(Protocol):
@@ -52,6 +70,8 @@ class Checks(Protocol):
 
     def checks(self) -> AsyncIterator[Check]: ...
 
+    def settle(self, workload: Workload) -> None: ...
+
 
 def _scraper(url: str, client: httpx.AsyncClient, credential: Credential, models: tuple[str, ...]) -> Source:
     return Scraper(url, client, credential=credential, models=models)
@@ -60,9 +80,11 @@ def _scraper(url: str, client: httpx.AsyncClient, credential: Credential, models
 class Session:
     """Runs a probe from preflight to answer. Readers look at `state.view(now)`; `stop` ends the load at once.
 
-    `between` is a shell command to run between repeats; it is written nowhere. `found` is
-    what the checks of a session for the same found just now, which are not made again. What stands after it is for tests: fakes of
-    the child, the checks, the scraper and the clock.
+    `label` is the name that the run was given. `between` is a shell command to run between repeats, `dataset` a file whose rows are
+    sent; neither the command nor the path is written anywhere. `read`: what was found in the files that the requests are from, said
+    as the first checks. `found` is what the checks of a session for the same found just now, which are not made again. `twin`
+    starts the process of the server's twin, for a mode that asks it. `trace`: what arrives, where that is recorded. The others are
+    for tests: fakes of the child, the checks, the scraper and the clock.
     """
 
     state: State
@@ -75,8 +97,13 @@ class Session:
         access: Access = Access(),  # noqa: B008 (frozen)
         command: str = "",
         truth_rps: float | None = None,
+        label: str | None = None,
         between: str | None = None,
+        read: Sequence[Check] = (),
         found: Found | None = None,
+        dataset: Path | None = None,
+        twin: StartTwin | None = None,
+        trace: TraceArrivals | None = None,
         start_load: Callable[[], Awaitable[Load]] = Generator.start,
         preflight: Callable[[ProbeConfig, Access, str, httpx.AsyncClient, SendSingles], Checks] = Preflight,
         scraper: Callable[[str, httpx.AsyncClient, Credential, tuple[str, ...]], Source] = _scraper,
@@ -89,13 +116,21 @@ class Session:
         self._access = access
         self._command = command
         self._truth_rps = truth_rps
+        self._label = label
         self._between_command = between
+        self._read = tuple(read)
         self._start_load = start_load
+        asked = None if dataset is None else DatasetAsked(dataset, self._tell, self._drawn)
+        if asked is not None and preflight is Preflight:
+            preflight = partial(Preflight, dataset=asked)
         self._make_preflight = preflight if found is None else found.again
         self._make_scraper = scraper
         self._make_http = http or (lambda: http_client(access, config.target.insecure))
         self._others = Others(config.safety)
         self._clock = clock
+        self._trace = trace
+        self._start_twin = twin if wants_twin(config) else None
+        self._twin: TwinWatch | None = None
         self._search = Search(config)
         self._generator: Load | None = None
         self._conductor: Conductor | None = None
@@ -109,8 +144,11 @@ class Session:
         self._singles: tuple[RequestRecord, ...] = ()
         self._found: Found | None = None
         self._idle: Idle | None = None
+        self._beside: BesideAnswer | None = None
+        self._answered: Answer | None = None
         self._anew = False
         self._alive_path: str | None = None
+        self._prefixes_sent = False
         self._began: float | None = None
         self._load_began: float | None = None
         self._remarks: list[Said] = []
@@ -125,10 +163,10 @@ class Session:
         try:
             answer = await self._supervised(self._probe)
         except (Stopped, SafetyStop, NoAnswer, UserError) as error:
-            answer = self._answer_after(error)
+            answer = self._standing(error) or self._answer_after(error)
         except (asyncio.CancelledError, Exception) as error:
             self._access.scrub_error(error)
-            failure, answer = error, self._answer_after(error)
+            failure, answer = error, self._standing(error) or self._answer_after(error)
         try:
             return self._end(answer)
         finally:
@@ -193,26 +231,42 @@ class Session:
         missed = any(says(check.message, *NO_RATE) for check in refused)  # then infeasible, whatever the hardware says on paper
         if refused and not (missed and all(says(check.message, *NO_RATE, *FLOOR) for check in refused)):
             return so_far(self._search, "refused", told)
-        self._search.observe_singles(preflight.singles, self._spent_s)
+        self._begin_search(preflight.singles, preflight.info)
         self._idle = idle_speed(preflight.singles)
         idle_s = idle_e2e_s(preflight.singles)
         if refused or preflight.hello is None or idle_s is None:
             action = self._search.next(0.0)
             answer = action.answer if isinstance(action, Done) else so_far(self._search, "infeasible", told)
             return msgspec.structs.replace(answer, required_met=self._search.require_met)
+        if (short := self._search.too_little) is not None:
+            raise NoAnswer(short)
         await self._load.hello(preflight.hello)
         return await self._climb(preflight.info, idle_s)
+
+    def _begin_search(self, singles: Sequence[RequestRecord], server: ServerInfo | None) -> None:
+        self._search.observe_singles(singles, self._spent_s)
+        if (per_gpu_rps := self._config.method.beat_rps) is not None:
+            gpus, _ = gpus_per_endpoint(self._config.fleet, server)
+            self._search.beat(per_gpu_rps * gpus)
 
     async def _check(self, http: httpx.AsyncClient) -> Checks:
         async def send(hello: Hello, n: int, phase: Phase) -> list[RequestRecord]:
             method = self._config.method
-            return await self._conducting.singles(hello, n, phase, method.seed, method.drain_s)
+            if phase == "prefix":
+                await self._load.hello(hello)
+                self._prefixes_sent = True
+                return await self._conducting.prefixes(self._config)
+            return await self._conducting.singles(hello, n, phase, method.seed_of_requests, method.drain_s)
 
         preflight = self._make_preflight(self._config, self._access, secrets.token_hex(8), http, send)
         said: list[Check] = []
+        for check in self._read:
+            self._emit(CheckDone(t=self._clock(), check=check))
         async for check in preflight.checks():
             said.append(check)
             self._emit(CheckDone(t=self._clock(), check=check))
+            if self._trace is not None and check.check == "model":
+                self._settle_trace(self._trace, preflight)
         if isinstance(preflight, Kept):
             self._recall(preflight)
         speed = speed_check(self._config, preflight.info, preflight.singles)
@@ -228,12 +282,39 @@ class Session:
             )
         return preflight
 
+    def _settle_trace(self, trace: TraceArrivals, preflight: Checks) -> None:
+        """Once the model's context is known: leave out what does not fit, and say what the trace is. Raises UserError where
+        nothing fits."""
+        context = preflight.info.max_model_len
+        if context is not None:
+            self._trace, config = trace.fitted(self._config, context)
+            if config is not self._config:
+                preflight.settle(config.workload)
+                self._settled(config)
+        found = (self._trace or trace).found
+        doubts = any(says(each, *_TRACE_DOUBTS) or each.figures.get("most_at_once", 1) != 1 for each in found)
+        status: CheckStatus = "warn" if doubts else "pass"
+        self._emit(CheckDone(t=self._clock(), check=Check(check="trace", status=status, message=several(*found))))
+
     def _recall(self, kept: Kept) -> None:
         """Say that the checks were made before this run, and record the single requests that are its idle server."""
         now = self._clock()
         self._emit(Note(t=now, text=fact("checks_kept", age_s=max(0.0, now - kept.ended_t))))
+        if kept.hello is not None and kept.hello.dataset is not None:
+            self._drawn(kept.hello.workload)
         for event in kept.events(now):
             self._emit(event)
+
+    def _drawn(self, workload: Workload) -> None:
+        self._settled(msgspec.structs.replace(self._config, workload=workload))
+
+    def _settled(self, config: ProbeConfig) -> None:
+        """What requests ask for is known: nothing that is to be judged was sent yet."""
+        self._config, self._search = config, Search(config)
+        self._emit(WorkloadKnown(t=self._clock(), workload=config.workload, rates_rps=config.method.rates_rps))
+
+    def _tell(self, found: Fact) -> None:
+        self._emit(Note(t=self._clock(), text=found))
 
     async def _climb(self, server: ServerInfo, idle_s: float) -> Answer:
         """Run what the search asks for until it has its answer."""
@@ -243,6 +324,8 @@ class Session:
         machine = MachineReadings.of(self._config.target.gpu_metrics_url, self._client, self._emit, self._clock)
         self._spawn(machine.pump())
         self._between = self._prepared_between(readings)
+        if self._start_twin is not None and lacks(self._config.workload) is None:
+            self._twin = TwinWatch(self._config, server, self._start_twin, self._emit, self._clock)
         absence = Absence(self._ask, readings, self._emit, self._clock, server.model)
         self._steps = steps = Steps(
             self._config,
@@ -261,12 +344,40 @@ class Session:
             others=self._others,
             machine=machine.kept,
             outlook=self._outlook,
+            twin=self._twin,
+            trace=self._trace,
+            costs=self._costs,
+            prefixes_known=self._prefixes_sent,
         )
-        while True:
+        answer: Answer | None = None
+        while answer is None:
             try:
-                return await self._to_the_answer(steps)
+                answer = await self._to_the_answer(steps)
             except ServerAway as away:
                 await self._begin_anew(away, absence)
+        if not wants_closed(self._config, answer):
+            return answer
+        self._answered = self._completed(answer)
+        self._emit(AnswerFound(t=self._clock(), answer=self._answered))
+        self._log.sync()
+        await self._measure_beside(self._answered, idle_s, readings)
+        return self._answered
+
+    async def _measure_beside(self, answer: Answer, idle_s: float, readings: Readings) -> None:
+        """A closed loop beside the answer, which stands by then."""
+        limit_s, began = self._config.safety.max_duration_s, self._began
+        self._beside = BesideAnswer(
+            self._config,
+            idle_s,
+            conductor=self._conducting,
+            readings=readings,
+            others=self._others,
+            ask=self._ask,
+            emit=self._emit,
+            clock=self._clock,
+            ends_at=None if limit_s is None or began is None else began + limit_s,
+        )
+        await self._beside.run(answer)
 
     async def _to_the_answer(self, steps: Steps) -> Answer:
         """One search from its beginning. Raises ServerAway."""
@@ -275,7 +386,7 @@ class Session:
             self._load_began = began
         else:
             began = self._load_began
-        self._emit(Note(t=self._clock(), text=fact("time_announced", self._search.expected())))
+        self._announce()
         while True:
             action = self._search.next(self._clock() - began)
             left_s = self._search.left_s(self._clock() - began)
@@ -298,6 +409,32 @@ class Session:
                     # a pass that was done again with a longer warm-up (unjudged) has measured its latencies all the same
                     passed = [repeat.e2e_s.mean for repeat in result.repeats if repeat.verdict in ("pass", "unjudged")]
                     self._search.observe_step(result, passed[-1] if passed else None)
+                    if self._twin is not None:
+                        self._search.observe_twin(await self._twin.look(self._search.near_rps))
+                    if (wide := self._search.stays_wide(self._clock() - began)) is not None:
+                        self._emit(Note(t=self._clock(), text=wide))
+
+    def _announce(self) -> None:
+        """Say how long the search takes, and what makes its requests other than the usual ones."""
+        config = self._config
+        workload = config.workload
+        self._emit(Note(t=self._clock(), text=fact("time_announced", self._search.expected())))
+        if workload.arrival_cv > 1:
+            self._remark(fact("bursty_arrivals", arrival_cv=workload.arrival_cv))
+        if narrows(config.method) and (lacking := lacks(workload)) is not None:
+            self._emit(Note(t=self._clock(), text=fact("twin_unasked", lacking)))
+        if (gateway := workload.gateway) is not None:
+            self._remark(fact("gateway_limit", limit=gateway.limit, queue=gateway.queue, timeout_s=gateway.timeout_s))
+        if (trace := workload.trace) is not None:
+            ramp = not config.method.rates_rps and config.method.hold_rps is None
+            self._emit(Note(t=self._clock(), text=fact("trace_played", mean_rps=trace.mean_rps, gap_cv=trace.gap_cv, ramp=ramp)))
+
+    @property
+    def _costs(self) -> TokenCosts | None:
+        """What tells how much work a window brings. Tokens of a prefix cost nothing, so that lengths alone do not tell it."""
+        if self._idle is None or not self._config.workload.prefix.cold:
+            return None
+        return token_costs(self._config.workload, self._idle)
 
     def _begin(self, action: Ramp | Step, began: float, left_s: float | None) -> None:
         search = self._search
@@ -317,8 +454,10 @@ class Session:
             raise NoAnswer(why)
         self._anew = True
         self._remarks.clear()
+        if self._twin is not None:
+            self._twin.anew()
         self._search = Search(self._config)
-        self._search.observe_singles(self._singles, self._spent_s)
+        self._begin_search(self._singles, self.state.view(self._clock()).server)
         self._outlook.anew()
         now = self._clock()
         self._emit(SearchRestarted(t=now, since=away.since))
@@ -326,11 +465,13 @@ class Session:
 
     async def _ask(self, within_s: float) -> RequestRecord | None:
         method = self._config.method
-        return await self._conducting.ask(method.seed, min(within_s, method.drain_s))
+        return await self._conducting.ask(method.seed_of_requests, min(within_s, method.drain_s))
 
     def _sampled(self, sample: ServerSample) -> None:
         self._conducting.sampled(sample)
         self._others.sampled(sample)
+        if self._twin is not None:
+            self._twin.sampled(sample)
 
     def _source(self, server: ServerInfo) -> Source | None:
         """What reads the server's metrics, on a connection of its own; None when it has none."""
@@ -361,14 +502,17 @@ class Session:
         """Run `body` beside its background tasks; the first of them to fail, or `stop`, ends it. No load is left afterwards."""
         self._loop = asyncio.get_running_loop()
         self._broken = self._loop.create_future()
+        begin = datetime.now().astimezone()
         self._emit(
             RunStarted(
                 t=self._clock(),
-                started_utc=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+                started_utc=f"{begin.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
                 config=self._config,
                 client=client_info(),
                 command=self._command,
                 truth_rps=self._truth_rps,
+                label=self._label,
+                utc_offset_s=int((begin.utcoffset() or timedelta()).total_seconds()),
             )
         )
         task: asyncio.Task[T] | None = None
@@ -408,12 +552,23 @@ class Session:
             each.cancel()
         if self._generator is not None:
             await self._generator.close()
+        if self._twin is not None:
+            await self._twin.close()
         await asyncio.gather(*tasks, return_exceptions=True)
         for client in self._clients:
             await client.aclose()
         if self._broken is not None and not self._broken.cancel():
             self._broken.exception()  # seen, even if the run ended by itself in the same moment
         self._broken = self._loop = None
+
+    def _standing(self, error: BaseException) -> Answer | None:
+        """The answer that was found before `error` ended what is measured beside it; None where there was none yet."""
+        if self._beside is not None:
+            try:
+                self._beside.broken_off(error)
+            except UserError as unwritten:
+                self.state.apply(Note(t=self._clock(), level="error", text=str(unwritten)))
+        return self._answered
 
     def _answer_after(self, error: BaseException) -> Answer:
         try:
@@ -427,7 +582,8 @@ class Session:
         """The last events, and the answer with its diagnosis. The file may be the very thing that failed; the state has them
         in any case."""
         try:
-            answer = complete(answer, self._config, self.state.view(self._clock()), self._idle, self._remarks, self._note)
+            if self._answered is None:
+                answer = self._completed(answer)
             if answer.outcome in ("interrupted", "held"):
                 self._emit(LoadStateChanged(t=self._clock(), state="stopped"))
             elif self.state.load != "idle":
@@ -438,6 +594,12 @@ class Session:
             self.state.apply(Note(t=self._clock(), level="error", text=str(error)))
             self.state.apply(RunEnded(t=self._clock(), answer=answer))
         return answer
+
+    def _completed(self, answer: Answer) -> Answer:
+        """The answer with what is to be said beside it, and its diagnosis."""
+        if self._steps is not None and (apart := self._steps.apart(answer.knee)) is not None:
+            self._remarks.append(apart)
+        return complete(answer, self._config, self.state.view(self._clock()), self._idle, self._remarks, self._note)
 
     def _note(self, text: Said) -> None:
         self._emit(Note(t=self._clock(), level="error", text=text))
@@ -501,72 +663,3 @@ class Session:
         if self._conductor is None:
             raise RuntimeError("the load generator is not up")
         return self._conductor
-
-
-def close_open(error: BaseException, search: Search, steps: Steps) -> None:
-    """Close the step that ran when `error` ended the run. A verdict that it had by then counts like any other.
-
-    The figures of a repeat that was cut off are kept, but not of one that an error of our own, or our load generator's silence,
-    may have spoilt.
-    """
-    stopped = isinstance(error, (Stopped, asyncio.CancelledError))
-    ours = isinstance(error, ClientSilent) or not (stopped or isinstance(error, (SafetyStop, NoAnswer, UserError)))
-    closed, held_rps = steps.break_off("stopped" if stopped else "broken_off", count_repeat=not ours) or (None, None)
-    if closed is None or closed.verdict not in ("pass", "fail", "mixed"):
-        return
-    if closed.phase == "ramp":
-        search.observe_ramp(held_rps, closed.rate_rps if closed.verdict == "fail" else None)
-    elif closed.phase != "hold":
-        search.observe_step(closed, None)
-
-
-def answer_after(error: BaseException, search: Search, steps: Steps | None) -> Answer:
-    """The answer of a run that `error` ended, once its last step is closed; `steps` None: before any load.
-
-    A held rate that was stopped or has reached a limit of the run has done what it was to do, unless nothing of it counts. Of a
-    search that was stopped only what was finished is known; anything else that ends one leaves no valid answer.
-    """
-    held = steps.held() if steps is not None else None
-    match error:
-        case Stopped() | asyncio.CancelledError():
-            return so_far(search, "interrupted", fact("stopped_before_answer")) if held is None else _held(search, *held)
-        case SafetyStop(fact=limit):
-            return so_far(search, "void", fact("limit_reached", limit)) if held is None else _held(search, *held, limit)
-        case NoAnswer(fact=why):
-            return so_far(search, "refused" if steps is None else "void", why)
-        case UserError():
-            return so_far(search, "refused" if steps is None else "void", str(error))
-        case _:
-            return so_far(search, "void", fact("own_error", what=f"{type(error).__name__}: {error}"))
-
-
-def _held(search: Search, outcome: Outcome, found: Fact, *limit: Fact) -> Answer:
-    """The answer of a held rate that was stopped, by a limit of the run where there is one."""
-    said = several(found, *limit)
-    return so_far(search, outcome, said if outcome == "held" else fact("held_in_vain", said))
-
-
-def so_far(search: Search, outcome: Outcome, message: Said) -> Answer:
-    """The answer from what the search has seen by now."""
-    return msgspec.structs.replace(search.answer_so_far(outcome, message), required_met=search.require_met)
-
-
-def complete(
-    answer: Answer,
-    config: ProbeConfig,
-    view: RunView,
-    idle: Idle | None,
-    remarks: Sequence[Said],
-    say: Callable[[Said], None],
-) -> Answer:
-    """The answer with what became of the server during the run (`remarks`), what others had of it, and its diagnosis; one that
-    cannot be made is told to `say`."""
-    knee = msgspec.structs.replace(answer.knee, notes=(*answer.knee.notes, *remarks))
-    answer = msgspec.structs.replace(answer, knee=knee)
-    if config.safety.with_others:
-        answer = on_top(answer, view.steps)
-    try:
-        return explained(answer, config.slo, view.steps, view.server, idle)
-    except Exception as error:  # a fault of ours, after the work is done
-        say(fact("no_diagnosis", what=f"{type(error).__name__}: {error}"))
-        return answer

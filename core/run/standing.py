@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from core.config import Slo
 from core.margins import AT_LIMIT, BINS, INNER_EDGES, bin_of
-from core.records import RequestEnded, RequestFirst, RequestSent
+from core.records import RequestEnded, RequestFirst, RequestHeld, RequestSent
 from core.slo import least_margin, margin
 from core.view import RateMargins
 
@@ -18,10 +18,11 @@ _EDGES = np.array(INNER_EDGES)
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What was known of a request when it left. `rate_rps`: the rate that it tells of, None where it was sent faster to fill the
+    """What was known of a request when it came. `rate_rps`: the rate that it tells of, None where it was sent faster to fill the
     server; `judged`: it belongs to the window of a repeat; `repeat`: the index of the repeat that is judged with it."""
 
     t_sched: float
+    asked_input: int
     asked_output: int
     rate_rps: float | None
     judged: bool
@@ -30,11 +31,12 @@ class Sent:
 
 class Fate(NamedTuple):
     """What became of a request that was due at `t_sched`. `good` None: it was cut off before that was decided; `begun`: its first
-    token had come."""
+    token had come; `left`: it was sent, and not held back by a gateway's limit to its end."""
 
     t_sched: float
     good: bool | None
     begun: bool
+    left: bool = True
 
 
 class Standings(NamedTuple):
@@ -49,7 +51,7 @@ class _Row(NamedTuple):
     """What bounds the margin of an open request from below, for all of them at once.
 
     `known` is what is certain already. What grows is its wait since `t_sched` in shares of `limit_s`, and its time since `since`
-    in shares of a TPOT limit for `tokens` tokens; inf where there is no such limit. `rate`: which rate counts it, -1 for none.
+    in shares of a limit `tpot_s` for `tokens` tokens; inf where there is no such limit. `rate`: which rate counts it, -1 for none.
     """
 
     known: float
@@ -57,6 +59,7 @@ class _Row(NamedTuple):
     limit_s: float
     since: float
     tokens: float
+    tpot_s: float
     begun: bool
     rate: int
     judged: bool
@@ -68,6 +71,7 @@ class _Open:
     row: _Row
     t_first: float | None = None
     first_tokens: int = 0
+    left: bool = True
 
 
 @dataclass(slots=True)
@@ -123,19 +127,26 @@ class Standing:
             request = self._open[key]
             request.row = request.row._replace(rate=-1)
 
-    def sent(self, event: RequestSent, sent: Sent) -> None:
-        """A request left."""
+    def sent(self, event: RequestHeld | RequestSent, sent: Sent) -> None:
+        """A request left, or a gateway's limit holds it back; once of each."""
         rate = -1 if sent.rate_rps is None else self._rates.setdefault(sent.rate_rps, len(self._rates))
-        limit_s = min(self._slo.ttft_s or math.inf, self._slo.e2e_s or math.inf)
-        row = _Row(0.0, sent.t_sched, limit_s, sent.t_sched, math.inf, False, rate, sent.judged)
-        self._open[event.order, event.index] = _Open(sent, row)
+        slo = self._slo.of(sent.asked_input, sent.asked_output)
+        limit_s = min(slo.ttft_s or math.inf, slo.e2e_s or math.inf)
+        row = _Row(0.0, sent.t_sched, limit_s, sent.t_sched, math.inf, slo.tpot_s or math.inf, False, rate, sent.judged)
+        self._open[event.order, event.index] = _Open(sent, row, left=isinstance(event, RequestSent))
+
+    def let_through(self, event: RequestSent) -> None:
+        """One that was held back has left."""
+        if (request := self._open.get((event.order, event.index))) is not None:
+            request.left = True
 
     def first(self, event: RequestFirst) -> None:
         """Its first token came."""
         request = self._open.get((event.order, event.index))
         if request is None:
             return
-        t_first, tokens, slo = event.t_first, request.sent.asked_output - event.first_tokens, self._slo
+        t_first, tokens = event.t_first, request.sent.asked_output - event.first_tokens
+        slo = self._slo.of(request.sent.asked_input, request.sent.asked_output)
         request.t_first, request.first_tokens = t_first, event.first_tokens
         row, more = request.row, tokens > 0
         request.row = _Row(
@@ -143,14 +154,15 @@ class Standing:
             row.t_sched,
             (slo.e2e_s or math.inf) if more else math.inf,
             t_first,
-            tokens if more and slo.tpot_s is not None else math.inf,
+            tokens if more else math.inf,
+            row.tpot_s,
             True,
             row.rate,
             row.judged,
         )
 
     def ended(self, event: RequestEnded, closing_s: float) -> Fate | None:
-        """What became of it; None of one that never left. `closing_s`: how long the end of an answer may lag behind its last
+        """What became of it; None of one that never came. `closing_s`: how long the end of an answer may lag behind its last
         token."""
         request = self._open.pop((event.order, event.index), None)
         if request is None:
@@ -171,7 +183,7 @@ class Standing:
                 rate.ended[at] += 1
             else:
                 rate.failed += 1
-        return Fate(request.sent.t_sched, good, request.t_first is not None)
+        return Fate(request.sent.t_sched, good, request.t_first is not None, request.left)
 
     def look(self, now: float, closing_s: float) -> Standings:
         """How all of them stand at `now`; open requests with the least margin that they can still have."""
@@ -189,7 +201,7 @@ class Standing:
     def _add_open(self, rates: dict[float, _Rate], now: float, closing_s: float) -> tuple[float, ...]:
         """Add the open requests to their rates, all at once: there may be thousands, several times a second."""
         rows = np.array([request.row for request in self._open.values()])
-        least, rate, judged = self._least_of(rows, now, closing_s), rows[:, 6].astype(np.int64), rows[:, 7]
+        least, rate, judged = self._least_of(rows, now, closing_s), rows[:, 7].astype(np.int64), rows[:, 8]
         counts, bins = rate >= 0, np.searchsorted(_EDGES, least)
         size = len(self._rates)
         found = np.bincount(rate[counts] * BINS + bins[counts], minlength=size * BINS).reshape(size, BINS)
@@ -201,10 +213,10 @@ class Standing:
 
     def _least_of(self, rows: NDArray[np.float64], now: float, closing_s: float) -> NDArray[np.float64]:
         """`_least` of every row."""
-        known, t_sched, limit_s, since, tokens, begun = rows[:, :6].T
+        known, t_sched, limit_s, since, tokens, tpot_s, begun = rows[:, :7].T
         until = np.where(begun, np.maximum(now - closing_s, since), now)
         waited = (until - t_sched) / limit_s
-        decoded = (until - since) / tokens / (self._slo.tpot_s or 1.0)
+        decoded = (until - since) / tokens / tpot_s
         least: NDArray[np.float64] = np.maximum(known, np.maximum(waited, decoded))
         return least
 
@@ -212,4 +224,5 @@ class Standing:
         """Its last token, unlike its first one, may have come `closing_s` before its end is seen."""
         sent, t_first = request.sent, request.t_first
         until = now if t_first is None else max(now - closing_s, t_first)
-        return least_margin(self._slo, until, sent.t_sched, sent.asked_output, t_first, request.first_tokens)
+        slo = self._slo.of(sent.asked_input, sent.asked_output)
+        return least_margin(slo, until, sent.t_sched, sent.asked_output, t_first, request.first_tokens)

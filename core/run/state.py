@@ -6,17 +6,35 @@ The only mutable object of a run; live and recorded runs share it.
 import bisect
 import math
 from collections import deque
+from datetime import datetime
 from statistics import median
 from typing import Literal
 
 import msgspec
+import numpy as np
 
+from core.engine import BLOCK_TOKENS
 from core.facts import Fact, Said, fact, says
 from core.judge import CLOSING_S, REPORT_DELAY_S, Tally, closing_s, drain_left_s, ramp_holds, set_aside, stalls_too_often
-from core.records import LoadReady, LoadState, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerSample
+from core.prefixes import block_tokens, shown_hit_frac
+from core.records import (
+    ASIDE,
+    LoadReady,
+    LoadState,
+    LoadTick,
+    RepeatOrder,
+    RequestEnded,
+    RequestFirst,
+    RequestHeld,
+    RequestSent,
+    ServerSample,
+)
 from core.results import Bounds, RepeatResult, StepResult
 from core.run.events import (
+    AnswerFound,
     CheckDone,
+    ClosedMeasured,
+    ClosedStarted,
     Event,
     Expected,
     LoadStateChanged,
@@ -31,12 +49,15 @@ from core.run.events import (
     ServerSampled,
     StepJudged,
     StepStarted,
+    TwinRead,
+    WorkloadKnown,
     time_of,
 )
 from core.run.outlook import Expects
 from core.run.series import Series
 from core.run.standing import Sent, Standing, Standings
 from core.schedule import draw
+from core.shared_blocks import found_frac
 from core.slo import tpot_s
 from core.view import Line, Part, Progress, RampSegment, RepeatView, RunView, StepView
 
@@ -47,8 +68,22 @@ class LiveRepeat:
     Of a held rate, whose order is many measured segments, what is seen is the segment that is being sent.
     """
 
-    def __init__(self, order: RepeatOrder, tally: Tally, drain_s: float) -> None:
+    def __init__(
+        self,
+        order: RepeatOrder,
+        tally: Tally,
+        drain_s: float,
+        before: ServerSample | None = None,
+        *,
+        capped: bool = False,
+        block: int = BLOCK_TOKENS,
+    ) -> None:
+        """`before`: the newest reading of the server at its start. `capped`: a gateway's limit holds requests back. `block`: tokens
+        of a block of its prefix cache."""
+        self._capped = capped
+        self._block = block
         self.order = order
+        self._first_sample, self._last_sample = before, before
         self.tally = tally
         self._drain_s = drain_s
         self._held = held_segments_s(order) if order.phase == "hold" else ()
@@ -65,23 +100,31 @@ class LiveRepeat:
         self._segment = tally.plan.segment.tolist()
         self._rates_judged = {tally.layout.segments[at].rate_rps for at in tally.measured}
 
-    def about(self, event: RequestSent) -> tuple[Sent, float]:
-        """What is known of a request that leaves, and the rate that is judged by then; a part of a warm-up that is sent faster
+    def about(self, event: RequestHeld | RequestSent) -> tuple[Sent, float]:
+        """What is known of a request that comes, and the rate that is judged by then; a part of a warm-up that is sent faster
         belongs to that, too."""
         segment = self.tally.layout.segments[self._segment[event.index]]
         at_rate = segment.rate_rps in self._rates_judged
         sent = Sent(
             t_sched=event.t_sched,
+            asked_input=int(self.tally.plan.input_tokens[event.index]),
             asked_output=int(self.tally.plan.output_tokens[event.index]),
             rate_rps=segment.rate_rps if at_rate else None,
             judged=segment.role == "measured" and self.order.phase != "ramp",
-            repeat=self.order.repeat + self._held_at(event.t_sched),
+            repeat=self.order.repeat + self._held_at(float(self.tally.layout.due[event.index])),
         )
         return sent, segment.rate_rps if at_rate else min(self._rates_judged, default=segment.rate_rps)
 
-    def sent(self, event: RequestSent) -> None:
+    def held(self, event: RequestHeld) -> None:
+        self.tally.held(event)
+        self._due[event.index] = event.t_sched
+
+    def sent(self, event: RequestSent) -> bool:
+        """Whether it was held back before."""
+        held = event.index in self._due
         self.tally.sent(event)
         self._due[event.index] = event.t_sched
+        return held
 
     def first(self, event: RequestFirst) -> float | None:
         """When the request was due; None if it is not one of the open ones."""
@@ -91,7 +134,7 @@ class LiveRepeat:
         return self._due.get(event.index)
 
     def ended(self, event: RequestEnded) -> bool | None:
-        """Whether it had a first token before; None if it was never sent."""
+        """Whether it had a first token before; None if it never came, neither to the server nor to a gateway's limit."""
         self.tally.ended(event)
         if self._due.pop(event.index, None) is None:
             return None
@@ -106,6 +149,11 @@ class LiveRepeat:
             self._ticks = [tick for tick in self._ticks if tick.t >= from_t]
         if self.decided is None:
             self._ticks.append(event)
+
+    def sample(self, sample: ServerSample) -> None:
+        """A reading of the server; those after the verdict are of what comes next."""
+        if self.decided is None:
+            self._first_sample, self._last_sample = self._first_sample or sample, sample
 
     def decide(self, t: float, reason: Said) -> None:
         """The repeat is judged; from now on its account is that of this moment."""
@@ -162,15 +210,25 @@ class LiveRepeat:
             sent=self.tally.sent_count,
             in_flight=self.tally.in_flight,
             no_first_token=self.tally.no_first_token,
+            at_gateway=self.tally.at_gateway if self._capped else None,
             errors=sum(self.tally.errors.values()),
             lateness_p99_s=self._lateness_p99_s(),
             decided=self.decided,
             drain_left_s=None if self._held or self.decided else drain_left_s(self.tally, now, self._drain_s),
             client_cpu_frac=max((tick.cpu_frac for tick in self._ticks), default=None),
             loop_lag_max_s=max(lags_s, default=None),
-            stalled=stalls_too_often(lags_s, self.tally.slo.ttft_s),
+            stalled=stalls_too_often(lags_s, self.tally.slo.shortest_ttft_s),
             warmup=self._warmup(now),
+            prefix_hit_frac=shown_hit_frac(self._first_sample, self._last_sample),
+            planned_hit_frac=self._planned_hit_frac(elapsed_s),
         )
+
+    def _planned_hit_frac(self, elapsed_s: float) -> float | None:
+        plan = self.tally.plan
+        if plan.known_tokens is None:
+            return None
+        due = int(np.searchsorted(plan.offsets_s, elapsed_s, side="right"))
+        return found_frac(plan.known_tokens[:due], plan.input_tokens[:due], self._block)
 
     def _warmup(self, now: float) -> Bounds | None:
         if self._held or self.order.phase == "ramp":
@@ -217,7 +275,9 @@ LINES_KEPT = 200
 class State:
     """Everything known about a run so far, made from its events alone, in the order in which they were logged."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_records: bool = True) -> None:
+        """`keeps_records` False: only for views, and not for a judge, who needs every request that has ended."""
+        self._keeps_records = keeps_records
         self._version = 0
         self._known = RunView(version=0, now_s=0.0, bin_s=1.0)
         self._series: Series | None = None
@@ -232,6 +292,8 @@ class State:
         self._lines: deque[Line] = deque(maxlen=LINES_KEPT)
         self._sample: ServerSample | None = None
         self._closing_s = 0.0
+        self._beside = False
+        """Whether the answer stands: what is measured after that is not drawn beside open arrivals, and counts nowhere."""
         self._singles: dict[int, float | None] = {}
 
     def apply(self, event: Event) -> None:
@@ -243,11 +305,15 @@ class State:
             return
         self._advance(self._series, time_of(event))
         match event:
-            case RequestSent() | RequestFirst() | RequestEnded():
-                self._request(self._series, event)
+            case RequestHeld() | RequestSent() | RequestFirst() | RequestEnded():
+                if not self._beside:
+                    self._request(self._series, event)
             case ServerSampled(sample=sample):
                 self._sample = sample
-                self._series.sample(sample)
+                if not self._beside:
+                    self._series.sample(sample)
+                if self._live is not None:
+                    self._live.sample(sample)
                 self._learn(metrics_error=None)
             case StepStarted() | RepeatStarted() | RepeatJudged() | StepJudged():
                 self._progress(self._series, event)
@@ -291,6 +357,15 @@ class State:
         return self._live.tally if self._live else None
 
     @property
+    def began(self) -> tuple[float, float | None]:
+        """The run's start on the clock of its events, and in seconds since 1970; None where that is not known."""
+        told = self._known.started_utc
+        return (
+            0.0 if self._series is None else self._series.start,
+            None if told is None else datetime.fromisoformat(told).timestamp(),
+        )
+
+    @property
     def load(self) -> LoadState:
         """What the load does now."""
         return self._known.load
@@ -300,9 +375,10 @@ class State:
 
     def _start(self, event: RunStarted) -> None:
         self._series = Series(event.t)
-        self._standing = Standing(event.config.slo)
+        self._standing = Standing(event.config.limits)
         facts = {"started_utc": event.started_utc, "config": event.config, "client": event.client, "truth_rps": event.truth_rps}
-        self._learn(command=event.command or None, **facts)
+        named = {"label": event.label, "utc_offset_s": event.utc_offset_s}
+        self._learn(command=event.command or None, **named, **facts)
 
     def _advance(self, series: Series, t: float) -> None:
         """Move the time axis on; the account of the running repeat is looked at once at the end of each bin."""
@@ -312,7 +388,7 @@ class State:
             if self._live and end > self._live.order.start_at:
                 series.floor(end, self._live.bounds(end))
 
-    def _request(self, series: Series, event: RequestSent | RequestFirst | RequestEnded) -> None:
+    def _request(self, series: Series, event: RequestHeld | RequestSent | RequestFirst | RequestEnded) -> None:
         """Requests of preflight belong to no repeat and leave no trace in plots and counts; how slowly answers close is kept,
         and the TPOT of those that had the server for themselves."""
         if isinstance(event, RequestEnded):
@@ -324,11 +400,19 @@ class State:
                 self._told_late(series, standing, event)
             return
         match event:
-            case RequestSent():
-                live.sent(event)
+            case RequestHeld():
+                live.held(event)
                 sent, rate_rps = live.about(event)
                 standing.sent(event, sent)
-                series.sent(event, rate_rps, sent.judged)
+                series.held(event, rate_rps, sent.judged)
+            case RequestSent():
+                if live.sent(event):
+                    standing.let_through(event)
+                    series.let_through(event)
+                else:
+                    sent, rate_rps = live.about(event)
+                    standing.sent(event, sent)
+                    series.sent(event, rate_rps, sent.judged)
             case RequestFirst():
                 t_sched = live.first(event)
                 if t_sched is not None:
@@ -337,7 +421,8 @@ class State:
             case RequestEnded():
                 had_first = live.ended(event)
                 if had_first is not None:
-                    series.ended(event, had_first)
+                    if live.tally.traffic.has_left(event.index):
+                        series.ended(event, had_first)
                     if (fate := standing.ended(event, self._lag_s)) is not None:
                         series.decided(fate.t_sched, fate.good)
 
@@ -347,9 +432,10 @@ class State:
         return max(self._closing_s, CLOSING_S)
 
     def _told_late(self, series: Series, standing: Standing, event: RequestEnded) -> None:
-        """The end of a request whose step is closed; of one that was never sent, or is of preflight, nothing is known."""
+        """The end of a request whose step is closed; of one that never came, or is of preflight, nothing is known."""
         if (fate := standing.ended(event, self._lag_s)) is not None:
-            series.ended(event, fate.begun)
+            if fate.left:
+                series.ended(event, fate.begun)
             series.decided(fate.t_sched, fate.good)
 
     def _progress(self, series: Series, event: StepStarted | RepeatStarted | RepeatJudged | StepJudged) -> None:
@@ -358,7 +444,7 @@ class State:
                 self._step, self._finished, self._live = event, [], None
                 self._expects.begin(event)
                 series.step(event.t, event.step)
-            case RepeatStarted(order=order) if order.phase in ("preflight", "single"):  # also asked after a repeat, which stays
+            case RepeatStarted(order=order) if order.phase in ASIDE:  # also asked after a repeat, which stays
                 if order.phase == "single" and order.repeat > 0:  # the first one is not judged
                     self._singles[order.order] = None
             case RepeatStarted(order=order):
@@ -388,8 +474,9 @@ class State:
         if config is None:
             return None
         plan = draw(order, config.workload)
-        tally = Tally(order, plan, config.slo, self._closing_s, keeps_records=order.phase != "hold")
-        return LiveRepeat(order, tally, config.method.drain_s)
+        tally = Tally(order, plan, config.limits, self._closing_s, keeps_records=self._keeps_records and order.phase != "hold")
+        capped, block = config.workload.gateway is not None, block_tokens(self._known.server)
+        return LiveRepeat(order, tally, config.method.drain_s, self._sample, capped=capped, block=block)
 
     def _single(self, event: RequestEnded) -> None:
         if event.order in self._singles and event.ending == "ok":
@@ -410,6 +497,9 @@ class State:
                 self._learn(checks=(*self._known.checks, check))
             case ServerKnown(info=info):
                 self._learn(server=info)
+            case WorkloadKnown():
+                config = self._known.config
+                self._learn(config=config and event.known(config))
             case SampleFailed(t=t, reason=reason):
                 self._learn(metrics_error=reason)
                 self._say(t, "warn", reason)
@@ -417,7 +507,17 @@ class State:
                 self._learn(load=state)
             case Expected():
                 self._expects.told(event)
+            case TwinRead(reading=reading):
+                self._learn(twin=reading)
+            case AnswerFound(answer=answer):
+                self._beside = True
+                self._learn(found=answer)
+            case ClosedStarted(order=order):
+                self._learn(closed_in_flight=order.in_flight)
+            case ClosedMeasured(closed=closed):
+                self._learn(closed_loop=closed, closed_in_flight=None)
             case SearchRestarted():
+                self._learn(twin=None)
                 self._steps = [set_aside(step) for step in self._steps]
                 self._ramp = ()
                 if self._standing is not None:
@@ -433,6 +533,8 @@ class State:
 
     def _say(self, t: float, level: Literal["info", "warn", "error"], text: Said, step: int | None = None) -> None:
         start = t if self._series is None else self._series.start
+        if self._beside and level == "warn":  # it is not of what the answer rests on, beside which warnings stand
+            level = "info"
         self._lines.append(Line(t_s=t - start, level=level, text=text, step=step))
 
     def _progress_at(self, now: float, start: float) -> Progress | None:

@@ -8,7 +8,7 @@ import msgspec
 
 from core import modes
 from core.config import ProbeConfig
-from core.facts import Fact, Said, fact
+from core.facts import Fact, Said, fact, says
 from core.judge import (
     Decision,
     Hold,
@@ -31,20 +31,27 @@ from core.judge import (
     step_over,
     step_verdict,
 )
+from core.length_classes import LengthClasses
 from core.records import MachineSample, Phase, RepeatOrder, Segment, ServerInfo
-from core.results import JudgeRules, Outcome, RepeatResult, StepResult, StepVerdict
+from core.results import JudgeRules, Knee, Outcome, RepeatResult, StepResult, StepVerdict, TokenCosts
 from core.run.away import Absence, ServerAway
 from core.run.between import Between
 from core.run.blackout import Unserved, unserved
 from core.run.conductor import Ask, Conductor, OrderRun
+from core.run.drift import Drift
 from core.run.ends import NoAnswer, SafetyStop
 from core.run.events import Event, Note, RepeatJudged, StepJudged, StepStarted
 from core.run.hold import HeldOrder, HeldRate
 from core.run.limits import Others
 from core.run.outlook import Outlook
+from core.run.output_drift import OutputDrift
 from core.run.restarts import Restarts
+from core.run.rules import rules_for
 from core.run.scraping import Readings
 from core.run.state import State
+from core.run.twin import TwinWatch
+from core.schedule import fresh_draw, same_draw
+from core.traffic import Given, TraceArrivals
 
 HOLD_LEAD_S = 0.5
 """More time before the first send of a held rate: its plan of half a million requests takes 0.1 s to draw, in both processes."""
@@ -76,9 +83,22 @@ class Steps:
         others: Others | None = None,
         machine: Callable[[], Sequence[MachineSample]] = tuple,
         outlook: Outlook | None = None,
+        costs: TokenCosts | None = None,
+        twin: TwinWatch | None = None,
+        prefixes_known: bool = False,
+        trace: TraceArrivals | None = None,
     ) -> None:
         """`ask` sends a single request while no load runs. `remark` is told what stands beside the run's answer. `machine`: the
-        readings of a GPU or host exporter, the latest last."""
+        readings of a GPU or host exporter, the latest last. `costs`: what tells how much work a window brought. `twin` is
+        told of each repeat. `prefixes_known`: the server has just been sent every shared prefix. `trace`: what arrives, where that
+        is recorded."""
+        self._twin = twin
+        self._trace = trace
+        self._planned: tuple[Segment, ...] = ()
+        self._from_s = self._played_s = 0.0
+        self._at: dict[tuple[Phase, float], list[int]] = {}
+        self._costs = costs
+        self._classes = LengthClasses.of(config.workload)
         self._others = others or Others(config.safety)
         self._config = config
         self._server = server
@@ -90,6 +110,8 @@ class Steps:
         self._absence = absence
         self._ask = ask
         self._restarts = Restarts()
+        self._drift = Drift(*state.began)
+        self._output_drift = OutputDrift()
         self._emit = emit
         self._remark = remark
         self._sync = sync
@@ -110,14 +132,16 @@ class Steps:
         self._held_order: HeldOrder | None = None
         self._held: list[StepResult] = []
         self._sheds = False
+        self._prefixes_known = prefixes_known or config.workload.prefix.kind != "shared"
 
     async def step(self, action: Step, left_s: float | None) -> StepResult:
         """Judge one rate, unless `end_step` ends that. Raises NoAnswer when a repeat is void twice or the server is frozen, and
         ServerAway when it is away."""
-        rules = self._rules_for(curtail_pass=action.curtail_pass, strict=self._strict)
+        rules = self._rules_for(curtail_pass=action.curtail_pass, reads_whole=action.reads_whole, strict=self._strict)
         started = self._start(action.phase, action.rate_rps, action.repeats, left_s, rules)
         self._stop = action.stop
-        segments = action.segments
+        segments = self._planned = action.segments
+        self._from_s = action.from_s
         try:
             for index in range(action.repeats):
                 result, _ = await self._repeat(started, index, segments)
@@ -138,6 +162,10 @@ class Steps:
     def ended(self) -> bool:
         """Whether the last step was ended by `end_step`."""
         return self._ended
+
+    def apart(self, knee: Knee) -> Fact | None:
+        """What is to be said of a bracket that was not measured at one speed of the server."""
+        return self._drift.apart(knee)
 
     def end_step(self) -> bool:
         """End the step that runs: its load is cut off at once, and it closes with the repeats that it has: as unjudged
@@ -163,7 +191,7 @@ class Steps:
 
     def _close_ramp(self, started: StepStarted, run: OrderRun) -> tuple[StepResult, float | None]:
         """The ramp as a step, and the rate of its last segment that held."""
-        found = ramp_outcome(run.decision, run.decided_at, self._account(run), self._config.slo, self._clock())
+        found = ramp_outcome(run.decision, run.decided_at, self._account(run), self._config.limits, self._clock())
         rate_rps = found.failed_rps or found.passed_rps or started.rate_rps
         verdict: StepVerdict = "pass" if found.failed_rps is None else "fail"
         return self._close(rate_rps, verdict, found.reason, found.floor), found.passed_rps
@@ -189,9 +217,10 @@ class Steps:
             within_s = max(segment.duration_s for segment in segments if segment.role == "measured")
             if self._config.safety.max_duration_s is None:
                 within_s = math.inf
-            measure_s = modes.rules_of(self._config.method).final.measure_s
+            measure_s = modes.rules_of(self._config.method).listed.measure_s
+            most = modes.HOLD_REQUESTS if self._trace is None else modes.RECORDED_HOLD_REQUESTS
             segments = modes.hold_segments(
-                measure_s, self._config.slo, self._config.safety, rate.now_rps, e2e_s, warmup_s, within_s
+                measure_s, self._config.limits, self._config.safety, rate.now_rps, e2e_s, warmup_s, within_s, most=most
             )
 
     def change_rate(self, factor: float) -> float | None:
@@ -230,14 +259,14 @@ class Steps:
             held, tally, run = self._held_order, self._state.tally, self._asked or run
             if held is not None and run is not None and tally is not None and count_repeat:
                 for result in held.cut(run, tally, self._clock(), certain=self._asked is None):
-                    self._keep(started, result)
+                    self._keep(started, result, None)
             verdict, reason = held_verdict(self._results)
             told = reason if self._results or count_repeat else fact(how, reason)
             self._held.append(self._close(started.rate_rps, verdict, told))
             return self._held[-1], None
         if self._asked is not None:  # whether it was the load or the server is not known yet
             run, self._asked.decision, self._asked.stands = self._asked, None, False
-        if count_repeat and run is not None and run.order.step == started.step:
+        if count_repeat and run is not None and isinstance(run.order, RepeatOrder) and run.order.step == started.step:
             self._judge_cut(started, run)
             if started.phase == "ramp" and run.stands and self._results[-1].verdict != "void":
                 return self._close_ramp(started, run)
@@ -254,9 +283,16 @@ class Steps:
             run.decision = None
         self._judge(started, run, recheck=self._recheck)
 
-    def _rules_for(self, *, curtail_pass: bool = True, strict: bool = False) -> JudgeRules:
-        with_others = self._config.safety.with_others
-        return JudgeRules(slo=self._config.slo, curtail_pass=curtail_pass, strict=strict, with_others=with_others)
+    def _rules_for(self, *, curtail_pass: bool = True, reads_whole: bool = False, strict: bool = False) -> JudgeRules:
+        return rules_for(
+            self._config,
+            self._server,
+            self._costs,
+            self._classes,
+            curtail_pass=curtail_pass,
+            reads_whole=reads_whole,
+            strict=strict,
+        )
 
     def _start(self, phase: Phase, rate_rps: float, repeats: int, left_s: float | None, rules: JudgeRules) -> StepStarted:
         self._count += 1
@@ -282,6 +318,7 @@ class Steps:
         result, self._recheck = None, recheck and started.phase != "ramp"
         for attempt in (1, 2):
             prepared = await self._between.prepare()
+            await self._send_prefixes(anew=prepared)
             if self._ended:
                 raise _StepEnded
             self._restarts.begin(self._readings.kept, ours=prepared)
@@ -292,6 +329,8 @@ class Steps:
             self._sync()
             if away is not None:
                 self._restarts.forget()
+                self._forget_prefixes()
+                self._drift = Drift(*self._state.began)
                 self._close(started.rate_rps, "void", result.reason)
                 raise away
             if (restarted := self._restarts.ended(started.rate_rps, self._readings.judged)) is not None:
@@ -303,13 +342,31 @@ class Steps:
                 raise _StepEnded
             if result.verdict != "void":
                 return result, run
+            if says(result.reason, "recorded_lull"):  # it would play the same stretch again
+                self._close(started.rate_rps, "void", result.reason)
+                raise NoAnswer(fact("recording_unfit", result.reason, rate_rps=started.rate_rps))
             if attempt == 1:
+                self._forget_prefixes()
                 told = fact("done_again", result.reason, rate_rps=started.rate_rps)
                 self._emit(Note(t=self._clock(), level="warn", text=told))
                 again = fact("left_again", rate_rps=started.rate_rps)
         reason: Said = result.reason if result else ""
         self._close(started.rate_rps, "void", reason)
         raise NoAnswer(fact("void_twice", reason, rate_rps=started.rate_rps))
+
+    async def _send_prefixes(self, *, anew: bool = False) -> None:
+        """Have the server compute the shared prefixes that it may not know, before anything is judged: else the first window would
+        find fewer of them in its cache than later ones. `anew`: it may have lost them."""
+        if anew:
+            self._forget_prefixes()
+        if self._prefixes_known:
+            return
+        await self._conductor.prefixes(self._config)
+        await self._readings.fresh(self._clock())
+        self._prefixes_known = True
+
+    def _forget_prefixes(self) -> None:
+        self._prefixes_known = self._config.workload.prefix.kind != "shared"
 
     async def _settle(self, run: OrderRun) -> None:
         """Wait until nothing of an order is left in the server. One that is lost is not asked for anything."""
@@ -373,21 +430,47 @@ class Steps:
         """The order to be run at once; the readings kept begin just before it."""
         before = self._conductor.current
         self._readings.keep_from_now(before.done.t if before is not None and before.done is not None else -math.inf)
+        recorded = self._recorded(started.phase, index, segments)
         return RepeatOrder(
             order=self._conductor.next_order(),
             phase=started.phase,
             step=started.step,
             repeat=index,
-            seed=self._config.method.seed,
+            seed=self._config.method.seed_of_requests,
+            arrival_seed=self._config.method.seed_of_arrivals,
+            draw=self._draw(started),
             segments=segments,
+            offsets_s=recorded.offsets_s if recorded else None,
+            parts=recorded.parts if recorded else None,
+            shared=recorded.shared if recorded else None,
             start_at=self._conductor.start_at() + (HOLD_LEAD_S if started.phase == "hold" else 0.0),
         )
+
+    def _draw(self, started: StepStarted) -> int | None:
+        if not self._config.method.one_draw:
+            return fresh_draw(started.phase, started.step)
+        steps = self._at.setdefault((started.phase, started.rate_rps), [])
+        if started.step not in steps:
+            steps.append(started.step)
+        return same_draw(started.phase, steps.index(started.step))
+
+    def _recorded(self, phase: Phase, index: int, segments: tuple[Segment, ...]) -> Given | None:
+        """What arrives where it is recorded: a repeat has the stretch of its number, an order of a held rate goes on where the one
+        before ended. A ramp only looks for the neighbourhood, and has drawn arrivals."""
+        if self._trace is None or phase == "ramp":
+            return None
+        if phase != "hold":
+            return self._trace.stretch(segments, index, self._planned, self._from_s)
+        from_s = self._played_s
+        self._played_s += modes.recorded_s(segments, self._trace.use.mean_rps)
+        return self._trace.played(segments, from_s)
 
     async def _hold_order(self, started: StepStarted, segments: tuple[Segment, ...]) -> None:
         """One order of a held rate to its end: the last segment, or another rate being asked for."""
         await self._conductor.plan(segments)
         if self._held_rate is not None and self._held_rate.next_rps != started.rate_rps:
             return  # changed meanwhile, when there was nothing yet to be wound down
+        await self._send_prefixes()
         order, drain_s = self._order(started, len(self._results), segments), self._config.method.drain_s
         read = self._readings.since, self._server, self._machine
         held = HeldOrder(order, self._rules, drain_s, *read, self._idle_e2e_s, sheds=self._sheds)
@@ -400,7 +483,7 @@ class Steps:
             if (why := self._others.suffer(_servers_errors(tally), now)) is not None:
                 raise SafetyStop(fact("backed_off_held", why))
             while (result := held.judge(run, tally, now)) is not None:
-                self._keep(started, result)
+                self._keep(started, result, held.account)
                 self._sync()
             drained = run.wound_down_at is not None and now > run.wound_down_at + drain_s
             over = held.over or drained or held.dark
@@ -415,9 +498,10 @@ class Steps:
         if asks and away is None:
             held.believe()
         for result in held.cut(run, self._account(run), self._clock(), away=away):
-            self._keep(started, result)
+            self._keep(started, result, None)
         self._held_order = None
         if away is not None:
+            self._forget_prefixes()
             if (why := await self._absence.over(away)) is not None:
                 self._held.append(self._close(started.rate_rps, "void", away.fact))
                 raise NoAnswer(why)
@@ -444,12 +528,26 @@ class Steps:
             result = msgspec.structs.replace(result, verdict="void", reason=reason)
         if result.verdict == "pass" and self._readings.end_before(now if run.done is None else run.done.t):
             result = msgspec.structs.replace(result, warnings=(*result.warnings, fact("end_unread")))
-        return self._keep(started, rechecked(result) if recheck else result)
+        kept = self._keep(started, rechecked(result) if recheck else result, tally)
+        if self._twin is not None:
+            self._twin.judged(tally, kept)
+        return kept
 
-    def _keep(self, started: StepStarted, result: RepeatResult) -> RepeatResult:
+    def _keep(self, started: StepStarted, result: RepeatResult, tally: Tally | None) -> RepeatResult:
+        """`tally`: its account, where there is one."""
+        speed = None
+        if tally is not None and result.verdict in ("pass", "fail"):
+            speed = self._drift.judged(tally.records, started.rate_rps)
+            result = msgspec.structs.replace(result, step_model=speed.steps)
         self._results.append(result)
         self._emit(RepeatJudged(t=self._clock(), step=started.step, result=result))
         self._outlook.judged(result)
+        if speed is not None and speed.change is not None:
+            self._remark(speed.change)
+        if self._config.workload.natural and result.verdict in ("pass", "fail"):
+            drifts = self._output_drift.judged(result.output_tokens, started.rate_rps)
+            if drifts is not None:
+                self._remark(drifts)
         return result
 
     def _account(self, run: OrderRun) -> Tally:

@@ -8,14 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from core import singles
-from core.config import Slo
+from core.config import Slo, Stop
 from core.facts import Code, Fact, Figure, Said, fact, in_turn, parts
+from core.prefixes import hit_frac, shown_hit_frac
 from core.records import Check, CheckStatus, CountedBy, RequestRecord, ServerSample, Shape
 from core.server.checks import check_of, key_code
 from core.server.exposition import has_feature
 from core.singles import failure
 from core.slo import (
     MAX_HIT_FRAC,
+    MAX_HIT_OFF_FRAC,
     MAX_OUTPUT_FRAC,
     MAX_PROMPT_OFF_FRAC,
     MIN_OUTPUT_FRAC,
@@ -23,7 +25,9 @@ from core.slo import (
     too_long,
     tpot_s,
     ttft_s,
+    uncounted,
 )
+from core.workloads import Prefix
 
 SINGLES = 1 + singles.JUDGED
 
@@ -110,13 +114,14 @@ def counted_by(records: Sequence[RequestRecord]) -> CountedBy | None:
     return max(found, key=ways.index, default=None)
 
 
-def usage_check(record: RequestRecord, *, keeps_length: bool = False) -> Check:
+def usage_check(record: RequestRecord, *, keeps_length: bool = False, stop: Stop = "exact") -> Check:
     """Whether the stream says how many tokens each event brings; without that they are counted by the length asked for where
-    the server is known to keep it, else one per event."""
+    the server is known to keep it, else one per event. With natural stopping fewer than asked are as good."""
     events = record.gaps.n + 1 if record.output_tokens else 0
+    few = stop == "natural" and record.output_tokens <= record.asked_output
+    status: CheckStatus = "pass" if few or record.output_tokens == record.asked_output else "warn"
     if record.counted_by == "token_ids":
-        found = fact("counted_by_ids", output_tokens=record.output_tokens, asked=record.asked_output)
-        return check_of("usage", "pass" if record.output_tokens == record.asked_output else "warn", found)
+        return check_of("usage", status, fact("counted_by_ids", output_tokens=record.output_tokens, asked=record.asked_output))
     if not record.usage:
         if keeps_length:
             in_stream = record.prompt_tokens is not None
@@ -125,7 +130,7 @@ def usage_check(record: RequestRecord, *, keeps_length: bool = False) -> Check:
         code: Code = "usage_missing" if record.prompt_tokens is None else "usage_implausible"
         return check_of("usage", "warn", fact(code, events=events, asked=record.asked_output))
     found = fact("usage_seen", output_tokens=record.output_tokens, asked=record.asked_output, events=events)
-    return check_of("usage", "pass" if record.output_tokens == record.asked_output else "warn", found)
+    return check_of("usage", status, found)
 
 
 def prompt_length_check(record: RequestRecord) -> Check:
@@ -152,7 +157,7 @@ def isolation_check(
     The counters are everybody's: when more was asked of the cache than we sent, hits may be others'.
     """
     ours = sum(record.prompt_tokens or record.asked_input for record in records)
-    if labels.get("enable_prefix_caching") == "False":
+    if caches_nothing(labels):
         return check_of("isolation", "pass", fact("no_prefix_cache"))
     queries, hits = _delta(before, after, "prefix_queries_total"), _delta(before, after, "prefix_hits_total")
     if queries is None or hits is None:
@@ -170,8 +175,32 @@ def isolation_check(
     return check_of("isolation", "refuse", fact("prompts_not_cold", **counted, hit_frac=share))
 
 
-def output_length_check(records: Sequence[RequestRecord], fields: Sequence[str] = ("max_tokens",)) -> Check:
-    """Whether answers get as long as asked: those that end early make a server look faster than it is, longer ones slower.
+def caches_nothing(labels: Mapping[str, str]) -> bool:
+    """Whether the server says that it has no prefix cache."""
+    return labels.get("enable_prefix_caching") == "False"
+
+
+def shared_check(
+    records: Sequence[RequestRecord], before: ServerSample | None, after: ServerSample | None, prefix: Prefix, block: int
+) -> Check:
+    """Whether prompts that share prefixes found as much in the prefix cache as was planned, by the counters before and after them
+    or by what the answers tell. `block`: tokens of a block of that cache. Repeats judge it themselves, so that this only warns."""
+    asked: dict[str, Figure] = {"tokens": prefix.tokens, "groups": prefix.groups}
+    planned = hit_frac(prefix, [record.asked_input for record in records], block)
+    cached = [record.cached_tokens for record in records if record.cached_tokens is not None]
+    shown = shown_hit_frac(before, after)
+    if shown is None and records and len(cached) == len(records):
+        shown = sum(cached) / sum(record.prompt_tokens or record.asked_input for record in records)
+    if shown is None or planned is None:
+        return check_of("isolation", "warn", fact("shared_unproven", **asked, planned_frac=planned))
+    off = abs(shown - planned) > MAX_HIT_OFF_FRAC
+    found = fact("shared_off_plan" if off else "shared_as_planned", **asked, hit_frac=shown, planned_frac=planned)
+    return check_of("isolation", "warn" if off else "pass", found)
+
+
+def output_length_check(records: Sequence[RequestRecord], fields: Sequence[str] = ("max_tokens",), stop: Stop = "exact") -> Check:
+    """Whether answers get as long as asked: those that end early make a server look faster than it is, longer ones slower. With
+    natural stopping they may end early, and it is said how long they got.
 
     `fields`: by which the length was asked for, one after the other.
     """
@@ -184,6 +213,8 @@ def output_length_check(records: Sequence[RequestRecord], fields: Sequence[str] 
         return check_of("output length", "pass", fact("answers_end_by_length", requests=len(ended)))
     by_usage = not any(_by_events(record) for record in ended)
     came: dict[str, Figure] = {"came_frac": frac, "asked_tokens": asked, "requests": len(ended), "by_usage": by_usage}
+    if stop == "natural" and not any(too_long(record) for record in ended):
+        return _ended_by_themselves(ended)
     if frac < MIN_OUTPUT_FRAC and all(_by_events(record) and record.finish_reason == "length" for record in ended):
         return check_of("output length", "refuse", fact("answers_uncounted", **came))
     if frac < MIN_OUTPUT_FRAC:
@@ -192,6 +223,19 @@ def output_length_check(records: Sequence[RequestRecord], fields: Sequence[str] 
     if frac > MAX_OUTPUT_FRAC and any(too_long(record) for record in ended):
         return check_of("output length", "refuse", fact("answers_long", *fields, **came))
     return check_of("output length", "pass", fact("answers_as_asked", **came))
+
+
+def _ended_by_themselves(ended: Sequence[RequestRecord]) -> Check:
+    """How long answers got that could end where the model ended them; a warning where that is not known."""
+    unknown = any(uncounted(record) for record in ended)
+    found = fact(
+        "answers_natural",
+        requests=len(ended),
+        mean_tokens=None if unknown else sum(record.output_tokens for record in ended) / len(ended),
+        most_tokens=max(record.asked_output for record in ended),
+        finish_reasons=dict(Counter(record.finish_reason or "none" for record in ended)),
+    )
+    return check_of("output length", "warn" if unknown else "pass", found)
 
 
 def _by_events(record: RequestRecord) -> bool:
@@ -216,7 +260,7 @@ def stream_check(records: Sequence[RequestRecord], slo: Slo, server_decode_s: fl
     fast = server_decode_s is not None and server_decode_s <= BUFFERED_S
     if not ended or fast or not all(_came_at_once(record) for record in ended):
         return None
-    e2e_alone = slo.ttft_s is None and slo.tpot_s is None
+    e2e_alone = all(each.ttft_s is None and each.tpot_s is None for each in slo.each)
     took_s: list[float] = [e2e for record in ended if (e2e := e2e_s(record)) is not None]
     found = fact("stream_held_back", answers=len(ended), e2e_s=took_s, e2e_alone=e2e_alone)
     return check_of("stream", "warn" if e2e_alone else "refuse", found)

@@ -132,14 +132,17 @@ def _short(name: str) -> str:
 
 def context_check(max_model_len: int | None, workload: Workload, version: str | None) -> Check:
     """Whether the longest request fits; a longer one is an error up to vLLM 0.31 and silently shortened from 0.32."""
-    prompt, answer = workload.input_tokens.largest, workload.output_tokens.largest
+    prompt, answer = workload.longest
     asked: dict[str, Figure] = {"prompt_tokens": prompt, "output_tokens": answer, "context_tokens": max_model_len}
     if max_model_len is None:
         return check_of("context", "warn", fact("context_unknown", **asked))
     if prompt + answer <= max_model_len:
         return check_of("context", "pass", fact("context_fits", **asked))
-    clamped = has_feature("max_tokens_clamped", version) is True
-    return check_of("context", "refuse", fact("context_too_short", **asked, shortened=clamped))
+    asked["shortened"] = has_feature("max_tokens_clamped", version) is True
+    if workload.source is not None and workload.source.kind == "lengths":
+        longer = sum(part.weight for part in workload.mix if part.input_tokens + part.output_tokens > max_model_len)
+        asked["file"], asked["longer_frac"] = workload.source.file, longer / sum(part.weight for part in workload.mix)
+    return check_of("context", "refuse", fact("context_too_short", **asked))
 
 
 def fd_limit_check() -> Check:

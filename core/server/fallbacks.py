@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from core.config import Api
+from core.config import Api, Stop
 from core.records import Dispensable, LengthField, RequestRecord, Shape, UsageAsked
 
 FIRST: dict[Api, Shape] = {"completions": Shape(), "chat": Shape(prompt="messages", length_by="max_completion_tokens")}
@@ -89,15 +89,16 @@ def give_way(shape: Shape, record: RequestRecord, tried: Sequence[Shape]) -> Sha
     return next((other for other in others if other is not None and other not in tried), None)
 
 
-def sought(shape: Shape) -> Generator[Shape, bool, Shape | None]:
+def sought(shape: Shape, stop: Stop = "exact") -> Generator[Shape, bool, Shape | None]:
     """What a server takes that refuses this shape and does not say why: yields shapes to try, is sent whether each was taken, and
-    returns the fullest of those; None where it takes none.
+    returns the fullest of those; None where it takes none. `stop`: what natural stopping does not send is not tried.
 
     First all at once is left out that can be, and then the other form of prompt or of length is tried, too: a server that refuses
     even that, as most do that refuse anything, is asked no more than twice. Then one thing at a time is put back, what is
     missed most first: however many it refuses, these are found by seven requests at most.
     """
-    bare = replace(shape, salted=False, usage="none", left_out=("top_p", "ignore_eos"))
+    dispensable: tuple[Dispensable, ...] = ("top_p", "ignore_eos") if stop == "exact" else ("top_p",)
+    bare = replace(shape, salted=False, usage="none", left_out=dispensable)
     for taken in (bare, _text(bare) or other_length(bare)):
         if taken is not None and (yield taken):
             break

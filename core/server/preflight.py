@@ -9,8 +9,9 @@ import msgspec
 
 from core.access import Access
 from core.config import Lengths, ProbeConfig, Workload
-from core.facts import Fact, Figure, Said, fact, in_turn, reworded
+from core.facts import Fact, Figure, Said, fact, in_turn, reworded, says, several
 from core.net import UNREADABLE, is_near
+from core.prefixes import block_tokens
 from core.records import Check, Hello, LengthField, Phase, PromptAlphabet, RequestRecord, ServerInfo, ServerSample, Shape
 from core.server import answers, checks, fallbacks, routes
 from core.server.checks import check_of
@@ -18,6 +19,7 @@ from core.server.exposition import Page, RouterPage, has_feature
 from core.server.http import Caller, Credential, HttpError, public
 from core.server.metrics import Exposition, ScrapeError, read_exposition
 from core.server.models import ModelCard, NoModels, list_models, ours_among
+from core.server.population import DatasetAsked, Population, population, recounted
 from core.server.prompt_vocabulary import (
     CALIBRATION_WORDS,
     LETTERS,
@@ -28,10 +30,13 @@ from core.server.prompt_vocabulary import (
     text_alphabet,
 )
 from core.singles import JUDGED
+from core.slo import first_within_s
+from core.traffic import BadRows
 
 SendSingles = Callable[[Hello, int, Phase], Awaitable[list[RequestRecord]]]
 """Sends that many requests one after another through the generator, exactly as the load will, and returns how they ended.
-Phase "preflight" while something is being found out, "single" for the one unjudged and the three judged requests."""
+Phase "preflight" while something is being found out, "single" for the one unjudged and the three judged requests; "prefix" for the
+shared prefixes, that many of them."""
 
 _CONFIG_LABELS = (
     "block_size",
@@ -62,10 +67,20 @@ class Preflight:
     hello: Hello | None
     singles: list[RequestRecord]
 
-    def __init__(self, config: ProbeConfig, access: Access, nonce: str, http: httpx.AsyncClient, send: SendSingles) -> None:
+    def __init__(
+        self,
+        config: ProbeConfig,
+        access: Access,
+        nonce: str,
+        http: httpx.AsyncClient,
+        send: SendSingles,
+        dataset: DatasetAsked | None = None,
+    ) -> None:
         self._config = config
         self._access = access
         self._shape = fallbacks.FIRST[config.target.api]
+        self._dataset_asked = dataset
+        self._population: Population | None = None
         self._lengths_asked: set[LengthField] = set()
         self._length_unread: LengthField | None = None
         self._sought = False
@@ -91,6 +106,10 @@ class Preflight:
         self.hello = None
         self.singles = []
 
+    def settle(self, workload: Workload) -> None:
+        """Ask for these requests from now on: those that fit the model, once that is known."""
+        self._config = msgspec.structs.replace(self._config, workload=workload)
+
     async def checks(self) -> AsyncIterator[Check]:
         """The checks, each as soon as it is known; stops after the first refusal that makes the rest pointless."""
         for stage, needed in (
@@ -99,6 +118,7 @@ class Preflight:
             (self._place, True),
             (self._version, False),
             (self._model, True),
+            (self._dataset, True),
             (self._context, True),
             (self._fd_limit, False),
             (self._metrics, False),
@@ -108,7 +128,8 @@ class Preflight:
             (self._layout, False),
             (self._usage, False),
             (self._prompt_length, True),
-            (self._isolation, False),
+            (self._isolation, not self._config.workload.prefix.cold),
+            (self._recount, True),
             (self._output_length, False),
             (self._stream, True),
             (self._slo, False),
@@ -177,7 +198,40 @@ class Preflight:
         self._doubts.append(why)
         return checks.taken_as_given(model, why)
 
-    async def _context(self) -> Check:
+    async def _dataset(self) -> Check | None:
+        """The rows that the run sends, in place of made-up prompts."""
+        if self._dataset_asked is None:
+            return None
+        try:
+            rows = await population(self._dataset_asked, self._config, self._tokenizer, self.info.max_model_len)
+        except BadRows as error:
+            return check_of("dataset", "refuse", error.found)
+        if self._config.target.api == "completions":
+            self._shape = msgspec.structs.replace(self._shape, prompt="text")
+        return self._drawn(rows)
+
+    def _drawn(self, rows: Population) -> Check:
+        """From now on requests are of these rows."""
+        self._population = rows
+        self._config = msgspec.structs.replace(self._config, workload=rows.workload)
+        if self.hello is not None:
+            self.hello = msgspec.structs.replace(self.hello, workload=rows.workload, dataset=rows.rows)
+        if not rows.refused and self._dataset_asked is not None:
+            self._dataset_asked.drawn(rows.workload)
+        found = several(*rows.found)
+        doubtful = says(found, "rows_bad", "rows_unfit") or not rows.certain
+        return Check(check="dataset", status="refuse" if rows.refused else "warn" if doubtful else "pass", message=found)
+
+    async def _recount(self) -> Check | None:
+        """Lengths that were estimated, by what the answers so far told."""
+        if self._population is None or self._population.certain:
+            return None
+        rows = recounted(self._population, self._records, self.info.max_model_len)
+        return None if rows is self._population else self._drawn(rows)
+
+    async def _context(self) -> Check | None:
+        if self._population is not None and self.info.max_model_len is not None:
+            return None  # what does not fit was left out
         return checks.context_check(self.info.max_model_len, self._config.workload, self.info.version)
 
     async def _fd_limit(self) -> Check:
@@ -284,7 +338,10 @@ class Preflight:
                 self._learn(fingerprint=record.fingerprint, shape=self._shape)
             if record.ending == "aborted":  # another alphabet helps against a refusal, not against silence
                 break
-        return answers.with_shape(check, self._shape)
+        shape = self._shape
+        if self._population is not None:  # its text was not asked for as token ids before
+            shape = msgspec.structs.replace(shape, prompt=fallbacks.FIRST[self._config.target.api].prompt)
+        return answers.with_shape(check, shape)
 
     async def _layout(self) -> Check:
         engines = self.info.engines if self._before is not None else None
@@ -298,33 +355,49 @@ class Preflight:
     async def _usage(self) -> Check:
         assert self._answered is not None  # _request refused otherwise
         assert self.hello is not None
+        stop = self._config.workload.stop
+        if stop == "natural":  # an answer has no length by which its tokens could be counted
+            return answers.usage_check(self._answered, stop=stop)
         keeps_length = answers.gave_as_asked(self._answered)
         if not keeps_length and not self._answered.usage:
             keeps_length = answers.generated_as_asked(self._records, self._before, await self._sample_again())
         self.hello = msgspec.structs.replace(self.hello, keeps_length=keeps_length)
         return answers.usage_check(self._answered, keeps_length=keeps_length)
 
-    async def _prompt_length(self) -> Check:
+    async def _prompt_length(self) -> Check | None:
         assert self._answered is not None
+        if self._population is not None and not self._population.certain:
+            return None  # it was estimated, and is by what was answered
         return answers.prompt_length_check(self._answered)
 
     async def _isolation(self) -> Check:
         """Sends the single requests first: that the first prompt was cold says nothing about the next."""
         assert self.hello is not None  # _request refused otherwise
+        prefix = self._config.workload.prefix
+        if not prefix.cold and answers.caches_nothing(self._labels):
+            return check_of("isolation", "refuse", fact("shared_uncached"))
+        if prefix.kind == "shared":  # the prefixes first, for the single requests are to find them as the load will
+            await self._send(self.hello, prefix.groups, "prefix")
+            self._before, self._records = await self._sample_again(), []
         sent = await self._send(self.hello, answers.SINGLES, "single")
         self._records += [record for record in sent if record.ending == "ok"]
         self._given_up = next((record for record in sent if record.ending == "aborted"), None)
         self._unjudged, self.singles = (sent[0] if sent else None), sent[1:]
         self._learn(counted_by=answers.counted_by(sent))
         self._after = await self._sample_again()
+        if prefix.kind == "turns":  # single ones have nothing before them; what rows have in common is no reason to refuse
+            check = answers.isolation_check(self._records, self._before, self._after, self._labels, self.info.version)
+            return msgspec.structs.replace(check, status="warn") if check.status == "refuse" else check
+        if prefix.kind == "shared":
+            return answers.shared_check(self._records, self._before, self._after, prefix, block_tokens(self.info))
         return answers.isolation_check(self._records, self._before, self._after, self._labels, self.info.version)
 
     async def _output_length(self) -> Check:
         fields = dict.fromkeys((self._shape.length_by, *([self._length_unread] if self._length_unread else [])))
-        return answers.output_length_check(self.singles, tuple(fields))
+        return answers.output_length_check(self.singles, tuple(fields), self._config.workload.stop)
 
     async def _stream(self) -> Check | None:
-        return answers.stream_check(self.singles, self._config.slo, answers.decode_s(self._before, self._after))
+        return answers.stream_check(self.singles, self._config.limits, answers.decode_s(self._before, self._after))
 
     async def _slo(self) -> Check:
         if self._given_up is not None:
@@ -333,10 +406,12 @@ class Preflight:
             return check_of("slo", "refuse", fact("singles_missing", sent=len(self.singles), wanted=JUDGED))
         if all(record.ending == "connection" for record in self.singles):  # a server that is gone misses no limit
             return answers.request_check(self.singles[-1])
-        return answers.slo_check(self._unjudged, self.singles, self._config.slo)
+        return answers.slo_check(self._unjudged, self.singles, self._config.limits)
 
     async def _alphabets(self) -> list[PromptAlphabet]:
-        """What to make prompts of, best first; never empty."""
+        """What to make prompts of, best first; never empty. Beside a dataset only a short request that seeks a shape needs any."""
+        if self._population is not None:
+            return [_UNCOUNTED]
         if self._config.target.api == "completions":
             return await completion_alphabets(self._tokenizer)
         return [await chat_alphabet(self._tokenizer) or await self._calibrate()]
@@ -348,6 +423,8 @@ class Preflight:
             return []
         if not used.words:
             return [await text_alphabet(self._tokenizer) or await self._calibrate()]
+        if self._population is not None:
+            return []
         miscounted = answers.prompt_length_check(record).status == "refuse"
         return [await self._calibrate()] if miscounted and used.words != LETTERS else []
 
@@ -368,8 +445,14 @@ class Preflight:
         return calibrated(*found) or _UNCOUNTED
 
     def _short(self, alphabet: PromptAlphabet, words: int = CALIBRATION_WORDS[0]) -> Hello:
-        lengths = {"input_tokens": Lengths(median=words), "output_tokens": Lengths(median=_CALIBRATION_OUTPUT)}
-        return self._hello_with(alphabet, msgspec.structs.replace(self._config.workload, **lengths))
+        asked = self._config.workload
+        made_up = Workload(
+            input_tokens=Lengths(median=words),
+            output_tokens=Lengths(median=_CALIBRATION_OUTPUT),
+            temperature=asked.temperature,
+            stop=asked.stop,
+        )
+        return msgspec.structs.replace(self._hello_with(alphabet, made_up), dataset=None)
 
     def _hello_with(self, alphabet: PromptAlphabet, workload: Workload) -> Hello:
         return Hello(
@@ -379,6 +462,8 @@ class Preflight:
             alphabet=alphabet,
             nonce=self._nonce,
             access=self._access,
+            first_within_s=first_within_s(self._config.limits),
+            dataset=None if self._population is None else self._population.rows,
         )
 
     def _written(self, hello: Hello, shape: Shape | None = None) -> Hello:
@@ -417,7 +502,7 @@ class Preflight:
         """Of a refusal that does not say what it is about, the fullest shape that is taken, found by short requests; None where
         there is none."""
         short = self._short(hello.alphabet)
-        search = fallbacks.sought(refused)
+        search = fallbacks.sought(refused, self._config.workload.stop)
         shape = next(search)
         while (record := await self._ask(self._written(short, shape))) is not None and record.ending != "aborted":
             try:

@@ -1,13 +1,14 @@
 """What prompts can be made of on this server: token ids, or words of a constant token count; needs no tokenizer of our own."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
 from core.net import UNREADABLE
 from core.records import PromptAlphabet, RequestRecord
 from core.server.http import Caller, HttpError
+from core.workloads import MOST_TOKENS
 
 LETTERS = tuple("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _COMMON = (
@@ -56,16 +57,20 @@ class Tokenizer:
 
     async def chat_count(self, content: str) -> int | None:
         """Prompt tokens of one user message, template included."""
-        messages = [{"role": "user", "content": content}]
-        found = await self._ask({"model": self._model, "messages": messages, "add_generation_prompt": True})
+        return await self.messages_count({"messages": [{"role": "user", "content": content}]})
+
+    async def messages_count(self, asked: Mapping[str, object]) -> int | None:
+        """Prompt tokens of a chat that is asked for so (messages, tools), template included."""
+        found = await self._ask({"model": self._model, **asked, "add_generation_prompt": True})
         return found.count if found else None
 
     async def _ask(self, body: object) -> _Tokens | None:
         try:
             reply = await self._caller.post(self._url, body)
-            return msgspec.json.decode(reply.body, type=_Tokens) if reply.ok else None
+            found = msgspec.json.decode(reply.body, type=_Tokens) if reply.ok else None
         except (HttpError, *UNREADABLE):
             return None
+        return found if found is not None and 0 <= found.count <= MOST_TOKENS else None
 
 
 async def completion_alphabets(tokenizer: Tokenizer) -> list[PromptAlphabet]:

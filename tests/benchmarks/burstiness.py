@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from core.fleet.marks import bursty_frac
 from core.replica.catalog import CATALOG, Replica, TokenLengths
 from core.schedule import Plan
-from tests.core.judge.fast_engine import fast_engine
+from core.twin import fast_engine
 
 SHAPES = (0.5, 0.25, 0.1)
 SEEDS = (1, 2, 3)
@@ -30,10 +30,10 @@ def _lengths(lengths: TokenLengths, n: int, rng: Generator) -> NDArray[np.int64]
     return cut
 
 
-def run(replica: Replica, rate_rps: float, shape: float, seed: int) -> tuple[float, float]:
+def run(replica: Replica, rate_rps: float, shape: float, seed: int, horizon_s: float = HORIZON_S) -> tuple[float, float]:
     """Attainment and mean E2E (s) of one run with gamma gaps of that shape."""
     rng = Generator(PCG64(seed))
-    n = int(rate_rps * HORIZON_S)
+    n = int(rate_rps * horizon_s)
     due = np.cumsum(rng.gamma(shape, 1 / (rate_rps * shape), n))
     plan = Plan(due, np.zeros(n, np.int32), _lengths(replica.input_tokens, n, rng), _lengths(replica.output_tokens, n, rng))
     first, last = np.full(n, np.inf), np.full(n, np.inf)

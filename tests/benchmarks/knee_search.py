@@ -1,34 +1,41 @@
 """How good is a search? Many searches of simulated replicas with known knees, in virtual time.
 
-    python -m tests.benchmarks.knee_search [--mode MODE] [-n SEARCHES] [--replicas FILE.json] [--no-redo] [replica ...]
+    python -m tests.benchmarks.knee_search [--mode MODE] [-n SEARCHES] [--twin] [--replicas FILE.json] [--no-redo] [replica ...]
 
 The built-in replicas are those by whose tables the constants of the modes were chosen. What is judged after the search
-(`core/judge/search/candidates.py`, `core/judge/search/fit.py`) was tuned on `chat`, `kvlim` and tests/data/replicas/tuned.json,
-and with an eye on `rag`, `slot` and `chat99`. Held out were `mg1`, `demo` and tests/data/replicas/held_out.json: random engines,
-lengths and limits, their knees from 100,000 requests x 5 rates x 3 runs, standard error at most 0.4 %.
+(`core/judge/search/candidates.py`, `core/judge/search/posterior.py`) was tuned on them, on tests/data/replicas/tuned.json and on
+tests/data/replicas/held_out.json (random engines, lengths and limits; knees from 100,000 requests x 5 rates x 3 runs, standard
+error at most 0.4 %). Nothing was tuned on tests/data/replicas/fresh.json (`tests.benchmarks.fresh_replicas`).
 
-A bracket is right when the long-run knee is in it; a false pass is a passing rate above the knee. FILE.json holds replicas by
-name: `eng` [a, b, c, p, budget, seqs, kv_blocks] (a step takes a + b*decoding + c*KV tokens + p*prefill tokens seconds), `wl`
-[input median, sigma, maximum, output median, sigma, maximum], limits `Bf`, `Bd`, `Be` (TTFT, TPOT, E2E in seconds), `q`, and
-`knee` where it is known. Without a knee only widths and times are printed.
+A bracket is right when the long-run knee is in it (open above: when the passing rate is below it); a false pass is a passing rate
+above the knee. Below all searches of a mode stand both with their 95 % limits (Wilson), which take searches of one replica for
+independent. `--twin`: a twin of the server, fitted to what the run has seen, reads the windows after each step, as in a real run;
+it knows the limits of the engine, as those of a vLLM server are told.
+
+FILE.json holds replicas by name: `eng` [a, b, c, p, budget, seqs, kv_blocks] (a step takes a + b*decoding + c*KV tokens +
+p*prefill tokens seconds), `wl` [input median, sigma, maximum, output median, sigma, maximum], limits `Bf`, `Bd`, `Be` (TTFT, TPOT,
+E2E in seconds), `q`, and `knee` where it is known. Without a knee only widths and times are printed.
 """
 
 import argparse
+import math
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import NormalDist
 
 import msgspec
 import numpy as np
 
 from core.config import Method
+from core.engine import EngineSpec
 from core.replica.catalog import CATALOG, Replica, TokenLengths
-from core.replica.scheduler import EngineSpec
 from tests.core.judge.queue_model import LIMIT_S, TARGET
 from tests.core.judge.virtual import QUEUE_LENGTHS, Serve, VirtualRun, batching, one_at_a_time, probe_of
+from tests.core.twin.looking import Looking
 
 MODES = {
     "quick": Method(),
@@ -87,7 +94,7 @@ class Found:
     open_above: bool
     low: float | None
     first: float | None
-    clear: float | None
+    upper: float | None
     width: float | None
     took_s: float
     expected_s: float
@@ -130,14 +137,31 @@ def server_of(replica: Replica) -> Serve:
     return one_at_a_time if replica.name == "mg1" else batching(replica)
 
 
-def search(replica: Replica, method: Method, redo: bool, seed: int) -> Found:
+@dataclass(frozen=True)
+class Kind:
+    """How to search: by which method, with a twin, whether passes with too short a warm-up are run again, with which gaps."""
+
+    method: Method
+    twin: bool = False
+    redo: bool = True
+    arrival_cv: float = 1.0
+
+
+def search(replica: Replica, kind: Kind, seed: int) -> Found:
     """One search; without a true knee the ends are left out."""
-    run = VirtualRun(probe_of(replica, seed, method), server_of(replica), redo=redo)
+    look = Looking(replica, seed) if kind.twin else None
+    probe = probe_of(replica, seed, kind.method)
+    probe = msgspec.structs.replace(probe, workload=msgspec.structs.replace(probe.workload, arrival_cv=kind.arrival_cv))
+    return found_by(VirtualRun(probe, server_of(replica), redo=kind.redo, twin=look), replica.truth_rps)
+
+
+def found_by(run: VirtualRun, truth_rps: float | None) -> Found:
+    """What a run amounts to, against the true knee (None: not known)."""
     knee = run.answer().knee
     upper_rps = knee.fail_rps
 
     def over(rate_rps: float | None) -> float | None:
-        return None if rate_rps is None or replica.truth_rps is None else rate_rps / replica.truth_rps
+        return None if rate_rps is None or truth_rps is None else rate_rps / truth_rps
 
     width = None if knee.pass_rps is None or upper_rps is None else upper_rps / knee.pass_rps - 1
     ends = over(knee.pass_rps), over(knee.first_fail_rps), over(upper_rps)
@@ -148,10 +172,11 @@ def search(replica: Replica, method: Method, redo: bool, seed: int) -> Found:
 
 
 def line(mode: str, name: str, found: list[Found]) -> str:
-    widths = [f.width for f in found if f.width is not None]
+    """The figures of so many searches."""
+    widths = [f.width for f in found if f.width is not None] or [math.nan]
     took_s = [f.took_s for f in found]
     return (
-        f"{mode:13} {name:8} {len(found):4}   {against_truth(found)}   {np.mean(widths) if widths else float('nan'):5.0%} "
+        f"{mode:13} {name:8} {len(found):4}   {against_truth(found)}   {np.median(widths):5.0%} {np.mean(widths):5.0%}  "
         f"{np.mean(took_s):6.0f} ({np.percentile(took_s, 95):.0f})   {np.mean([not f.passed for f in found]):.2f}   "
         f"{np.mean([f.open_above for f in found]):.2f}   "
         f"{np.mean([f.redone for f in found]):.2f}  {np.mean([f.steps for f in found]):.1f}   "
@@ -164,10 +189,35 @@ def against_truth(found: list[Found]) -> str:
     lows = np.array([f.low for f in found if f.low is not None])
     if not lows.size:
         return f"{'(no true knee, or no passing rate)':52}"
-    firsts, clears = inside([(f.low, f.first) for f in found]), inside([(f.low, f.clear) for f in found])
+    firsts = np.mean([inside(f.low, f.first) for f in found])
     false, false_5 = (sum(lows > edge) / len(found) for edge in (1.0, 1.05))
     p10, p50, p90 = np.percentile(lows, [10, 50, 90])
-    return f"{firsts:.2f}   {clears:.2f}   {false:.2f}  {false_5:.2f}   {p10:.2f}/{p50:.2f}/{p90:.2f}"
+    held = np.mean([inside(f.low, f.upper) for f in found])
+    return f"{firsts:.2f}   {held:.3f}   {false:.3f}  {false_5:.2f}   {p10:.2f}/{p50:.2f}/{p90:.2f}"
+
+
+def limits(found: list[Found]) -> str:
+    """How sure the two figures are that are promised, by the number of searches alone; empty without a true knee."""
+    if all(f.low is None for f in found):
+        return ""
+    shares = (
+        ("knee in [pass,upper]", sum(inside(f.low, f.upper) for f in found)),
+        ("false pass", sum(f.low is not None and f.low > 1 for f in found)),
+    )
+    said = (
+        f"{name} {k / len(found):.3f} (95 % limits {low:.3f} to {high:.3f})"
+        for name, k in shares
+        for low, high in [wilson(k, len(found))]
+    )
+    return " " * 14 + ", ".join(said)
+
+
+def wilson(hits: int, n: int) -> tuple[float, float]:
+    """The 95 % limits of a share, of which `hits` of `n` were seen (Wilson's score interval)."""
+    z = NormalDist().inv_cdf(0.975)
+    share, more = hits / n, z * z / n
+    middle, half = share + more / 2, z * math.sqrt(share * (1 - share) / n + more / (4 * n))
+    return max(0.0, (middle - half) / (1 + more)), min(1.0, (middle + half) / (1 + more))
 
 
 def fitted(found: list[Found]) -> str:
@@ -180,27 +230,29 @@ def fitted(found: list[Found]) -> str:
     )
 
 
-def inside(ends: list[tuple[float | None, float | None]]) -> float:
-    """The share of brackets that hold the true knee; one that is open above holds any."""
-    return float(np.mean([low is not None and low <= 1 and (high is None or high >= 1) for low, high in ends]))
+def inside(low: float | None, high: float | None) -> bool:
+    """Whether a bracket (over the true knee) holds it; one that is open above holds any from its lower end on."""
+    return low is not None and low <= 1 and (high is None or high >= 1)
 
 
 HEAD = (
-    "mode          replica     n  in [pass,first] [pass,clear]  FP  >5%   pass/knee p10/50/90  width   time (p95)  "
+    "mode          replica     n  in [pass,first] [pass,upper] false pass >5%  pass/knee p10/50/90  width median mean  time (p95)  "
     "no answer  open above  redone  steps  expected/took  fitted in, width"
 )
 
 
-def lines(modes: list[str], replicas: dict[str, Replica], n: int, redo: bool, jobs: int) -> Iterator[str]:
+def lines(kinds: dict[str, Kind], replicas: dict[str, Replica], n: int, jobs: int) -> Iterator[str]:
+    """One for each replica and all of them, for each kind by its name."""
     seeds = range(FIRST_SEED, FIRST_SEED + n)
     with ProcessPoolExecutor(jobs) as pool:
-        for mode in modes:
+        for name, kind in kinds.items():
             everything: list[Found] = []
             for replica in replicas.values():
-                found = list(pool.map(partial(search, replica, MODES[mode], redo), seeds))
+                found = list(pool.map(partial(search, replica, kind), seeds))
                 everything += found
-                yield line(mode, replica.name, found)
-            yield line(mode, "all", everything)
+                yield line(name, replica.name, found)
+            yield line(name, "all", everything)
+            yield limits(everything)
 
 
 def main() -> None:
@@ -209,6 +261,7 @@ def main() -> None:
     parser.add_argument("--mode", action="append", choices=MODES, help="may be given several times; all if it is not")
     parser.add_argument("--replicas", type=Path, help="a JSON file of replicas in place of the built-in ones")
     parser.add_argument("-n", type=int, default=20, help="searches per replica")
+    parser.add_argument("--twin", action="store_true", help="let a twin read the windows after each step")
     parser.add_argument("--no-redo", action="store_true", help="let a pass stand whose warm-up was too short")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     asked = parser.parse_args()
@@ -218,7 +271,8 @@ def main() -> None:
     names = asked.names or [name for name in replicas if asked.replicas is not None or name != "demo"]
     began = time.perf_counter()
     print(HEAD)
-    for text in lines(asked.mode or list(MODES), {name: replicas[name] for name in names}, asked.n, not asked.no_redo, asked.jobs):
+    kinds = {mode: Kind(MODES[mode], asked.twin, not asked.no_redo) for mode in asked.mode or MODES}
+    for text in lines(kinds, {name: replicas[name] for name in names}, asked.n, asked.jobs):
         print(text, flush=True)
     print(f"{time.perf_counter() - began:.0f} s of computing")
 

@@ -1,10 +1,13 @@
 """What a configuration refuses by itself, whoever makes it."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
-from core.config import MOST_TOKENS, FleetAsk, Lengths, Target
+from core.config import FleetAsk, Lengths, Method, ProbeConfig, Target, Workload
 from core.errors import UserError
+from core.workloads import MOST_TOKENS, Gateway, MixPart, Prefix, Source
 
 
 @pytest.mark.parametrize(
@@ -37,3 +40,35 @@ def test_more_tokens_than_any_model_takes_are_refused_before_the_generator_meets
 @pytest.mark.parametrize("text", ["1", "1234567", f"{MOST_TOKENS}", f"lognormal:500,0.5,{MOST_TOKENS}"])
 def test_a_length_reads_as_it_is_written(text: str) -> None:
     assert str(Lengths.parse(text, "--input-tokens")) == text
+
+
+def test_a_closed_loop_and_a_gateways_limit_exclude_each_other() -> None:
+    with pytest.raises(UserError, match="--closed-loop sends its own number of requests"):
+        ProbeConfig(
+            target=Target(url="http://replica"), method=Method(closed_loop=True), workload=Workload(gateway=Gateway(limit=8))
+        )
+
+
+MIX = (MixPart(input_tokens=600, output_tokens=8), MixPart(input_tokens=300, output_tokens=8))
+
+
+@pytest.mark.parametrize(
+    ("workload", "tokens"),
+    [
+        ({}, 512),
+        ({"mix": MIX}, 300),
+        ({"mix": MIX, "source": Source(kind="lengths", file="pairs.csv")}, 600),
+        ({"input_tokens": Lengths(median=100, sigma=1.0, maximum=400)}, 400),
+    ],
+    ids=["fixed", "mix", "recorded", "lognormal"],
+)
+def test_a_prefix_leaves_something_unique_in_a_prompt(workload: dict[str, Any], tokens: int) -> None:
+    """In the shortest kind of a mix; where lengths are drawn or recorded, in the longest, since shorter prompts share less."""
+    Workload(**workload, prefix=Prefix(kind="shared", tokens=tokens - 1, groups=2))
+    with pytest.raises(UserError, match=f"share at most {tokens - 1}"):
+        Workload(**workload, prefix=Prefix(kind="shared", tokens=tokens, groups=2))
+
+
+def test_where_nothing_can_be_shared_none_is_offered() -> None:
+    with pytest.raises(UserError, match="in a prompt of 1; ask for longer prompts"):
+        Workload(input_tokens=Lengths(median=1), prefix=Prefix(kind="shared", tokens=1, groups=2))

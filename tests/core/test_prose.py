@@ -10,6 +10,8 @@ from msgspec.structs import replace
 from core import prose
 from core.facts import Code, Fact, Figure, Said, as_data, fact, in_turn, parts, reworded, says, several
 from core.results import KneeEstimate
+from core.workloads import COLD, Prefix
+from tests.core.compare.sentences import COMPARED
 
 REACH = fact("out_of_reach", at_most_frac=0.403, target=0.95)
 ERRORS: dict[str, Figure] = {"errors": 2, "planned": 100, "ended": 60, "max_error_frac": 0.01, "endings": {"http": 2}}
@@ -25,6 +27,7 @@ ALIKE: dict[str, Figure] = {
     **dict.fromkeys(("age_s", "until_first", "moment_s", "tokens", "prompt_over_tokens", "backend", "backend_ok_frac"))
 }
 AGED = fact("failures_alike", errors=2, n=2, **(ALIKE | {"age_s": 1.012, "until_first": False}))
+CHANGED: dict[str, Figure] = {"from_s": 30.0, "to_s": 180.0, "before_rps": 11.3, "rate_rps": 12.4}
 CUT = fact("cut_off", sent=20, good=17, misses=1, open=2)
 OVER: dict[str, Figure] = {
     "ttft_s": 0.91,
@@ -38,7 +41,46 @@ GONE: dict[str, Figure] = {"said": "HTTP 502", "endings": {"http": 12}}
 CHECK = "Check the server, then run again; finished steps are kept"
 BROKEN = fact("ended_in_errors", errors=32, ended=52, said=None, endings={"truncated": 30, "http": 2})
 MAX_DURATION = fact("max_duration", limit_s=60.0)
+DROP: dict[str, Figure] = {"old_pass_rps": 10.0, "least_rps": 9.0, "max_drop_frac": 0.1}
 LONGER = {"measure_s": 310.0, "asked_s": 40.0}
+WATCHED: list[tuple[Fact, str]] = [
+    (
+        fact("replicas_not_told", source="--dns vllm:8000", said="the name has no address", kept=3),
+        "--dns vllm:8000: the name has no address; the 3 replicas found before stay",
+    ),
+    (fact("replicas_not_told", source="--dns vllm:8000", said="no", kept=0), "--dns vllm:8000: no"),
+    (fact("replicas_none"), "No replica was found"),
+    (fact("watch_unread"), "not read yet"),
+    (fact("watch_failing", since_s=12.4, said="answers 404 (not found)"), "not read for 12 s: answers 404 (not found)"),
+    (fact("watch_gone", since_s=90.0), "gone for 1 min 30 s: no source lists it any more"),
+    (fact("watch_late", age_s=7.0), "no answer for 7 s; these are its last figures"),
+    (fact("watch_several"), "several servers answer at this address in turn; give each replica's own address"),
+    (fact("watch_restarted", ago_s=9.0), "restarted 9 s ago"),
+    (fact("watch_joined", ago_s=9.0), "first listed 9 s ago"),
+    (fact("watch_growth_unknown", least_s=120.0), "growth is known after 2 min"),
+    (fact("watch_rising", eta_s=727.0), "reaches its knee in about 12 min at this growth"),
+    (fact("watch_rising", eta_s=None), "requests are getting more, but the knee is more than an hour away"),
+    (fact("watch_above_knee"), "at or above its knee"),
+    (fact("watch_falling"), "requests are getting fewer"),
+    (fact("watch_steady"), "steady"),
+    (fact("watch_load", load_frac=0.62, by="knee"), "62.0 % of the rate that a replica was measured to hold"),
+    (fact("watch_load", load_frac=0.62, by="kv"), "62.0 % of its KV cache in use"),
+    (fact("watch_load", load_frac=1.0, by="waiting"), "requests are waiting"),
+    (
+        fact("watch_imbalance", url="http://a:1", ratio=1.8, by="in_flight"),
+        "the busiest replica, http://a:1, has 1.80 times an even share of the requests in flight",
+    ),
+    (
+        fact("watch_imbalance", url="http://a:1", ratio=1.8, by="finished"),
+        "the busiest replica, http://a:1, has 1.80 times an even share of the finished requests",
+    ),
+    (fact("watch_none_read", replicas=2), "None of 2 replicas could be read"),
+    (fact("watch_over", over=1, read=2, most_frac=0.8), "1 of 2 replicas is above 80 %"),
+    (
+        fact("watch_load_unknown"),
+        "The load of no replica is known: none tells its KV use or how many requests it finished",
+    ),
+]
 QUICK: dict[str, Figure] = {"mode": "quick", "careful": False, "rates": 0, "budget_s": 180.0}
 FOR_REQUESTS = fact("window_for_requests", requests=100.0, target=0.95, rate_rps=0.32, **LONGER)
 
@@ -150,6 +192,11 @@ ANSWERS: list[tuple[Fact, str]] = [
         "Fix that, then run again; finished steps are kept",
     ),
     (
+        fact("recording_unfit", fact("recorded_lull", planned=12, measure_s=40.0, rate_rps=4.0, expected=160.0), rate_rps=4.0),
+        "No answer: at 4.00 requests/s the recording has a lull here, 12 requests in a window (40 s at 4.00 requests/s) that "
+        "stands for 160: take a busier part of it, such as --trace-window 10m@busiest; finished steps are kept",
+    ),
+    (
         fact("back_without_model", rate_rps=4.0, model="tiny", said="HTTP 404: no tiny", endings={"http": 1}),
         "No answer: the server was away at 4.00 requests/s, and what answers there now does not serve the model tiny "
         f"(HTTP 404: no tiny). {CHECK}",
@@ -248,6 +295,10 @@ MEANWHILE: list[tuple[Fact, str]] = [
         "because it must hold five mean request durations of 20 s",
     ),
     (
+        fact("stays_wide", factor=1.62, wanted_factor=1.14),
+        "The bracket will stay wide: about a factor of 1.62 when the time is up, not 1.14; a longer --budget narrows it",
+    ),
+    (
         fact("time_longer", total_s=900.0),
         "This takes longer than announced: about 15 min in all, for enough requests",
     ),
@@ -268,6 +319,49 @@ MEANWHILE: list[tuple[Fact, str]] = [
     (fact("left_queue"), "the window goes on because its queue is undecided"),
     (fact("left_overdue", over_s=42.3), "the run is 42 s past its expected end"),
     (fact("left_anew"), "the server was away, and the search starts again"),
+    (fact("left_closed_loop"), "a closed loop is measured beside the answer"),
+    (
+        fact("closed_begins", fact("bracket", pass_rps=4.0, first_fail_rps=6.0, fail_rps=6.0, clearly=False), each_s=20.0),
+        "The answer stands: holds at 4.00 requests/s, fails at 6.00 requests/s. A closed loop is measured beside it, 20 s for each "
+        "number in flight",
+    ),
+    (
+        fact("closed_rung", in_flight=2, rate_rps=19.2, attainment=0.96, target=0.95),
+        "closed loop, 2 in flight: 19.2 requests/s completed, 96.0 % within the limits",
+    ),
+    (
+        fact("closed_missed", in_flight=4, rate_rps=19.2, attainment=0.82, target=0.95),
+        "with 4 in flight only 82.0 % are within the limits",
+    ),
+    (fact("closed_in_flight", limit=8, own=False), "--max-in-flight allows 8 in flight"),
+    (fact("closed_in_flight", limit=1024, own=True), "no more than 1,024 in flight are tried"),
+    (fact("closed_max_rps", limit_rps=14.0), "more might exceed --max-rps 14"),
+    (fact("closed_no_time"), "--max-duration leaves no time for more"),
+    (fact("closed_stopped"), "it was stopped"),
+    (
+        fact("closed_broken", fact("others_took_part", others=50.0, ours=380)),
+        "it was broken off: others used the server: at least 50 requests besides our 380",
+    ),
+    (
+        fact("closed_loop", rate_rps=6.8, in_flight=16, times=2.6, to_the_end=True),
+        "a closed loop says 6.80, 2.6 times what holds: it waits for the server",
+    ),
+    (
+        fact("closed_loop", rate_rps=6.8, in_flight=16, times=0.85, to_the_end=True),
+        "a closed loop says 6.80, 0.85 times what holds",
+    ),
+    (
+        fact("closed_loop", rate_rps=6.8, in_flight=16, times=None, to_the_end=False),
+        "a closed loop says at least 6.80, where no rate held: it waits for the server",
+    ),
+    (
+        fact("closed_none", in_flight=1, attainment=0.8, target=0.95),
+        "a closed loop says nothing: already with 1 in flight only 80.0 % are within the limits",
+    ),
+    (
+        fact("closed_unmeasured", fact("closed_no_time")),
+        "a closed loop was not measured: --max-duration leaves no time for more",
+    ),
     (fact("until_stopped"), "until it is stopped"),
     (fact("time_unknown"), "not known"),
     (
@@ -483,6 +577,11 @@ CHECKS: list[tuple[Fact, str]] = [
         fact("context_too_short", **ASKED, context_tokens=600, shortened=False),
         "The longest request, 512 prompt + 128 output tokens, does not fit into 600: the server would answer it with an error. "
         "Ask for fewer tokens",
+    ),
+    (
+        fact("context_too_short", **ASKED, context_tokens=600, shortened=False, file="pairs.csv", longer_frac=0.02),
+        "The longest request, 512 prompt + 128 output tokens, does not fit into 600: the server would answer it with an error. "
+        "Take the longer rows out of pairs.csv: 2.0 % of all",
     ),
     (fact("files_unlimited"), "The number of open files is not limited"),
     (
@@ -783,7 +882,538 @@ LOSS: dict[str, Figure] = {"rate_rps": 8.33, "load_frac": 0.737, "holds": True}
 SEEN = fact("fleet_kv_seen", kv_usage_max_frac=0.4, preemptions=0.0)
 FILLS = fact("fleet_kv_fills", kv_usage_max_frac=0.65, fail_rps=17.1, fail_kv_usage_max_frac=0.99, fail_preemptions=9.0)
 
+WHAT_IF: list[tuple[Fact, str]] = [
+    (
+        fact("twin_explains", off_frac=0.0033, windows=3, knee_rps=19.41, low_rps=18.02, high_rps=20.9),
+        "the model of this run is off by 0.3 % in the median of 3 windows: by so much its requests would have to come faster or "
+        "slower to be as late as measured; it has the knee at 19.4 requests/s (18.0 to 20.9 by its own error)",
+    ),
+    (
+        fact("twin_few_windows", windows=1, least=2, requests=40, held=False),
+        "there is no model of this run: 1 of its windows had 40 requests that ended by themselves, and it takes 2 such windows; "
+        "measure longer, with --mode standard or --measure",
+    ),
+    (
+        fact("twin_few_windows", windows=0, least=2, requests=40, held=True),
+        "there is no model of a held rate: it takes a search, or a list of rates, each on a server that starts empty",
+    ),
+    (
+        fact("twin_not_fitted", requests=120),
+        "there is no model of this run: the times of its 120 requests do not tell how long a step of the server takes",
+    ),
+    (
+        fact("twin_too_small", kv_tokens=3584),
+        "there is no model of this run: its longest request would not fit into the 3,584 tokens of KV cache that the "
+        "server tells of",
+    ),
+    (
+        fact("twin_off", fact("twin_lacks_unknown"), off_frac=0.44, most_frac=0.1618, faster=True, windows=2),
+        "the model of this run does not explain it: over 2 windows it is off by 44 % in the median, mostly faster than the "
+        "server; from 16 % on it is not asked; what it lacks does not show in its figures",
+    ),
+    (
+        fact("twin_lacks_straight_line", step_error_frac=0.283),
+        "half of the decode times differ by 28 % or more from any constant cost of a step, a sequence and a token, so the time of "
+        "a step does not grow with the batch in a straight line, or other work shares the machine",
+    ),
+    (
+        fact("twin_lacks_limit", per_doubling_frac=0.42),
+        "it is faster by 42 % more for each doubling of the rate: under load the server has a limit or a cost that the model lacks",
+    ),
+    (
+        fact("twin_lacks_steadiness", apart_frac=0.31),
+        "windows of one rate are 31 % apart, so the server was not equally fast all the time",
+    ),
+    (fact("twin_lacks_unknown"), "what it lacks does not show in its figures"),
+    (
+        fact("twin_one_repeat"),
+        "one repeat alone was long enough to hold the model against, so its error is hardly known",
+    ),
+    (
+        fact("twin_places", max_num_seqs=256, assumed=True),
+        "the server does not tell --max-num-seqs and its readings show no limit: 256 is assumed, so what fewer places change is "
+        "more certain than what more of them do",
+    ),
+    (
+        fact("twin_places", max_num_seqs=16, assumed=False),
+        "--max-num-seqs is taken to be 16: so many requests ran at most while others waited",
+    ),
+    (
+        fact("twin_batch", max_batched_tokens=2048, assumed=True),
+        "a step takes at most 2,048 tokens (--max-num-batched-tokens): assumed, as the server does not tell it",
+    ),
+    (fact("twin_kv_unknown"), "the server does not tell the size of its KV cache, so the model never runs out of it"),
+    (
+        fact("what_if", knee_rps=13.16, low_rps=11.64, high_rps=14.89, ratio=0.676, by_queue=False),
+        "the model of this run says: the knee would be at 13.2 requests/s (11.6 to 14.9 by its own error), 32 % lower",
+    ),
+    (
+        fact("what_if", knee_rps=8.4, low_rps=7.77, high_rps=9.07, ratio=1.001, by_queue=True),
+        "the model of this run says: the knee would be at 8.40 requests/s (7.77 to 9.07 by its own error), as now; above it "
+        "requests pile up, whatever the limits allow",
+    ),
+    (fact("what_if_none", below=True, rate_rps=104.0), "the model of this run says: no rate would meet these limits, however low"),
+    (
+        fact("what_if_none", below=False, rate_rps=104.0),
+        "the model of this run says: the knee would be above 104 requests/s, further away than it can tell",
+    ),
+]
+
+TRAFFIC: list[tuple[Fact, str]] = [
+    (
+        fact("dataset_found", file="a.jsonl", form="openai_chat", rows=12000, unit="line"),
+        "a.jsonl: OpenAI chat messages, 12,000 lines",
+    ),
+    (fact("dataset_found", file="a.json", form="sharegpt", rows=1, unit="entry"), "a.json: ShareGPT conversations, 1 entry"),
+    (
+        fact("lengths_found", file="a.csv", rows=2000, input_tokens=1155.4, output_tokens=211.0),
+        "a.csv: 2,000 pairs of lengths, 1,155 tokens in and 211 tokens out on average",
+    ),
+    (
+        fact("lengths_sampled", rows=4096, of_rows=100_000),
+        "4,096 of its 100,000 rows make up the mix, drawn at random by the workload seed",
+    ),
+    (
+        fact(
+            "trace_found",
+            file="a.csv",
+            form="azure",
+            unit="date",
+            rows=19366,
+            span_s=3502.0,
+            rate_rps=5.53,
+            input_tokens=1155.0,
+            output_tokens=211.0,
+        ),
+        (
+            "a.csv: Azure trace, 19,366 requests in 58 min 22 s (timestamps as dates), so 5.53 requests/s; 1,155 "
+            "tokens in and 211 tokens out on average"
+        ),
+    ),
+    (
+        fact(
+            "trace_found",
+            file="a.jsonl",
+            form="mooncake",
+            unit="ms",
+            rows=1,
+            span_s=0.0,
+            rate_rps=None,
+            input_tokens=6758.0,
+            output_tokens=500.0,
+        ),
+        ("a.jsonl: Mooncake trace, 1 request in 0 s (timestamps in milliseconds); 6,758 tokens in and 500 tokens out on average"),
+    ),
+    (
+        fact("trace_tick", tick_s=3.0, most_at_once=28, shared_frac=0.9951),
+        (
+            "timestamps are cut to 3 s, so up to 28 requests come at one instant (99.5 % of all share theirs): "
+            "bursts of the recording, not of users"
+        ),
+    ),
+    (fact("trace_tick", tick_s=1.0, most_at_once=1, shared_frac=0.0), "timestamps are cut to 1 s, but no two requests share one"),
+    (fact("trace_spread", tick_s=3.0), "the requests of each 3 s of the recording are spread over it at random"),
+    (fact("trace_blocks", block_tokens=512), "prompts share prefixes as recorded, in blocks of 512 tokens"),
+    (fact("trace_no_blocks"), "the size of its blocks is not known, so no prefix is shared as in the recording"),
+    (
+        fact("trace_parts", form="ragpulse"),
+        "its hash ids name parts of unknown lengths, not blocks, so no prefix is shared as in the recording",
+    ),
+    (
+        fact("trace_parts", form="shared_prefix"),
+        "the prefixes that it names are not shared as in the recording: prompts have its lengths alone",
+    ),
+    (
+        fact("trace_failed", rows=17, rows_frac=0.0425),
+        "17 rows (4.2 %) without input or output tokens left out: requests that failed",
+    ),
+    (
+        fact("trace_unfit", rows=120, rows_frac=0.01, tokens_frac=0.0712, context_tokens=32768),
+        "120 requests (1.0 %, with 7.1 % of all tokens) left out: longer than the model's 32,768 tokens",
+    ),
+    (fact("trace_unordered", rows=1), "1 row out of order in time, and sorted"),
+    (fact("trace_images", rows=3), "3 requests had images, which are not sent"),
+    (
+        fact("trace_window", from_s=7200.0, duration_s=600.0, busiest=False, rows=3318, rate_rps=5.53, whole_rate_rps=4.0),
+        "the 10 min from 2:00:00 on: 3,318 requests, 5.53 requests/s; the whole trace has 4.00 requests/s",
+    ),
+    (
+        fact("trace_window", from_s=75.0, duration_s=600.0, busiest=True, rows=3318, rate_rps=None, whole_rate_rps=None),
+        "the busiest 10 min from 1:15 on: 3,318 requests",
+    ),
+    (
+        fact("trace_played", mean_rps=5.53, gap_cv=1.0912),
+        "requests come as recorded (on average 5.53 requests/s, gaps of CV 1.1; Poisson: 1), scaled to each rate; the ramp has "
+        "Poisson arrivals",
+    ),
+    (
+        fact("trace_played", mean_rps=5.53, gap_cv=1.0912, ramp=False),
+        "requests come as recorded (on average 5.53 requests/s, gaps of CV 1.1; Poisson: 1), scaled to each rate",
+    ),
+    (fact("trace_cold"), "the prefixes that its requests shared are not shared here: prompts have its lengths alone"),
+    (
+        fact("trace_too_few", rows=60, repeats=1, needed=100),
+        "the recording has 60 requests, too few for any rate: each repeat needs 100 of its own, and a rate has 1 repeat; give a "
+        "longer trace or window, or one --trace-scale",
+    ),
+    (
+        fact("trace_short", rate_rps=9.0, scale=9.0, repeats=2, needed_s=1020.0, window_s=599.0),
+        "9.00 requests/s is 9 times the recording, so 2 repeats take 17 min of it, and it has 9 min 59 s; "
+        "measure for a shorter time, repeat less often or give a longer trace",
+    ),
+    (
+        fact("trace_ends", rate_rps=5.0, scale=2.5, window_s=600.0),
+        "none above 5.00 requests/s was tried: for more than 2.5 times the recording its 10 min are too short; give a longer trace "
+        "to look higher",
+    ),
+    (
+        fact("trace_scales", rates_rps=[6.0, 8.5], mean_rps=2.5),
+        "6.00 requests/s is 2.4 times the recording and 8.50 requests/s is 3.4 times the recording, which has 2.50 requests/s on "
+        "average",
+    ),
+    (
+        fact("rows_bad", fact("row_bad", fact("row_not_json"), at=17, unit="line"), bad=1, drawn=400),
+        "left out because they cannot be used: 1 of 400 rows; line 17: not JSON",
+    ),
+    (
+        fact("rows_refused", fact("row_bad", fact("row_not_json"), at=17, unit="line"), file="a.jsonl", bad=12, drawn=300),
+        "a.jsonl: 12 of 300 rows drawn cannot be used, more than the 1 % allowed; line 17: not JSON",
+    ),
+    (
+        fact("rows_again", rows=100, unit="line", drawn=250),
+        ("the file has 100 lines and the run draws 250: rows come again, and their prompts may hit the prefix cache"),
+    ),
+    (fact("row_bad", fact("row_not_json"), at=17, unit="line"), "line 17: not JSON"),
+    (fact("dataset_progress", file="a.jsonl", read_frac=0.3, bytes=2_000_000_000), "a.jsonl: 30 % of 2.00 GB looked through"),
+    (fact("rows_counting", rows=2000), "the server counts the tokens of 2,000 rows"),
+    (
+        fact("rows_drawn", rows=2000, input_tokens=310.4, output_tokens=180.2, longest_tokens=4000, estimated=0),
+        "the run draws from 2,000 rows: 310 tokens in and 180 tokens out on average, 4,000 tokens at most together; counted by the "
+        "server",
+    ),
+    (
+        fact("rows_drawn", rows=2, input_tokens=310.4, output_tokens=180.2, longest_tokens=4000, estimated=2),
+        "the run draws from 2 rows: 310 tokens in and 180 tokens out on average, 4,000 tokens at most together; the lengths of 2 "
+        "prompts are estimated, because the server has no /tokenize",
+    ),
+    (
+        fact("rows_pieces", rows=300, drawn=2300),
+        "300 of 2,300 rows left out: pieces of conversations without a question and its answer",
+    ),
+    (fact("rows_none_fit"), "no row is short enough for the context of the model, so there is nothing to send"),
+    (
+        fact("rows_unfit", rows=120, rows_frac=0.06, context_tokens=2048),
+        "120 rows (6.0 %) left out: prompt and answer are longer than the model's 2,048 tokens",
+    ),
+    (
+        fact("rows_turns", rows=1500, turns=6200, cut=1),
+        "1,500 conversations with several turns: 6,200 turns in all, each sent after the answer before it; 1 later turn left out "
+        "as too many or too long for the context",
+    ),
+    (
+        fact("rows_recounted", answers=5, factor=1.12, dropped=3),
+        "by the first 5 answers, prompts are 1.1 times as long as estimated; 3 rows too long for the context left out",
+    ),
+    (fact("row_untokenized"), "the server's /tokenize refuses it"),
+    (fact("row_not_json"), "not JSON"),
+    (fact("row_not_utf8"), "not UTF-8"),
+    (fact("row_too_long", most_bytes=16777216), "longer than 16.8 MB"),
+    (fact("row_lacks", field="prompt"), "prompt is missing"),
+    (fact("row_kind", field="prompt"), "prompt has the wrong type"),
+    (fact("row_number", field="output_tokens"), "output_tokens is not a usable number"),
+    (fact("row_empty", field="value"), "value is empty"),
+    (fact("row_few_turns", turns=1), "1 turn: too few for a question and an answer"),
+    (fact("row_begins_with_answer"), "begins with an answer, a piece of a longer conversation"),
+    (fact("row_endpoint", url="/v1/embeddings"), "asks for /v1/embeddings, which generates no text"),
+    (fact("row_columns", columns=4, expected=6), "4 columns in place of 6"),
+    (fact("row_time", field="timestamp"), "timestamp is not a time in the unit of the file"),
+    (fact("row_no_tokens", field="response tokens"), "response tokens is 0"),
+    (
+        fact("row_blocks", ids=14, input_tokens=6000, block_tokens=512),
+        "14 hash ids do not fit a prompt of 6,000 tokens in blocks of 512",
+    ),
+]
+
+NATURAL: list[tuple[Fact, str]] = [
+    (
+        fact("answers_natural", requests=3, mean_tokens=62.67, most_tokens=128, finish_reasons={"stop": 2, "length": 1}),
+        "Answers stop by themselves: 3 answers had 62.67 tokens on average where at most 128 tokens were asked for "
+        "(finish reasons: stop 2, length 1)",
+    ),
+    (
+        fact("answers_natural", requests=3, mean_tokens=None, most_tokens=128, finish_reasons={"stop": 3}),
+        "How long answers get is not known: the server does not count their tokens (where at most 128 tokens were asked for; "
+        "finish reasons: stop 3)",
+    ),
+    (
+        fact("output_drifts", from_tokens=100.0, to_tokens=120.4, before_rps=2.0, rate_rps=4.0),
+        "answers became longer between the repeats at 2.00 and 4.00 requests/s: 100 and then 120.4 tokens on average, more than "
+        "by chance, so these rates were not judged with the same work",
+    ),
+    (
+        fact("output_drifts", from_tokens=100.0, to_tokens=80.0, before_rps=4.0, rate_rps=4.0),
+        "answers became shorter between two repeats at 4.00 requests/s: 100 and then 80 tokens on average, more than by "
+        "chance, so these rates were not judged with the same work",
+    ),
+    (
+        fact("twin_unasked", fact("twin_lacks_lengths")),
+        "No model of the server helps to choose rates: answers stop by themselves (--stop natural), and a model would have to know "
+        "beforehand how long each is",
+    ),
+    (
+        fact("twin_none", fact("twin_lacks_gateway", limit=8)),
+        "there is no model of this run: a gateway lets only 8 requests through at once, and a model knows no such limit",
+    ),
+    (
+        fact("twin_none", fact("twin_lacks_hits")),
+        "there is no model of this run: prompts share prefixes, and a model knows no prefix cache",
+    ),
+    (
+        fact("twin_none", fact("twin_lacks_recording")),
+        "there is no model of this run: requests come as they were recorded (--trace), and a model knows drawn arrivals alone",
+    ),
+    (
+        fact("twin_lacks_lengths"),
+        "answers stop by themselves (--stop natural), and a model would have to know beforehand how long each is",
+    ),
+    (fact("twin_lacks_gateway", limit=1), "a gateway lets only 1 request through at once, and a model knows no such limit"),
+    (fact("twin_lacks_hits"), "prompts share prefixes, and a model knows no prefix cache"),
+    (
+        fact("twin_lacks_turns"),
+        "turns of conversations follow the answers before them, and a model knows requests that follow nothing",
+    ),
+    (fact("twin_lacks_recording"), "requests come as they were recorded (--trace), and a model knows drawn arrivals alone"),
+    (
+        fact("answers_as_they_came", mean_tokens=130.2, p90_tokens=260.0),
+        "answers as long as those that came (130.2 tokens on average, p90 260)",
+    ),
+    (
+        fact("answer_lengths_unknown"),
+        "answers that stop as they did while it was measured, at lengths that are not known: nothing is said of long answers, of "
+        "memory, or of the cost of a token",
+    ),
+    (
+        fact("lengths_seen", **LENGTHS, output_tokens=20.0, finish_reasons={"stop": 9}, natural=True),
+        "100/20 tokens where 100/at most 40 were asked for (ended by stop 9)",
+    ),
+]
+
+GATEWAY: list[tuple[Fact, str]] = [
+    (
+        fact("gateway_limit", limit=64, queue=None, timeout_s=None),
+        "a gateway is modelled: at most 64 requests are open at the server, others wait, and their wait counts in TTFT and E2E",
+    ),
+    (
+        fact("gateway_limit", limit=64, queue=100, timeout_s=5.0),
+        "a gateway is modelled: at most 64 requests are open at the server, up to 100 others wait for at most 5 s, and their wait "
+        "counts in TTFT and E2E",
+    ),
+    (
+        fact("gateway_limit", limit=1, queue=0, timeout_s=None),
+        "a gateway is modelled: at most 1 request is open at the server, others are rejected",
+    ),
+    (
+        fact("gateway_turned_away", rejected=12, timed_out=3),
+        "the gateway's limit turned away 12 requests at its full queue and 3 requests after too long a wait: misses, and no errors "
+        "of the server",
+    ),
+    (
+        fact("gateway_turned_away", rejected=0, timed_out=1),
+        "the gateway's limit turned away 1 request after too long a wait: misses, and no errors of the server",
+    ),
+    (
+        fact("gateway_queue_rising", fact("attainment", attained_frac=1.0, planned=200, target=0.95)),
+        "queue rising: requests waited longer and longer at the gateway, although attainment 100 % of 200, target 95 %",
+    ),
+    (
+        fact("gateway_not_keeping_up", begun_rps=10.04, waiting=1200),
+        "with the gateway's limit the server began 10.0 requests/s at most, with 1,200 requests waiting, most of them at the "
+        "gateway",
+    ),
+    (
+        fact("gateway_waits_seen", limit=8, held=40, planned=100, wait_p95_s=1.2, rejected=12, timed_out=3),
+        "40 of 100 requests waited at the gateway (1.2 s at p95), which lets 8 through at once, 12 rejected there, 3 timed out "
+        "there",
+    ),
+    (
+        fact("gateway_waits_seen", limit=8, held=0, planned=100, wait_p95_s=0.0, rejected=0, timed_out=0),
+        "0 of 100 requests waited at the gateway, which lets 8 through at once",
+    ),
+    (
+        fact("gateway_binds", rate_rps=4.0, limit=8),
+        "At 4.00 requests/s the gateway's limit of 8 open requests binds, not the server: requests wait before it",
+    ),
+    (
+        fact("gateway_binds", fact("in_ramp_alone"), rate_rps=4.0, limit=1),
+        "At 4.00 requests/s the gateway's limit of 1 open request binds, not the server, most likely (seen in the ramp alone): "
+        "requests wait before it",
+    ),
+    (
+        fact("gateway_higher", limit=8, tpot_p95_s=0.02, tpot_limit_s=0.05, room=True),
+        "Raise the gateway's limit above 8, and run again with it: TPOT has room for more at once (p95 20 ms of 50 ms).",
+    ),
+    (
+        fact("gateway_higher", limit=8, tpot_p95_s=0.045, tpot_limit_s=0.05, room=False),
+        "Raise the gateway's limit above 8, and run again with it: TPOT has hardly any room for more at once (p95 45 ms of 50 ms).",
+    ),
+    (
+        fact("gateway_higher", limit=8, tpot_p95_s=None, tpot_limit_s=0.05, room=None),
+        "Raise the gateway's limit above 8, and run again with it; each token gets slower with more requests at once.",
+    ),
+    (
+        fact("retried", requests=7, answered=5),
+        "7 requests went out again because the server said when (429 with Retry-After); 5 of them succeeded in the end",
+    ),
+    (
+        fact("ttft_split", queue_s=0.1, prefill_s=0.1, outside_s=0.0, gateway_s=0.8),
+        "TTFT splits into 80 % waiting at the gateway, 10 % queue, 10 % prefill, 0 % outside the engine",
+    ),
+]
+
+GROUPS: dict[str, Figure] = {"tokens": 512, "groups": 8}
+OFF: dict[str, Figure] = {
+    "hit_frac": 0.12,
+    "planned_frac": 0.62,
+    "counted": True,
+    "shared_tokens": 40_960,
+    "kv_tokens": 36_000,
+}
+
+RECORDED_OFF: dict[str, Figure] = {"hit_frac": 0.12, "planned_frac": 0.62, "counted": True, "kv_tokens": 36_000}
+
+PREFIXES: list[tuple[Fact, str]] = [
+    (
+        Fact(code="hits_off", figures=OFF),
+        "the server's counters show 12 % of prompt tokens from the prefix cache, 62 % were planned; prefixes were probably "
+        "evicted: the prefixes take 40,960 of the 36,000 tokens that the KV cache holds",
+    ),
+    (
+        Fact(code="hits_off", figures=OFF | {"kv_tokens": None, "counted": False}),
+        "the server's answers tell 12 % of prompt tokens from the prefix cache, 62 % were planned; the KV cache is probably too "
+        "small to keep the prefixes",
+    ),
+    (
+        Fact(code="hits_off", figures=OFF | {"hit_frac": 0.8}),
+        "the server's counters show 80 % of prompt tokens from the prefix cache, 62 % were planned; prompts have more in common "
+        "than was asked for (a system prompt of the server's?)",
+    ),
+    (
+        fact("hits_unseen"),
+        "prompts share prefixes, and whether they were hits is not known: neither the server's counters nor its answers tell it",
+    ),
+    (
+        fact("shared_as_planned", **GROUPS, hit_frac=0.61, planned_frac=0.62),
+        "Each of 8 groups shares 512 prompt tokens: 61 % of our prompt tokens came from the prefix cache, 62 % were planned",
+    ),
+    (
+        fact("shared_off_plan", tokens=512, groups=1, hit_frac=0.1, planned_frac=0.62),
+        "One group shares 512 prompt tokens, but 10 % of our prompt tokens came from the prefix cache, 62 % were planned; a repeat "
+        "that is so far off does not count",
+    ),
+    (
+        fact("shared_unproven", **GROUPS, planned_frac=0.62),
+        "Each of 8 groups shares 512 prompt tokens; whether prompts hit the prefix cache (62 % of their tokens planned) is not "
+        "known: neither the server's counters nor its answers tell it",
+    ),
+    (
+        fact("shared_unproven", **GROUPS, planned_frac=None),
+        "Each of 8 groups shares 512 prompt tokens; whether prompts hit the prefix cache is not known: neither the server's "
+        "counters nor its answers tell it",
+    ),
+    (
+        fact("shared_uncached"),
+        "The server caches no prefixes (enable_prefix_caching is off), so shared ones save it nothing; turn it on, or use "
+        "--prefix cold",
+    ),
+    (
+        fact("prefixes_sent", **GROUPS),
+        "Sending the 8 shared prefixes of 512 tokens once, so that the prefix cache has them before the load",
+    ),
+    (
+        fact("prefixes_sent", tokens=512, groups=1),
+        "Sending the shared prefix of 512 tokens once, so that the prefix cache has it before the load",
+    ),
+    (
+        fact("trace_shared", block_tokens=512, whole_frac=0.412),
+        "prompts share prefixes as recorded, in blocks of 512 tokens: 41 % of all prompt tokens were in a prompt before; each "
+        "repeat begins without any, so that its share is its own",
+    ),
+    (
+        Fact(code="trace_hits_off", figures=RECORDED_OFF),
+        "the server's counters show 12 % of prompt tokens from the prefix cache, and a cache that forgets nothing would have had "
+        "62 %; the KV cache (it holds 36,000 tokens) was probably too small to keep the blocks until they came again, or in the "
+        "sped-up recording they came again before they were computed",
+    ),
+    (
+        Fact(code="trace_hits_off", figures=RECORDED_OFF | {"kv_tokens": None, "counted": False, "hit_frac": 0.8}),
+        "the server's answers tell 80 % of prompt tokens from the prefix cache, and a cache that forgets nothing would have had 62 "
+        "%; prompts have more in common than the trace names (a system prompt of the server's?)",
+    ),
+    (
+        fact("turns_hits_off", hit_frac=0.54, planned_frac=0.72, counted=True),
+        "the server's counters show 54 % of prompt tokens from the prefix cache, 72 % were planned: earlier turns were evicted "
+        "before the next one came, or the chat template writes answers in another way",
+    ),
+    (
+        fact("turns_hits_off", hit_frac=0.81, planned_frac=0.72, counted=False),
+        "the server's answers tell 81 % of prompt tokens from the prefix cache, 72 % were planned; conversations have more in "
+        "common than their own turns (a system prompt?)",
+    ),
+]
+
+BEST: dict[str, Figure] = {"best": "n=16", "pass_rps": 4.0, "fail_rps": 5.68, "gpus": 1, "settings": 3, "answered": 3}
+TUNED: list[tuple[Fact, str]] = [
+    (
+        fact("beaten", fail_rps=4.0, best_rps=5.68),
+        "dropped: it fails at 4.00 requests/s, and the best so far holds 5.68",
+    ),
+    (
+        fact("tune_planned", settings=3, low_s=462.0, high_s=663.0),
+        "expected time: 7 min 40 s to 11 min for 3 settings, and the time that each server takes to start; a setting that is "
+        "dropped early takes less",
+    ),
+    (
+        fact("tune_planned", settings=1, low_s=154.0, high_s=221.0),
+        "expected time: 2 min 30 s to 3 min 40 s for 1 setting, and the time that each server takes to start",
+    ),
+    (
+        Fact(code="tune_best", figures=BEST),
+        "n=16 is the best: it holds 4.00 requests/s and fails at 5.68; every other setting that has an answer fails at a rate "
+        "that it holds",
+    ),
+    (
+        Fact(code="tune_best", figures=BEST | {"fail_rps": None, "gpus": 2}, of=("n=8", "n=32")),
+        "n=16 is the best: it holds 4.00 requests/s, open above, on 2 GPUs; not told apart from it: n=8; n=32",
+    ),
+    (
+        Fact(code="tune_best", figures=BEST | {"answered": 1}),
+        "n=16 is the best: it holds 4.00 requests/s and fails at 5.68; no other setting has an answer",
+    ),
+    (
+        Fact(code="tune_best", figures=BEST | {"answered": 1, "settings": 1}),
+        "n=16 is the best: it holds 4.00 requests/s and fails at 5.68",
+    ),
+    (fact("tune_none", settings=3, answered=0), "none of 3 settings has an answer"),
+    (fact("tune_none", settings=3, answered=2), "no setting has a rate that holds"),
+    (fact("serve_ended", exit_code=7), "the command of --serve ended with exit code 7 before its server answered"),
+    (fact("serve_ended", exit_code=-9), "the command of --serve ended by signal 9 before its server answered"),
+    (fact("serve_ended", exit_code=None), "the command of --serve ended before its server answered"),
+    (
+        fact("serve_not_ready", within_s=600.0),
+        "the server did not answer within 10 min; give it longer with --start-timeout",
+    ),
+    (fact("serve_lost", exit_code=1), "the command of --serve ended with exit code 1 while its server was being measured"),
+    (fact("tune_not_run"), "not run: the tune was interrupted before"),
+]
+
 SENTENCES: list[tuple[Fact, str]] = [
+    *TUNED,
+    *PREFIXES,
+    *WHAT_IF,
+    *GATEWAY,
+    *TRAFFIC,
+    *NATURAL,
+    *COMPARED,
     (fact("nothing_to_judge"), "no request was planned in the window"),
     (fact("all_decided"), "every measured request is decided"),
     (fact("segment_decided"), "every request is decided"),
@@ -937,6 +1567,11 @@ SENTENCES: list[tuple[Fact, str]] = [
         "no request was planned in the window (40 s at 0.0100 requests/s): measure longer or at a higher rate",
     ),
     (
+        fact("recorded_lull", planned=12, measure_s=40.0, rate_rps=4.0, expected=160.0),
+        "the recording has a lull here, 12 requests in a window (40 s at 4.00 requests/s) that stands for 160: take a busier "
+        "part of it, such as --trace-window 10m@busiest",
+    ),
+    (
         fact("server_frozen", silent_s=10.0),
         "the server accepts requests but has produced nothing for 10 s; it is frozen or its engine is dead, which "
         "is not a capacity limit",
@@ -952,6 +1587,22 @@ SENTENCES: list[tuple[Fact, str]] = [
     (
         fact("few_requests", planned=20, target=0.95, needed=100),
         "this step saw only 20 requests: attainment moves in steps of 5.0 %; plan at least 100 for a target of 95 %",
+    ),
+    (
+        fact("window_lucky", less_frac=0.124),
+        "a lucky window: by chance it brought 12 % less work than its rate lets expect",
+    ),
+    (
+        fact("window_unlucky", more_frac=0.2),
+        "an unlucky window: by chance it brought 20 % more work than its rate lets expect",
+    ),
+    (
+        fact("window_lucky", less_frac=0.58, recorded=True),
+        "a quiet stretch of the recording: 58 % less work than the recording has on average at this rate",
+    ),
+    (
+        fact("window_unlucky", more_frac=0.2, recorded=True),
+        "a busy stretch of the recording: 20 % more work than the recording has on average at this rate",
     ),
     (
         fact("window_short", measure_s=4.0, e2e_mean_s=1.0, durations=5),
@@ -1057,17 +1708,31 @@ SENTENCES: list[tuple[Fact, str]] = [
     (
         fact("one_repeat"),
         "lower end rests on one repeat, which is no evidence by itself: in simulated quick searches it was above "
-        "the true knee in 13 % and the bracket held the knee in 81 %; measure longer before you sign off on it",
+        "the true knee in 8 % and the bracket held the knee in 86 %; measure longer before you sign off on it",
     ),
     (
         fact("two_repeats"),
-        "lower end rests on two repeats: in simulated quick searches it was above the true knee in 5 % and the bracket held the "
-        "knee in 84 %",
+        "lower end rests on two repeats, which must both pass: in simulated quick searches it was above the true knee in 5 % and "
+        "the bracket held the knee in 89 %",
     ),
     (
         fact("flips_early", repeats=10),
         "all of 10 repeats must pass, a rule declared beforehand: in simulation the min over 10 repeats flips 4 to "
         "11 % below the long-run knee, so the first failing rate is usually below it",
+    ),
+    (
+        fact("min_of_windows", repeats=2),
+        "all of 2 windows must pass, a rule declared beforehand: in simulation one fails by chance below the long-run knee in 4 of "
+        "10 searches, so the first failing rate may be below it; the ends of the bracket rest on all windows together",
+    ),
+    (
+        fact("not_monotone_pass", pass_rps=8.0, fail_rps=7.0),
+        "not monotone: 7.00 requests/s failed, below the pass at 8.00 requests/s; by all windows together the higher rate holds, "
+        "and the lower one was unlucky",
+    ),
+    (
+        fact("thin_margin", pass_rps=8.0),
+        "thin margin: all windows at 8.00 requests/s passed, but by all of them together the knee may be just below",
     ),
     (
         fact("not_monotone", pass_rps=8.0),
@@ -1107,6 +1772,36 @@ SENTENCES: list[tuple[Fact, str]] = [
     (
         fact("restarted_between_steps", before_rps=2.0, rate_rps=4.0),
         "the server restarted between the steps at 2.00 requests/s and 4.00 requests/s",
+    ),
+    (
+        fact("server_slower", factor=1.384, from_utc_s=1_800_000_000.0, to_utc_s=1_800_000_150.0, **CHANGED),
+        "the server became slower between 08:00:00 and 08:02:30 UTC: a step takes 38 % longer at the same batch (measured at 11.3 "
+        "and then at 12.4 requests/s)",
+    ),
+    (
+        fact("server_faster", factor=0.72, from_utc_s=None, to_utc_s=None, **(CHANGED | {"rate_rps": 11.3})),
+        "the server became faster between 0:30 and 3:00 of the run: a step takes 28 % less time at the same batch (measured at "
+        "11.3 requests/s both times)",
+    ),
+    (
+        fact("server_slower_unlike", before_step_s=0.032, step_s=0.145, from_utc_s=None, to_utc_s=None, **CHANGED),
+        "the server became slower between 0:30 and 3:00 of the run: a step took 32.0 ms at 11.3 requests/s and then 145 ms at 12.4 "
+        "requests/s, and no rate explains that",
+    ),
+    (
+        fact("server_faster_unlike", before_step_s=0.145, step_s=0.032, from_utc_s=None, to_utc_s=None, **CHANGED),
+        "the server became faster between 0:30 and 3:00 of the run: a step took 145 ms at 11.3 requests/s and then 32.0 ms at 12.4 "
+        "requests/s, and no rate explains that",
+    ),
+    (
+        fact("ends_apart_in_speed", low_rps=11.3, low_frac=[0.0, 0.384], high_rps=12.4, high_frac=[0.384, 0.384]),
+        "the ends of the bracket were not measured at one speed of the server (step time at equal batch, against the first repeat: "
+        "from +0 % to +38 % at 11.3 requests/s, +38 % at 12.4 requests/s); measure again: --rates 11.3,12.4 (v on the screen)",
+    ),
+    (
+        fact("ends_apart_in_speed", low_rps=11.3, low_frac=[0.0, 0.384], high_rps=None, high_frac=[]),
+        "this rate was not measured at one speed of the server (step time at equal batch, against the first repeat: from +0 % to "
+        "+38 % at 11.3 requests/s); measure again: --rates 11.3 (v on the screen)",
     ),
     (
         fact("was_away_held", away_s=20.0, said="HTTP 502"),
@@ -1158,7 +1853,53 @@ SENTENCES: list[tuple[Fact, str]] = [
         "at a mean E2E of 6.00 s; a rough estimate, which may be too high: measure it",
     ),
     (fact("mark_burst_unknown", burstiness=0.25), "it needs the mean E2E latency at the safe rate"),
+    (
+        fact(
+            "bucket_fails",
+            rate_rps=11.3,
+            input_tokens=[2048.0, 4095.0],
+            output_tokens=[128.0, 128.0],
+            others=False,
+            attained_frac=0.821,
+            at_most=False,
+            target=0.95,
+            n=1240,
+        ),
+        "requests with prompts of 2,048 to 4,095 tokens and answers of 128 tokens miss the target at 11.3 requests/s: 82.1 % of "
+        "1,240 met every limit, not 95 %; all requests together pass",
+    ),
+    (
+        fact(
+            "bucket_fails",
+            rate_rps=11.3,
+            input_tokens=[1.0, 1.0],
+            output_tokens=[1.0, 4095.0],
+            others=True,
+            attained_frac=0.9,
+            at_most=True,
+            target=0.95,
+            n=40,
+        ),
+        "requests with the rarest lengths (prompts of 1 token and answers of 1 to 4,095 tokens) miss the target at 11.3 "
+        "requests/s: at most 90 % of 40 met every limit, not 95 %; all requests together pass",
+    ),
+    (
+        fact("bursty_arrivals", arrival_cv=2.0),
+        "arrivals came in bursts (gamma gaps of CV 2): a window tells less than with Poisson arrivals, for which the accuracy of "
+        "each mode was counted; use a longer --measure or mode",
+    ),
+    (
+        fact("mark_burst_measured", burstiness=0.25, arrival_cv=2.0),
+        "off: it is an estimate for Poisson arrivals, and this run had gamma gaps of CV 2 (shape 0.25), "
+        "whose cost is measured: it is in the rate that holds",
+    ),
+    (
+        fact("mark_burst_recorded", burstiness=0.25),
+        "off: it is an estimate for Poisson arrivals, and this run had those of a recording, whose bursts are in its rates",
+    ),
+    (fact("recorded_arrivals"), "arrivals at each replica as in the recording, scaled to its rate"),
     (fact("poisson_arrivals"), "Poisson arrivals"),
+    (fact("gamma_arrivals", arrival_cv=2.0), "gaps between the arrivals at each replica of CV 2, as measured"),
     (fact("fleet_even_split"), "an even split over the replicas"),
     (fact("same_lengths"), "this mix of lengths"),
     (
@@ -1631,6 +2372,88 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("memory_free", max_frac=0.41), "memory: KV peak 41 %"),
     (fact("places_free"), "the number of sequences: requests hardly wait for a slot"),
     (fact("prefill_light", at_most_frac=0.04), "the prompts' prefill: up to 4.0 % of the engine's time"),
+    *WATCHED,
+    (fact("check_no_answer", of_old=True, outcome="void"), "The old run has no valid answer: its evidence does not count"),
+    (fact("check_no_answer", of_old=False, outcome="held"), "The new run has no valid answer: a held rate has no knee"),
+    (
+        fact("check_differs", what="ttft_s", new=None, old=0.8),
+        "The runs cannot be compared: the TTFT limit differs (800 ms in the old run, none in the new one)",
+    ),
+    (
+        fact("check_differs", what="mode", new="quick", old="standard"),
+        "The runs cannot be compared: the mode differs (standard in the old run, quick in the new one)",
+    ),
+    (
+        fact("check_differs", what="target", new=0.99, old=0.95),
+        "The runs cannot be compared: the target differs (95 % in the old run, 99 % in the new one)",
+    ),
+    (fact("check_differs", what="mix", new=None, old=None), "The runs cannot be compared: the mix of requests differs"),
+    (
+        fact("check_drop_met", pass_rps=9.5, **DROP),
+        "The new run holds at 9.50 requests/s; enough is 9.00 requests/s (10.0 in the old run, of which 10 % may be lost)",
+    ),
+    (
+        fact("check_drop_not_met", fail_rps=8.0, **DROP),
+        "The new run fails at 8.00 requests/s; it had to hold 9.00 requests/s (10.0 in the old run, of which 10 % may be lost)",
+    ),
+    (
+        fact("check_drop_not_met", fail_rps=0.0, **DROP),
+        "Single requests miss the limits in the new run; it had to hold 9.00 requests/s (10.0 in the old run, of which 10 % may "
+        "be lost)",
+    ),
+    (
+        fact("check_drop_not_known", pass_rps=None, fail_rps=None, **DROP),
+        "No rate held and no rate failed for sure, so it is not known whether it holds 9.00 requests/s (10.0 in the old run, of "
+        "which 10 % may be lost); measure that rate with probe --require-rps",
+    ),
+    (
+        fact("check_old_failed", pass_rps=9.5, old_fail_rps=8.0),
+        "The new run holds at 9.50 requests/s; the old run held no rate and failed at 8.00 requests/s",
+    ),
+    (fact("check_old_failed", pass_rps=9.5, old_fail_rps=0.0), "The new run holds at 9.50 requests/s; the old run held no rate"),
+    (
+        fact("check_old_holds_none", old_fail_rps=8.0),
+        "No rate held in the old run (it failed at 8.00 requests/s), so there is nothing to compare with",
+    ),
+    (fact("check_rate_met", rate_rps=9.0, pass_rps=9.5), "The new run holds at 9.50 requests/s; 9.00 requests/s is required"),
+    (fact("check_rate_not_met", rate_rps=9.0, fail_rps=8.0), "The new run fails at 8.00 requests/s; 9.00 requests/s is required"),
+    (
+        fact("check_rate_not_known", rate_rps=9.0, pass_rps=8.0, fail_rps=12.0),
+        "The new run holds at 8.00 requests/s and fails at 12.0 requests/s, so it is not known whether it holds the required 9.00 "
+        "requests/s; measure that rate with probe --require-rps",
+    ),
+    (
+        fact("again_undecided", low_frac=0.4, high_frac=0.97, target=0.95, sent=120, planned=300),
+        "attainment 40.0 % to 97.0 %: its load was stopped when 120 of 300 requests were sent",
+    ),
+    (
+        fact("again_undecided", low_frac=0.4, high_frac=0.97, target=0.95, sent=300, planned=300),
+        "attainment 40.0 % to 97.0 %: its load was stopped before all requests had ended",
+    ),
+    (fact("again_void", fact("undecided")), "would not count by these limits: stopped before it was decided"),
+    (fact("again_few_repeats", judged=1, planned=2), "1 of 2 repeats was run, which was enough by the old limits"),
+    (fact("again_ramp_undecided"), "the ramp was stopped by the old limits before a rate failed by these"),
+    (
+        fact("again_bracket", pass_rps=8.0, first_fail_rps=12.0, fail_rps=12.0, clearly=True),
+        "by these limits it holds at 8.00 requests/s and clearly fails at 12.0 requests/s",
+    ),
+    (
+        fact("again_bracket", pass_rps=8.0, first_fail_rps=12.0, fail_rps=None, clearly=False),
+        "by these limits it holds at 8.00 requests/s, and 12.0 requests/s failed, but not for sure: how much more it holds was not "
+        "measured",
+    ),
+    (
+        fact("again_bracket", pass_rps=8.0, first_fail_rps=None, fail_rps=None, clearly=False),
+        "by these limits it holds at 8.00 requests/s, and no measured rate fails: how much more it holds was not measured",
+    ),
+    (
+        fact("again_bracket", pass_rps=None, first_fail_rps=12.0, fail_rps=12.0, clearly=False),
+        "by these limits no measured rate holds: the knee is below 12.0 requests/s, and how far below was not measured",
+    ),
+    (fact("again_infeasible", "single requests miss"), "by these limits no rate holds: single requests miss"),
+    (fact("again_nothing"), "the stored requests decide nothing by these limits; measure with kneescope probe"),
+    (fact("again_not_decided", rates_rps=[8.0]), "Not decided: 8.00 requests/s, as load there was cut short"),
+    (fact("again_not_decided", rates_rps=[8.0, 9.0]), "Not decided: 8.00 and 9.00 requests/s, as load there was cut short"),
 ]
 
 
@@ -1703,6 +2526,8 @@ def test_the_marks_of_the_load_at_peak_have_short_names() -> None:
         "mark_growth": "growth 10 %/min, 1 min 30 s",
         "mark_burst": "burstiness 0.1",
         "mark_burst_unknown": "burstiness 0.25",
+        "mark_burst_measured": "burstiness 0.25",
+        "mark_burst_recorded": "burstiness 0.25",
     }
 
 
@@ -1713,6 +2538,26 @@ def test_a_fitted_interval_is_said_where_it_is_narrow() -> None:
     )
     assert prose.estimate(KneeEstimate(low_rps=10, high_rps=20, nominal=0.95)) == ""
     assert prose.estimate(None) == ""
+
+
+def test_what_prompts_share_in_words() -> None:
+    shared, alone = Prefix(kind="shared", tokens=512, groups=8), Prefix(kind="shared", tokens=512, groups=1)
+    assert [prose.prefix(each) for each in (COLD, shared, alone)] == [
+        "cold prompts",
+        "512 tokens shared within each of 8 groups",
+        "512 tokens shared within one group",
+    ]
+    assert [prose.prefix_brief(each) for each in (COLD, shared, alone)] == [
+        "cold",
+        "512 shared by 8 groups",
+        "512 shared by 1 group",
+    ]
+
+
+def test_prefix_hits_stand_beside_their_plan() -> None:
+    assert prose.hits(0.61, 0.62) == "prefix hits 61 % (planned 62 %)"
+    assert prose.hits(None, 0.62) == "prefix hits not known (planned 62 %)"
+    assert prose.hits(0.03, None) == "prefix hits 3.0 %"
 
 
 def test_several_facts_stand_beside_each_other() -> None:

@@ -9,14 +9,15 @@ import msgspec
 import pytest
 
 from core import report
-from core.config import FleetAsk, Method, ProbeConfig, Slo, Target
+from core.config import FleetAsk, Method, ProbeConfig, Slo, Target, Workload
 from core.facts import Fact, fact, several
 from core.hardware import Hardware
 from core.judge.rate_verdicts import set_aside
 from core.records import Check, Phase, ServerInfo, Shape
-from core.results import Answer, ClientInfo, FailCount, Knee, Percentiles, RepeatVerdict, StepResult, StepVerdict
+from core.results import Answer, ClientInfo, FailCount, Knee, OutputTokens, Percentiles, RepeatVerdict, StepResult, StepVerdict
 from core.run.state import step_told
 from core.view import Line, RunView
+from core.workloads import Gateway, MixPart, Prefix, Source, parse_mix
 from tests import builders
 from tests.tui import knee_samples
 
@@ -32,7 +33,10 @@ TOP = keys(
 PARTS = {
     "knee": keys("pass_rps pass_repeats first_fail_rps first_fail clear_fail_rps clear_fail notes"),
     "slo": keys("ttft_s tpot_s e2e_s target max_error_rate default"),
-    "workload": keys("api input_tokens output_tokens prefix sampling cache reset_cache between"),
+    "workload": keys(
+        """api input_tokens output_tokens prefix sampling cache arrivals arrival_cv reset_cache between stop length_correlation mix
+        source trace"""
+    ),
     "request": keys("prompt length_by cache_salt usage left_out counted_by"),
     "server": keys("url version model max_model_len metrics kv_cache_tokens engines tp pp dp fingerprint config"),
     "client": keys("version python platform hostname_hash cores transport"),
@@ -41,11 +45,12 @@ PARTS = {
         speed memory binds margin assumptions"""
     ),
 }
-STEP = keys("rate_rps phase verdict reason floor set_aside repeats")
+STEP = keys("rate_rps phase verdict reason floor set_aside trace_scale repeats")
 REPEAT = keys(
     """index verdict reason attainment attainment_interval planned sent succeeded errors endings error_rate lateness_s
     lateness_p99_s queue offered_rps served_rps goodput_rps output_tps total_tps ttft_s tpot_s e2e_s itl_s margin worst_block
-    kv_usage_max preemptions waiting_max running_max prefix_hit_frac buckets loop_lag_max_s"""
+    kv_usage_max preemptions waiting_max running_max prefix_hit_frac planned_hit_frac buckets loop_lag_max_s
+    output_tokens stopped_frac"""
 )
 
 LATE = Percentiles(p50=0.0002, p95=0.0005, p99=0.0009, mean=0.0003, max=0.0042, n=450)
@@ -353,6 +358,108 @@ def test_mode_and_seed_are_told() -> None:
 
     assert (data["mode"], data["seed"]) == ("quick", 99)
     assert "quick mode, seed 99" in report.to_text(view(config=config), None)
+
+
+def test_seeds_that_differ_are_told_each() -> None:
+    method = Method(seed=99, arrival_seed=5)
+    config = ProbeConfig(target=Target(url="http://x"), method=method)
+    data = report.result(view(config=config), None)
+    assert (data["method"]["seed"], data["method"]["arrival_seed"], data["method"]["workload_seed"]) == (99, 5, None)
+    assert "quick mode, arrival seed 5, workload seed 99" in " ".join(report.to_text(view(config=config), None).split())
+    assert "arrival seed 5, workload seed 99" in report.to_markdown(view(config=config), "")
+
+
+def test_the_result_has_the_kinds_of_a_mix_and_where_they_are_from() -> None:
+    mix = Workload(mix=parse_mix("1024:128=3,4096:64=1@ttft=2s@tpot=none"), source=Source(kind="mix", rows=2))
+    of_mix = view(config=ProbeConfig(target=Target(url="http://h"), workload=mix))
+    found = json.loads(report.to_json(of_mix, None))["workload"]
+    assert (found["input_tokens"], found["output_tokens"], found["source"]["kind"]) == (None, None, "mix")
+    assert found["mix"] == [
+        {"input": 1024, "output": 128, "weight": 3.0, "limits": {}},
+        {"input": 4096, "output": 64, "weight": 1.0, "limits": {"ttft_s": 2.0, "tpot_s": None}},
+    ]
+    for text in (report.to_text(of_mix, None), report.to_markdown(of_mix, "")):
+        words = " ".join(text.split())
+        assert "mix of 2: 1,024:128 ×3, 4,096:64 ×1" in words  # noqa: RUF001
+        assert "TTFT at most 800 ms (2 s for 4,096:64) and TPOT at most 50 ms (none for 4,096:64)" in words
+
+
+def test_more_kinds_than_a_table_holds_are_named_by_their_file() -> None:
+    many = parse_mix(",".join(f"{n}:8" for n in range(1, 65)))
+    file = Source(kind="lengths", file="pairs.csv", form="plain", rows=900, of_rows=900, bad=1)
+    workload = Workload(mix=(*many, MixPart(input_tokens=65, output_tokens=8)), source=file)
+    of_file = view(config=ProbeConfig(target=Target(url="http://h"), workload=workload))
+    found = json.loads(report.to_json(of_file, None))["workload"]
+    assert found["mix"] is None
+    source = {"kind": "lengths", "file": "pairs.csv", "form": "plain", "rows": 900, "of_rows": 900, "bad": 1, "estimated": 0}
+    assert found["source"] == source
+    assert "65 pairs of lengths from pairs.csv" in " ".join(report.to_text(of_file, None).split())
+
+
+def test_answers_that_may_stop_by_themselves_are_told_everywhere() -> None:
+    assert VIEW.config is not None
+    answers = OutputTokens(mean=40.0, sd=9.0, p50=38.0, p90=55.0, p95=61.0, n=440)
+    held = step(2, 11.3137085, "search", "pass", (0.96, 0.96), output_tokens=answers, stopped_frac=0.75)
+    config = msgspec.structs.replace(VIEW.config, workload=Workload(stop="natural"))
+    natural = msgspec.structs.replace(VIEW, config=config, steps=(STEPS[0], held))
+    plain, found = report.result(VIEW, None), report.result(natural, None)
+    assert [each["workload"]["stop"] for each in (plain, found)] == ["exact", "natural"]
+    assert [each["workload"]["sampling"]["ignore_eos"] for each in (plain, found)] == [True, False]
+    assert found["steps"][1]["repeats"][0]["output_tokens"] == msgspec.structs.asdict(answers)
+    assert found["steps"][1]["repeats"][0]["stopped_frac"] == 0.75
+    assert (plain["steps"][1]["repeats"][0]["output_tokens"], plain["steps"][1]["repeats"][0]["stopped_frac"]) == (None, None)
+    assert [each["fleet"]["assumptions_fact"][2]["code"] for each in (plain, found)] == ["same_lengths", "answers_as_they_came"]
+    for text in (report.to_text(natural, None), report.to_markdown(natural, ""), report.scaling_text(natural, None, "keda")):
+        told = " ".join(text.replace("#", " ").split())
+        assert "512 tokens in, at most 128 out (natural stop)" in told
+    unknown = msgspec.structs.replace(natural, steps=STEPS)
+    long = "answers at 11.3 requests/s: 40.0 tokens on average, p90 55.0; 75 % stopped by themselves"
+    for each, words in ((natural, long), (unknown, "answers at 11.3 requests/s: of unknown length")):
+        assert words in report.to_text(each, None)
+        assert words in report.to_markdown(each, "")
+    assert "answers at" not in report.to_text(VIEW, None)
+
+
+def test_arrivals_that_are_not_poisson_are_told_everywhere() -> None:
+    assert VIEW.config is not None
+    bursty = msgspec.structs.replace(VIEW, config=msgspec.structs.replace(VIEW.config, workload=Workload(arrival_cv=2.0)))
+    plain, found = report.result(VIEW, None), report.result(bursty, None)
+    assert (plain["workload"]["arrivals"], plain["workload"]["arrival_cv"]) == ("poisson", 1.0)
+    assert (found["workload"]["arrivals"], found["workload"]["arrival_cv"]) == ("gamma", 2.0)
+    assert [each["fleet"]["assumptions_fact"][0]["code"] for each in (plain, found)] == ["poisson_arrivals", "gamma_arrivals"]
+    for text in (report.to_text(bursty, None), report.to_markdown(bursty, "")):
+        told = " ".join(text.split())
+        assert "arrivals with gamma gaps of CV 2 (Poisson: 1)" in told
+        assert "Poisson arrivals" not in told
+    assert "open-loop Poisson arrivals" in report.to_markdown(VIEW, "")
+
+
+def test_a_scaler_tells_what_its_rate_was_measured_with() -> None:
+    assert VIEW.config is not None
+    asked = Workload(prefix=Prefix(kind="shared", tokens=256, groups=8), gateway=Gateway(limit=64))
+    text = report.scaling_text(
+        msgspec.structs.replace(VIEW, config=msgspec.structs.replace(VIEW.config, workload=asked)), None, "keda"
+    )
+    assert "256 tokens shared within each of 8 groups" in text
+    assert "Poisson arrivals, a gateway's limit of 64 open requests." in text
+    assert "cold" not in report.scaling_text(VIEW, None, "keda")
+
+
+def test_recorded_arrivals_are_told_everywhere_with_the_scale_of_each_step() -> None:
+    assert VIEW.config is not None
+    recorded = msgspec.structs.replace(VIEW, config=msgspec.structs.replace(VIEW.config, workload=Workload(trace=builders.TRACE)))
+    plain, found = report.result(VIEW, None), report.result(recorded, None)
+    assert plain["workload"]["trace"] is None
+    assert {step["trace_scale"] for step in plain["steps"]} == {None}
+    assert (found["workload"]["arrivals"], found["workload"]["arrival_cv"]) == ("trace", 1.0)
+    trace = found["workload"]["trace"]
+    assert (trace["file"], trace["form"], trace["mean_rps"], trace["from_s"]) == ("t.csv", "azure", 2.5, 60.0)
+    assert [step["trace_scale"] for step in found["steps"]] == [step["rate_rps"] / 2.5 for step in found["steps"]]
+    assert found["fleet"]["assumptions_fact"][0]["code"] == "recorded_arrivals"
+    text = " ".join(report.to_text(recorded, None).split())
+    assert "arrivals as recorded" in text
+    assert f"{found['steps'][0]['trace_scale']:.2g} times the recording" in text
+    assert "arrivals as recorded" in report.to_markdown(recorded, "")
 
 
 def test_a_fleet_says_what_it_takes_for_granted() -> None:

@@ -133,8 +133,8 @@ def test_what_is_not_known_is_not_said() -> None:
 
 
 def test_data_has_every_key_whether_known_or_not() -> None:
-    full = fleet_data(ASK, Unit(dp=2), planned(), gates(ASK, Unit(dp=2), SERVER, EVIDENCE))
-    bare = fleet_data(FleetAsk(), Unit(), None, Gates())
+    full = fleet_data(ASK, Unit(dp=2), planned(), gates(ASK, Unit(dp=2), SERVER, EVIDENCE), EVIDENCE)
+    bare = fleet_data(FleetAsk(), Unit(), None, Gates(), Evidence())
     assert full.keys() == bare.keys()
     assert (full["replicas"], full["gpus"], full["gpus_per_endpoint"], full["binds"]) == (7, 14, 2, "speed")
     assert full["unit"] == {"tp": 1, "pp": 1, "dp": 2, "known": False, "engines": 2, "gpus": 2}
@@ -156,7 +156,7 @@ def test_data_is_of_finite_numbers() -> None:
         for each in value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else []:
             walk(each)
 
-    walk(fleet_data(ASK, Unit(), planned(), gates(ASK, Unit(), SERVER, EVIDENCE)))
+    walk(fleet_data(ASK, Unit(), planned(), gates(ASK, Unit(), SERVER, EVIDENCE), EVIDENCE))
 
 
 def test_a_loss_that_no_load_at_peak_covers_is_said_so() -> None:

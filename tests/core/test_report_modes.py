@@ -51,7 +51,21 @@ def test_what_fixes_the_experiment_is_in_the_result() -> None:
 
 
 BLOCK = WorstBlock(from_s=30.0, to_s=45.0, attainment=0.841)
-BUCKETS = (Bucket(input=(8, 90), output=(1, 20), n=30, decided=30, attainment=0.9, ttft_p95_s=0.4, tpot_p95_s=None),)
+BUCKETS = (
+    Bucket(
+        input=(8, 90),
+        output=(1, 20),
+        n=30,
+        decided=30,
+        good=27,
+        errors=1,
+        attainment=0.9,
+        ttft_p50_s=0.1,
+        ttft_p95_s=0.4,
+        tpot_p95_s=None,
+        e2e_p95_s=0.5,
+    ),
+)
 
 
 def test_worst_block_buckets_and_lag_come_from_the_repeat() -> None:
@@ -60,7 +74,10 @@ def test_worst_block_buckets_and_lag_come_from_the_repeat() -> None:
 
     assert one["worst_block"] == {"from_s": 30.0, "to_s": 45.0, "attainment": 0.841}
     assert one["buckets"] == [
-        {"input": [8, 90], "output": [1, 20], "n": 30, "decided": 30, "attainment": 0.9, "ttft_p95_s": 0.4, "tpot_p95_s": None}
+        {
+            **{"input": [8, 90], "output": [1, 20], "others": False, "n": 30, "decided": 30, "good": 27, "errors": 1},
+            **{"attainment": 0.9, "ttft_p50_s": 0.1, "ttft_p95_s": 0.4, "tpot_p50_s": None, "tpot_p95_s": None, "e2e_p95_s": 0.5},
+        }
     ]
     assert one["loop_lag_max_s"] == 0.004
 

@@ -235,6 +235,15 @@ def test_a_span_never_has_sixty_of_anything(seconds: float) -> None:
         assert not re.search(r"\b60 (s|min)\b", text)
 
 
+@pytest.mark.parametrize(("share", "text"), [(0.384, "+38 %"), (-0.031, "-3 %"), (-0.004, "+0 %"), (0.0, "+0 %")])
+def test_a_change_has_its_sign(share: float, text: str) -> None:
+    assert units.change(share) == text
+
+
+def test_a_time_of_day_is_utc() -> None:
+    assert units.time_of_day(1_800_000_130.0) == "08:02:10"
+
+
 @pytest.mark.parametrize(("seconds", "text"), [(-1, "0:00"), (0, "0:00"), (59.6, "0:59"), (187.9, "3:07"), (3723, "1:02:03")])
 def test_clock(seconds: float, text: str) -> None:
     assert units.clock(seconds) == text

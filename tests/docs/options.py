@@ -9,7 +9,24 @@ from tui.cli.commands import cli
 
 SHARED = ("probe", "demo")
 """These two take the same options; `tests/tui/test_cli_options.py` compares their help."""
-ORDER = (*SHARED, "preflight", "fleet", "replica", "selftest", "open", "report")
+ORDER = (
+    *SHARED,
+    "preflight",
+    "fleet",
+    "replica",
+    "selftest",
+    "open",
+    "report",
+    "what-if",
+    "watch",
+    "check",
+    "rejudge",
+    "compare",
+    "tune",
+    "runs",
+    "runs prune",
+    "runs redact",
+)
 _DEFAULT = re.compile(r" ?\[default: ([^\]]+)\]")
 
 Row = tuple[str, str, str]
@@ -18,12 +35,19 @@ Row = tuple[str, str, str]
 
 def options_tables() -> str:
     """A chapter for each command; options that a command shares with `probe` are only named there."""
-    if set(ORDER) != set(cli.commands):
-        raise ValueError(f"tests/docs/options.py orders {sorted(ORDER)}, but the commands are {sorted(cli.commands)}")
-    known = {row: name for name, row in rows(cli.commands["probe"])}
-    chapters = [_chapter(" and ".join(f"`kneescope {name}`" for name in SHARED), cli.commands["probe"], set())]
-    chapters += [_chapter(f"`kneescope {name}`", cli.commands[name], set(known)) for name in ORDER if name not in SHARED]
+    commands = every_command()
+    if set(ORDER) != set(commands):
+        raise ValueError(f"tests/docs/options.py orders {sorted(ORDER)}, but the commands are {sorted(commands)}")
+    known = {row: name for name, row in rows(commands["probe"])}
+    chapters = [_chapter(" and ".join(f"`kneescope {name}`" for name in SHARED), commands["probe"], set())]
+    chapters += [_chapter(f"`kneescope {name}`", commands[name], set(known)) for name in ORDER if name not in SHARED]
     return "\n\n".join([*chapters, _chapter("`kneescope` alone", cli, set(known))])
+
+
+def every_command() -> dict[str, click.Command]:
+    """All of them by name, those of a group with the group's before their own."""
+    groups = {name: command.commands for name, command in cli.commands.items() if isinstance(command, click.Group)}
+    return {**cli.commands, **{f"{group} {name}": each for group, own in groups.items() for name, each in own.items()}}
 
 
 def rows(command: click.Command) -> Iterator[tuple[str, Row]]:

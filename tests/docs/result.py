@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from core import report
-from core.config import FleetAsk, Method, ProbeConfig, Slo, Target
+from core.config import FleetAsk, Method, ProbeConfig, Slo, Target, Workload
 from core.facts import Fact
 from core.fleet.cost import Cost
 from core.fleet.plan import Loss
@@ -16,13 +16,15 @@ from core.fleet.sizing import FleetSize
 from core.hardware import Hardware
 from core.records import Check
 from core.results import ClientInfo, Diagnosis, Knee, RepeatResult
+from core.workloads import Gateway, MixPart, Source
+from tests import builders
 from tests.core.test_report import ANSWER, view
 from tests.docs.meanings import MEANINGS
 from tests.tui import knee_samples
 
 PARTS = (
     "", "knee", "slo", "workload", "request", "method", "required", "server", "client", "preflight[]", "steps[]",
-    "steps[].repeats[]", "diagnosis", "fleet",
+    "steps[].repeats[]", "twin", "closed_loop", "diagnosis", "fleet",
 )  # fmt: skip
 """Each has a table of its own; what is deeper stands in the table of the part around it."""
 
@@ -30,6 +32,7 @@ _KINDS: dict[str, Any] = {
     "knee": Knee,
     "slo": Slo,
     "method": Method,
+    "workload.gateway": Gateway,
     "client": ClientInfo,
     "preflight": tuple[Check, ...],
     "steps[].repeats": tuple[RepeatResult, ...],
@@ -64,6 +67,9 @@ OPEN = frozenset(
         "fleet.memory.notes_fact[]",
         "fleet.memory.message_fact",
         "fleet.assumptions_fact[]",
+        "closed_loop.message_fact",
+        "closed_loop.ended_fact",
+        "workload.mix[].limits",
     }
 )
 """Places whose keys are names from elsewhere: the server's settings, facts, classes of endings, figures."""
@@ -90,11 +96,16 @@ def sample() -> dict[str, Any]:
         target=Target(url="http://127.0.0.1:8000"),
         method=Method(require_rps=5.0),
         slo=Slo(),
+        workload=Workload(
+            mix=(MixPart(input_tokens=1024, output_tokens=128),), source=Source(kind="mix", rows=1), trace=builders.TRACE
+        ),
         fleet=FleetAsk(peak_rps=50.0, hardware=hardware),
     )
     steps = knee_samples.diagnosed().steps
     answer = msgspec.structs.replace(ANSWER, diagnosis=knee_samples.DIAGNOSIS)
-    return report.result(view(answer=answer, steps=steps, config=config), None)
+    return report.result(
+        view(answer=answer, steps=steps, config=config, twin=knee_samples.TWIN, closed_loop=knee_samples.CLOSED), None
+    )
 
 
 def keys_in(value: Any, path: str = "") -> Iterator[str]:

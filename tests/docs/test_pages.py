@@ -9,19 +9,52 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.docs.options import every_command
 from tui.cli.commands import cli
 
 ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
-NAMES = {"method", "screens", "options", "result", "fleet", "safety", "accuracy", "development"}
+NAMES = {
+    "method",
+    "screens",
+    "options",
+    "result",
+    "fleet",
+    "safety",
+    "accuracy",
+    "what-if",
+    "development",
+    "traffic",
+    "watch",
+    "report",
+    "ci",
+    "compare",
+    "tune",
+    "run-file",
+}
 MOST_BYTES = 6144
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.S | re.M)
 FOREIGN = {
     *("--max-num-seqs", "--gpu-memory-utilization", "--num-gpu-blocks-override", "--max-num-batched-tokens"),
-    *("--tensor-parallel-size", "--api-server-count", "--max-loras"),  # vLLM's
-    *("--replicas", "--chaos", "--snapshot-update", "--write"),  # of benchmarks and tests
+    *("--tensor-parallel-size", "--api-server-count", "--max-loras", "--enable-prompt-tokens-details"),  # vLLM's
+    *(
+        "--replicas",
+        "--chaos",
+        "--simulated",
+        "--rounds",
+        "--rate",
+        "--loops",
+        "--busy",
+        "--twin",
+        "--slower",
+        "--kind",
+        "--runs",
+    ),  # of benchmarks
+    *("--snapshot-update", "--write"),  # of tests
+    "--rm",  # docker's
+    *("--rm", "--network"),  # docker's
 }
 
 page = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
@@ -93,8 +126,8 @@ def test_the_map_names_every_file_once() -> None:
 
 @page
 def test_every_option_that_is_named_is_one(page: Path) -> None:
-    known = {name for command in (cli, *cli.commands.values()) for param in command.params for name in param.opts}
+    known = {name for command in (cli, *every_command().values()) for param in command.params for name in param.opts}
     known |= {"--help"} | FOREIGN
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", page.read_text()))
     assert named - known == set()
-    assert all(isinstance(command, click.Command) for command in cli.commands.values())
+    assert all(isinstance(command, click.Command) for command in every_command().values())

@@ -71,6 +71,7 @@ def test_a_default_in_the_help_is_what_leaving_the_option_out_means(name: str, d
 def test_the_defaults_that_are_compared_are_those_with_a_value() -> None:
     assert {name for name, _ in defaults()} == {
         *("api", "ttft", "tpot", "target", "max-error-rate", "input-tokens", "output-tokens", "mode", "drain", "seed"),
+        *("arrival-cv", "length-correlation", "stop", "prefix"),
         *("load-at-peak", "lost", "weight-bits", "eta", "activations-gb"),
     }
     assert f"else {DEFAULT_UTILIZATION:.0%}" in options.default_of(argv.OPTIONS["memory-utilization"])

@@ -22,7 +22,7 @@ from core.config import Lengths, ProbeConfig, Slo, Workload
 from core.facts import Said
 from core.load import child, dispatch
 from core.load.child import Child
-from core.records import Abort, Check, ChildMessage, Hello, LoadReady, RepeatOrder, RequestEnded, StopArrivals
+from core.records import Abort, Check, ChildMessage, ClosedOrder, Hello, LoadReady, RepeatOrder, RequestEnded, StopArrivals
 from core.results import Answer as RunAnswer
 from core.results import StepResult
 from core.run import log as runs
@@ -92,7 +92,7 @@ class InProcess:
     async def plan(self, peak_rps: float) -> None:
         """It sends by itself, whatever the rate."""
 
-    async def order(self, order: RepeatOrder) -> None:
+    async def order(self, order: RepeatOrder | ClosedOrder) -> None:
         await self._child.obey(order)
 
     async def stop_arrivals(self, order: int) -> None:

@@ -160,3 +160,56 @@ def test_a_field_that_is_taken_and_left_unread_is_told_by_what_comes_of_it(path:
     ran = probe(path, lambda: FaultServer(ends_early), RATE)
     assert ran.answer.outcome == "refused"
     assert says(ran.answer.message, "answers_short")
+
+
+# --- answers that may stop by themselves ------------------------------------------------------------------------------
+
+NATURAL = config(rates_rps=(3.0,), measure_s=10.0, output_tokens=Lengths(median=16), stop="natural")
+
+
+def stopping(usage_by: str) -> Fault:
+    """A server of a model that stops after 5 tokens unless it is told not to."""
+
+    def answer(server: FaultServer, request: Received) -> Answer:
+        n, why = (16, "length") if "ignore_eos" in request.json else (5, "stop")
+        prompt = len(request.json["prompt"])
+        return Answer(pieces=tokens(n, first_s=0.05, gap_s=0.02, prompt=prompt, usage_by=usage_by, finish=why))  # type: ignore[arg-type]
+
+    return answer
+
+
+def test_a_run_takes_answers_as_they_come_and_tells_how_long_they_were(path: Path) -> None:
+    ran = probe(path, lambda: FaultServer(stopping("each")), NATURAL)
+    assert [step.verdict for step in ran.steps] == ["pass"]
+    checks = {check.check: check for check in ran.view.checks}
+    assert (checks["output length"].status, checks["usage"].status) == ("pass", "pass")
+    data: dict[str, Any] = result(ran.view, None)
+    assert data["workload"]["stop"] == "natural"
+    assert data["workload"]["sampling"]["ignore_eos"] is False
+    assert (request_of(ran)["left_out"], request_of(ran)["counted_by"]) == ([], "usage")
+    (repeat,) = data["steps"][0]["repeats"]
+    assert (repeat["output_tokens"]["mean"], repeat["stopped_frac"]) == (5.0, 1.0)
+
+
+def test_the_same_server_gives_what_was_asked_for_where_that_is_exact(path: Path) -> None:
+    exact = config(rates_rps=(3.0,), measure_s=10.0, output_tokens=Lengths(median=16))
+    ran = probe(path, lambda: FaultServer(stopping("each")), exact)
+    assert [step.verdict for step in ran.steps] == ["pass"]
+    (repeat,) = ran.steps[0].repeats
+    assert repeat.output_tokens is not None
+    assert (repeat.output_tokens.mean, repeat.stopped_frac) == (16.0, 0.0)
+
+
+def test_without_usage_the_length_of_answers_that_stop_is_not_known_and_none_is_counted_as_asked(path: Path) -> None:
+    ran = probe(path, lambda: FaultServer(stopping("none")), NATURAL)
+    assert [step.verdict for step in ran.steps] == ["pass"]
+    checks = {check.check: check for check in ran.view.checks}
+    assert (checks["output length"].status, request_of(ran)["counted_by"]) == ("warn", "events")
+    (repeat,) = ran.steps[0].repeats
+    assert (repeat.output_tokens, repeat.stopped_frac, repeat.tpot_s.n) == (None, 1.0, 0)
+
+
+def test_a_gateway_that_refuses_without_a_word_is_found_out_though_ignore_eos_is_not_sent(path: Path) -> None:
+    ran = probe(path, lambda: FaultServer(without_a_word), NATURAL)
+    assert [step.verdict for step in ran.steps] == ["pass"]
+    assert (request_of(ran)["cache_salt"], request_of(ran)["usage"], request_of(ran)["left_out"]) == (False, "end", [])

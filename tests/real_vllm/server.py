@@ -29,17 +29,21 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def command(model: str, port: int | str, *options: str) -> list[str]:
+    """What starts a server with that model at that port."""
+    # Nicer than the client, which shares its cores: a send that is late for want of CPU would say nothing of the server.
+    started = ["nice", "-n", "5", str(install.python().with_name("vllm")), "serve", str(install.model_dir(model))]
+    started += ["--served-model-name", model, "--host", "127.0.0.1", "--port", str(port)]
+    return [*started, "--max-model-len", "2048", "--dtype", "bfloat16", "--enforce-eager", *options]
+
+
 @asynccontextmanager
 async def serve(model: str, *options: str) -> AsyncIterator[str]:
     """The URL of a ready vLLM server with that model and options; it is gone afterwards. Raises RuntimeError with its log's end."""
     port = free_port()
-    # Nicer than the client, which shares its cores: a send that is late for want of CPU would say nothing of the server.
-    command = ["nice", "-n", "5", str(install.python().with_name("vllm")), "serve", str(install.model_dir(model))]
-    command += ["--served-model-name", model, "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--max-model-len", "2048", "--dtype", "bfloat16", "--enforce-eager", *options]
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "vllm.log"
-        process = _start(command, log)
+        process = _start(command(model, port, *options), log)
         try:
             await _ready(f"http://127.0.0.1:{port}", process, log)
             yield f"http://127.0.0.1:{port}"
@@ -47,10 +51,10 @@ async def serve(model: str, *options: str) -> AsyncIterator[str]:
             _stop(process)
 
 
-def _start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+def _start(words: list[str], log: Path) -> subprocess.Popen[bytes]:
     with log.open("wb") as out:
         environment = {**os.environ, **ENVIRONMENT}
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment, start_new_session=True)
+        return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment, start_new_session=True)
 
 
 def _end_of(log: Path) -> str:

@@ -35,22 +35,25 @@ STARVED = ("the client, not the server", "in clumps")
 """What void says when this machine, not the server, was the limit: late sends, or an API process that lagged behind its engine."""
 
 SHORT = Workload(input_tokens=Lengths(median=64), output_tokens=Lengths(median=32))
+BRIEF = Workload(input_tokens=Lengths(median=16), output_tokens=Lengths(median=16))
+"""So short that a machine which takes a second for a prompt of 64 tokens still serves a hundred requests in a quick search."""
 
 
-async def test_quick_probe_brackets_the_knee_within_a_factor_of_two(tmp_path: Path) -> None:
-    """TTFT 500 ms and TPOT 30 ms, which suit a model that decodes in 10 ms; on a machine where one request alone takes more
-    than half of a limit, twice its own figure instead: there those limits rightly end in "infeasible"."""
+async def test_quick_probe_brackets_the_knee_within_a_factor_of_four(tmp_path: Path) -> None:
+    """TTFT 500 ms and TPOT 30 ms, which suit a model that decodes in 10 ms; on a slow machine five times the figures of single
+    requests instead. Limits near those of one request would be missed by the machine's own unrest (a shared one changes its speed
+    by three), at any rate; five times as long only a queue and a batch can make it."""
     async with serve("small", "--max-num-seqs", "16") as url:
-        async with _Loader.of(url, "small", SHORT) as loader:
-            ttft_ms = max(500, _twice_idle_ms(ttft_s, loader.idle_records))
-            tpot_ms = max(30, _twice_idle_ms(tpot_s, loader.idle_records))
-        options = ["--input-tokens", "64", "--output-tokens", "32", "--peak-rps", "100"]
+        async with _Loader.of(url, "small", BRIEF) as loader:
+            ttft_ms = max(500, _five_times_idle_ms(ttft_s, loader.idle_records))
+            tpot_ms = max(30, _five_times_idle_ms(tpot_s, loader.idle_records))
+        options = ["--input-tokens", "16", "--output-tokens", "16", "--peak-rps", "100"]
         options += ["--ttft", f"{ttft_ms}ms", "--tpot", f"{tpot_ms}ms"]
         result = await _probe_on_two_cores([url, *options], tmp_path)
     knee = result["knee"]
     print(json.dumps(knee), f"{result['duration_s']:.0f} s")
     assert result["outcome"] == "bracket"
-    assert 0 < knee["pass_rps"] < knee["first_fail_rps"] <= 2 * knee["pass_rps"]
+    assert 0 < knee["pass_rps"] < knee["first_fail_rps"] <= 4 * knee["pass_rps"]
     assert result["server"]["version"] == "0.32.0"
     assert result["server"]["kv_cache_tokens"] > 2048
     assert result["fleet"]["replicas"] * result["fleet"]["headroom"] * knee["pass_rps"] >= 100
@@ -106,8 +109,8 @@ async def _probe_on_two_cores(arguments: list[str], folder: Path) -> dict[str, A
     pytest.skip(f"this machine is too busy to measure on, {ATTEMPTS} times in a row: {result['message']}")
 
 
-def _twice_idle_ms(latency: Callable[[RequestEnded], float | None], records: list[RequestEnded]) -> int:
-    return math.ceil(2000 * statistics.median(latency(record) or 0.0 for record in records))
+def _five_times_idle_ms(latency: Callable[[RequestEnded], float | None], records: list[RequestEnded]) -> int:
+    return math.ceil(5000 * statistics.median(latency(record) or 0.0 for record in records))
 
 
 def _delta(before: float | None, after: float | None) -> float:

@@ -9,6 +9,7 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, cast
 
@@ -66,11 +67,16 @@ class FakeSession:
         between: str | None = None,
         command: str = "",
         truth_rps: float | None = None,
+        label: str | None = None,
+        read: Sequence[Check] = (),
         found: Found | None = None,
+        dataset: Path | None = None,
+        twin: object = None,
+        trace: object = None,
     ) -> None:
         self.given, self.found = found, None
         self.config, self.log, self.access, self.command, self.truth_rps = config, log, access, command, truth_rps
-        self.between, self.between_output = between, self.prints
+        self.between, self.between_output, self.label = between, self.prints, label
         self.factors: list[float] = []
         self.state = State()
         self.stopped = asyncio.Event()
@@ -83,7 +89,12 @@ class FakeSession:
     def _start(self) -> None:
         self._emit(
             RunStarted(
-                t=time.monotonic(), started_utc="2026-01-01T00:00:00Z", config=self.config, client=CLIENT, command=self.command
+                t=time.monotonic(),
+                started_utc="2026-01-01T00:00:00Z",
+                config=self.config,
+                client=CLIENT,
+                command=self.command,
+                label=self.label,
             )
         )
 
@@ -136,7 +147,7 @@ def fake_json(view: RunView, run_log: str | None) -> str:
     return f'{{"outcome": "{view.answer.outcome if view.answer else None}"}}'
 
 
-async def fake_screen(session: FakeSession, path: Path, ask: FleetAsk | None = None) -> Left:
+async def fake_screen(session: FakeSession, path: Path, ask: FleetAsk | None = None, beside: object = None) -> Left:
     print("SCREEN", file=sys.stderr)
     await session.run()
     return Left()

@@ -25,7 +25,7 @@ def no_signal_is_ignored() -> None:
             signal.signal(number, handler)
 
 
-REAL_TIME = ("test_cli_process", "test_cli_screen", "test_cli_signals", "test_headless", "test_secrets", "test_tmux")
+REAL_TIME = ("test_cli_process", "test_cli_screen", "test_cli_signals", "test_headless", "test_secrets", "test_tmux", "test_whatif")
 """What waits for processes, signals and other threads."""
 
 

@@ -19,6 +19,7 @@ from core.server.probe import ServerGlance
 from tests.core.judge.feed import single
 from tests.tui.cli_fakes import CLIENT
 from tui.cli.argv import Texts
+from tui.cli.configure import CliOptions
 from tui.connect.app import ConnectApp
 from tui.connect.fields import RunRequest
 from tui.connect.form import Form
@@ -102,7 +103,7 @@ class Server:
         return self.models
 
     @contextmanager
-    def checking(self, config: ProbeConfig, access: Access) -> Iterator[FakeChecker]:
+    def checking(self, config: ProbeConfig, access: Access, options: CliOptions) -> Iterator[FakeChecker]:
         self.checkers.append(FakeChecker(config, access.api_key))
         self.open += 1
         try:

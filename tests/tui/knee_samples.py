@@ -2,27 +2,28 @@
 
 from msgspec.structs import replace
 
+from core.engine import Limits, StepModel
+from core.facts import fact
 from core.records import Phase
 from core.results import (
-    Bucket,
+    ClosedLoop,
+    ClosedRung,
     Diagnosis,
     DiagnosisStep,
     KneeEstimate,
     Percentiles,
     RepeatResult,
     RepeatVerdict,
+    SloMargin,
     StepResult,
     StepVerdict,
+    TwinReading,
+    TwinShift,
     WorstBlock,
 )
 from core.view import RunView
 from tests import builders
 from tests.tui import mode_samples, samples
-
-BUCKETS = (
-    Bucket(input=(44, 105), output=(3, 22), n=100, decided=100, attainment=0.98, ttft_p95_s=0.2, tpot_p95_s=0.02),
-    Bucket(input=(106, 300), output=(23, 99), n=110, decided=110, attainment=0.93, ttft_p95_s=0.3, tpot_p95_s=0.03),
-)
 
 
 def latencies(p50: float, n: int = 400) -> Percentiles:
@@ -33,7 +34,7 @@ def latencies(p50: float, n: int = 400) -> Percentiles:
 def repeat(
     verdict: RepeatVerdict, interval: tuple[float, float], rate: float, index: int = 0, n: int = 400, reason: str = ""
 ) -> RepeatResult:
-    """A repeat at a rate; the server finishes at most 13 requests a second."""
+    """A repeat at a rate; the server finishes at most 13 requests a second, and its margins grow around 12.4."""
     return samples.repeat(
         verdict,
         interval,
@@ -49,7 +50,7 @@ def repeat(
         e2e_s=latencies(0.9, n),
         itl_s=latencies(0.011, n),
         worst_block=WorstBlock(from_s=12.0, to_s=30.0, attainment=interval[0] - 0.06),
-        buckets=BUCKETS,
+        slo_margin=SloMargin(at_target=(1.1 if verdict == "fail" else 0.95) * (rate / 12.4) ** 3, p50=0.3),
     )
 
 
@@ -125,6 +126,33 @@ DIAGNOSIS = Diagnosis(
     ),
     ruled_out=("the client: sends late by 0.9 ms (p99)", "memory: KV peak 41 %"),
 )
+
+
+TWIN = TwinReading(
+    knee_rps=12.6,
+    se_frac=0.01,
+    shifts=(
+        *(TwinShift(step=step, repeat=repeat, shift=0.03 - 0.01 * repeat) for step in (5, 6) for repeat in (0, 1, 2)),
+        TwinShift(step=7, repeat=0, shift=0.1, cut=True),
+    ),
+    pass_curve=tuple((at, 0.5 - at) for at in (-0.5, -0.2, 0.0, 0.2, 0.5)),
+    measure_s=60.0,
+    median_shift=0.02,
+    steps=StepModel(a_s=0.014, b_s=4e-4, c_s=1e-7, p_s=6e-5, error_frac=0.02),
+    limits=Limits(max_seqs=16, max_batched_tokens=2048, kv_tokens=64_000, seqs_from="told", kv_from="told"),
+)
+"""A model that explains the windows to 3 %."""
+
+
+CLOSED = ClosedLoop(
+    rungs=(
+        ClosedRung(in_flight=8, duration_s=20.1, sent=540, completed=540, good=540, met=True),
+        ClosedRung(in_flight=16, duration_s=20.2, sent=620, completed=620, good=610, met=True),
+        ClosedRung(in_flight=32, duration_s=20.5, sent=640, completed=630, good=410, met=False),
+    ),
+    ended=fact("closed_missed", in_flight=32, rate_rps=30.7, attainment=0.64, target=0.95),
+)
+"""A closed loop that says two to three times what holds."""
 
 
 def diagnosed(low_rps: float = 11.4, high_rps: float = 13.1) -> RunView:

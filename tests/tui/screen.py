@@ -7,7 +7,7 @@ from textual.pilot import Pilot
 
 from core.results import Answer
 from core.view import RunView
-from tui.app import KneescopeApp, Name, Player, RunControls
+from tui.app import Beside, KneescopeApp, Name, Player, RunControls
 
 
 class Held:
@@ -39,11 +39,12 @@ async def shown(
     run: Callable[[], Awaitable[Answer]] | None = None,
     controls: RunControls | None = None,
     player: Player | None = None,
+    beside: Beside | None = None,
     on: Name = "ramp",
 ) -> AsyncIterator[tuple[KneescopeApp, Pilot[Answer | None], Held]]:
     """The app, its pilot and its source, with the first view drawn on the screen of that name."""
     held = Held(view)
-    app = KneescopeApp(held, run=run, controls=controls, player=player)
+    app = KneescopeApp(held, run=run, controls=controls, player=player, beside=beside)
     async with app.run_test(size=size) as pilot:
         await settle(app, pilot)
         if on != app.current_mode:

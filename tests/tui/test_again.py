@@ -101,7 +101,7 @@ def test_the_runs_follow_each_other_and_the_last_one_counts(
         path = tmp_path / f"{len(done)}.jsonl"
         return probe.Ended(view=replace(view, answer=answer), path=path, failure=None, left=Left(ask=ask, wish=wish))
 
-    monkeypatch.setattr(probe, "_run", run)
+    monkeypatch.setattr(probe, "run_once", run)
     config = ProbeConfig(target=Target(url=URL))
     options = argv.options(["--headless", "--out", str(tmp_path / "run.jsonl")])
     code = probe.run(probe.Job(config=config, options=options, command=f"kneescope probe {URL}", name="m", access=access))

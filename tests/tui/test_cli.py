@@ -10,15 +10,15 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from core import __version__, report
+from core import __version__, history, report
 from core.errors import UserError
 from core.facts import fact
 from core.records import Check, RepeatOrder
 from core.replica import process
 from core.replica.catalog import CATALOG
-from core.run import log as runs
 from core.run.ends import NoAnswer
 from core.run.events import RepeatStarted, encode
+from core.workloads import Gateway
 from tests.tui.cli_fakes import FakeSession, fake_json, fake_text
 from tui.cli import probe
 from tui.cli.commands import cli
@@ -43,7 +43,7 @@ def kneescope(*args: str) -> Result:
 
 
 def state_files(tmp_path: Path) -> list[Path]:
-    return [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
+    return list((tmp_path / "state").rglob("*.jsonl"))
 
 
 def test_alone_shows_the_commands() -> None:
@@ -336,7 +336,7 @@ def test_report_of_a_run_whole_or_torn(tmp_path: Path) -> None:
 def test_report_of_the_last_run(tmp_path: Path) -> None:
     assert kneescope("report", "last").exit_code == 2
     kneescope("probe", URL)
-    assert kneescope("report", "last").stdout.endswith(f"log {runs.resolve_run('last')}\n")
+    assert kneescope("report", "last").stdout.endswith(f"log {history.resolve('last')}\n")
 
 
 def test_open_and_report_refuse_what_is_no_run(tmp_path: Path) -> None:
@@ -376,3 +376,31 @@ def test_every_command_has_a_help_text() -> None:
         assert command.help, name
         for param in command.params:
             assert not isinstance(param, click.Option) or param.help, f"{name} {param.name}"
+
+
+def test_the_demo_of_the_queue_judges_its_own_rates_and_a_closed_loop(started: list[str]) -> None:
+    assert kneescope("demo", "queue").exit_code == 0
+    method = FakeSession.made[-1].config.method
+    assert (method.rates_rps, method.repeats, method.closed_loop) == ((4.0, 6.0), 2, True)
+    assert kneescope("demo", "queue", "--rates", "5").exit_code == 0
+    method = FakeSession.made[-1].config.method
+    assert (method.rates_rps, method.repeats, method.measure_s, method.closed_loop) == ((5.0,), None, None, True)
+    assert kneescope("demo", "queue", "--mode", "standard").exit_code == 0
+    method = FakeSession.made[-1].config.method
+    assert (method.mode, method.rates_rps, method.closed_loop) == ("standard", (), True)
+    assert kneescope("demo", "queue", "--gateway-limit", "3,queue=2", "--retry-after").exit_code == 0
+    config = FakeSession.made[-1].config
+    assert (config.method.closed_loop, config.workload.gateway) == (False, Gateway(limit=3, queue=2))
+    assert config.workload.retry_after
+    assert kneescope("demo", "queue", "--closed-loop", "--gateway-limit", "3").exit_code == 2
+    assert kneescope("demo", "queue", "--hold", "3").exit_code == 0
+    assert not FakeSession.made[-1].config.method.closed_loop
+
+
+def test_a_closed_loop_is_measured_only_where_it_is_asked_for(started: list[str]) -> None:
+    assert kneescope("demo").exit_code == 0
+    assert kneescope("demo", "--closed-loop").exit_code == 0
+    assert [session.config.method.closed_loop for session in FakeSession.made] == [False, True]
+    refused = kneescope("demo", "--closed-loop", "--hold", "3")
+    assert refused.exit_code == 2
+    assert "--closed-loop has no effect with --hold" in refused.stderr

@@ -12,9 +12,12 @@ from core.access import Access
 from core.config import FleetAsk, Lengths, Method, ProbeConfig, Safety, Slo
 from core.hardware import Hardware
 from core.modes import Named, usual_time
+from core.workloads import Prefix, Source
+from tests.core.traffic.traces import even, trace_file
 from tui.cli import probe as command
 from tui.cli.commands import cli
 from tui.cli.options import RUN_OPTIONS
+from tui.cli.requests import trace_of
 
 URL = "http://127.0.0.1:8000"
 
@@ -42,6 +45,7 @@ def test_every_option_arrives(jobs: list[command.Job], tmp_path: Path) -> None:
         *("--ttft", "500ms", "--tpot", "30ms", "--e2e", "10s", "--target", "99%", "--max-error-rate", "0.5%"),
         *("--input-tokens", "64", "--output-tokens", "lognormal:180,0.7,1024"),
         *("--mode", "acceptance", "--start-rps", "0.5", "--max-rps", "40", "--drain", "3m", "--seed", "0"),
+        *("--arrival-cv", "2", "--arrival-seed", "5", "--workload-seed", "0", "--stop", "natural"),
         *("--repeats", "12", "--measure", "90s", "--budget", "70m", "--require-rps", "12.5", "--reset-cache"),
         *("--peak-rps", "50", "--load-at-peak", "65%", "--tp", "2", "--pp", "3", "--dp", "4"),
         *("--mean-rps", "20", "--lost", "2", "--rollout", "0", "--growth", "10%", "--scale-out", "4m", "--burstiness", "0.3"),
@@ -60,8 +64,9 @@ def test_every_option_arrives(jobs: list[command.Job], tmp_path: Path) -> None:
     assert job.access.api_key == "sk-1"
     assert target.gpu_metrics_url == "http://h:9400/metrics"
     assert job.config.slo == Slo(ttft_s=0.5, tpot_s=0.03, e2e_s=10, target=0.99, max_error_rate=0.005, default=False)
-    assert job.config.workload.input_tokens == Lengths(median=64)
+    assert (job.config.workload.input_tokens, job.config.workload.arrival_cv) == (Lengths(median=64), 2.0)
     assert job.config.workload.output_tokens == Lengths(median=180, sigma=0.7, maximum=1024)
+    assert job.config.workload.stop == "natural"
     assert job.config.method == Method(
         mode="acceptance",
         repeats=12,
@@ -72,6 +77,8 @@ def test_every_option_arrives(jobs: list[command.Job], tmp_path: Path) -> None:
         drain_s=180,
         reset_cache=True,
         seed=0,
+        arrival_seed=5,
+        workload_seed=0,
     )
     assert job.config.safety == Safety(max_rps=40)
     assert job.config.fleet == FleetAsk(
@@ -145,7 +152,8 @@ NONSENSE = [
         for bad in ("0", "-2", "nan", "inf", "-inf", "fast")
     ),
     *((name, bad, name) for name in ("--tp", "--pp", "--dp", "--repeats") for bad in ("0", "-1", "1.5", "nan", "two")),
-    *(("--seed", bad, "--seed") for bad in ("-1", "1.5", "inf")),
+    *((name, bad, name) for name in ("--seed", "--arrival-seed", "--workload-seed") for bad in ("-1", "1.5", "inf")),
+    *(("--arrival-cv", bad, "--arrival-cv") for bad in ("0", "-1", "0.09", "10.1", "1e300", "nan", "inf", "bursty", "")),
     *(
         (name, bad, name)
         for name in ("--input-tokens", "--output-tokens")
@@ -217,6 +225,21 @@ def test_nonsense_is_refused_by_name(jobs: list[command.Job], option: str, value
         (["--hold", "3", "--budget", "9m"], "--budget has no effect with --hold"),
         (["--hold", "3", "--reset-cache"], "--reset-cache has no effect with --hold"),
         (["--hold", "3", "--between", "true"], "--between has no effect with --hold"),
+        (["--trace-window", "10m"], "--trace-window is about recorded traffic"),
+        (["--trace-scale", "2"], "--trace-scale is about recorded traffic"),
+        (["--trace-unit", "ms"], "--trace-unit is about recorded traffic"),
+        (["--trace-spread"], "--trace-spread is about recorded traffic"),
+        (["--trace", "t.csv", "--input-tokens", "9"], "so does --input-tokens"),
+        (["--trace", "t.csv", "--output-tokens", "9"], "so does --output-tokens"),
+        (["--trace", "t.csv", "--arrival-cv", "2"], "so does --arrival-cv"),
+        (["--trace", "t.csv", "--mix", "9:9"], "so does"),
+        (["--trace", "t.csv", "--lengths", "t.csv"], "so does"),
+        (["--trace", "t.csv", "--trace-scale", "2", "--rates", "3"], "and --rates asks for another way"),
+        (["--trace", "t.csv", "--trace-scale", "2", "--hold", "3"], "and --hold asks for another way"),
+        (["--trace", "t.csv", "--trace-scale", "2", "--start-rps", "3"], "and --start-rps asks for another way"),
+        (["--trace", "t.csv", "--trace-scale", "2", "--budget", "3m"], "and --budget asks for another way"),
+        (["--trace", "/no/such/file.csv"], "--trace: "),
+        (["--prefix", "trace"], "--prefix trace needs recorded traffic that names the blocks of its prompts"),
         (["another"], "another"),
     ],
 )
@@ -360,7 +383,7 @@ def test_empty_environment_is_no_key(jobs: list[command.Job], monkeypatch: pytes
 def places(part: str, struct: type[msgspec.Struct]) -> Iterator[str]:
     """The places of a configuration, such as `slo.ttft_s`."""
     for field in msgspec.structs.fields(struct):
-        inner = isinstance(field.type, type) and issubclass(field.type, msgspec.Struct) and field.type is not Lengths
+        inner = isinstance(field.type, type) and issubclass(field.type, msgspec.Struct) and field.type not in (Lengths, Prefix)
         yield from places(f"{part}{field.name}.", field.type) if inner else [f"{part}{field.name}"]
 
 
@@ -380,13 +403,61 @@ def test_both_names_of_the_load_at_peak_must_agree(jobs: list[command.Job]) -> N
 def test_every_place_of_the_configuration_is_set_by_one_option() -> None:
     found = [path for option in RUN_OPTIONS if option.name != "headroom" for path in option.sets]  # an old name
     without = {"target.url", "target.prefix", "slo.default", "workload.temperature", "access.api_key"}
+    without |= {"workload.trace"}  # what a file holds
+    without |= {"method.one_draw", "method.beat_rps"}  # what tune asks of each setting
     assert sorted([*found, *without]) == sorted([*places("", ProbeConfig), *places("access.", Access)])
 
 
 def test_the_options_that_set_nothing_are_for_the_command_alone() -> None:
     alone = {option.name for option in RUN_OPTIONS if not option.sets}
-    assert alone == {"api_key_file", "profile", "headless", "json", "out", "quiet", "symbols"}
+    of_requests = {"lengths", "trace", "trace_window", "trace_scale", "trace_unit", "trace_spread"}
+    assert alone == {
+        "api_key_file",
+        "profile",
+        "headless",
+        "json",
+        "out",
+        "quiet",
+        "metrics_port",
+        "ghost",
+        "label",
+        "symbols",
+        *of_requests,
+    }
     assert {option.flag for option in RUN_OPTIONS if option.secret} == {"--header", "--between"}
+
+
+def test_a_trace_gives_lengths_arrivals_and_with_a_scale_the_rate(jobs: list[command.Job], tmp_path: Path) -> None:
+    path = trace_file(tmp_path, even(1201, 0.5), [(300, 7), (20, 500)])
+    given = ("--trace", str(path), "--trace-window", "5m@1m", "--trace-scale", "2.5", "--trace-unit", "s", "--trace-spread")
+    assert probe(*given)[0] == 0
+    config = jobs[0].config
+    assert [(part.input_tokens, part.output_tokens) for part in config.workload.mix] == [(20, 500), (300, 7)]
+    trace = config.workload.trace
+    assert trace is not None
+    assert (trace.file, trace.form, trace.from_s, trace.window_s, trace.span_s) == ("t.csv", "vidur", 60.0, 300.0, 600.0)
+    assert config.method.rates_rps == (2.5 * trace.mean_rps,)
+    assert trace.mean_rps == pytest.approx(2.0, rel=0.01)
+    played = trace_of(jobs[0].options, 11)
+    assert played is not None
+    assert played.use == trace
+
+
+def test_a_trace_is_read_once_while_its_file_stays_the_same(jobs: list[command.Job], tmp_path: Path) -> None:
+    path = trace_file(tmp_path, even(101))
+    assert probe("--trace", str(path))[0] == 0
+    first = trace_of(jobs[0].options, 11)
+    assert trace_of(jobs[0].options, 11) is first
+    trace_file(tmp_path, even(202))
+    again = trace_of(jobs[0].options, 11)
+    assert again is not None
+    assert again.use.rows == 202
+
+
+def test_a_scale_above_max_rps_is_refused(jobs: list[command.Job], tmp_path: Path) -> None:
+    code, _, err = probe("--trace", str(trace_file(tmp_path, even(101))), "--trace-scale", "9", "--max-rps", "4")
+    assert (code, jobs) == (2, [])
+    assert "--max-rps allows 4" in err
 
 
 def test_help_shows_the_table_under_headings() -> None:
@@ -403,3 +474,40 @@ def test_help_shows_the_table_under_headings() -> None:
     preflight_help = CliRunner().invoke(cli, ["preflight", "--help"]).stdout
     assert "--json" in preflight_help
     assert "--peak-rps" not in preflight_help
+
+
+@pytest.mark.parametrize("way", [["--dataset", "{}"], ["--dataset={}"]])
+def test_of_a_dataset_the_name_is_recorded_and_the_folder_reaches_the_run_alone(
+    jobs: list[command.Job], tmp_path: Path, way: list[str]
+) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text('{"prompt": "Who?", "output_tokens": 3}\n')
+    assert probe(*(word.format(path) for word in way), "--output-tokens", "64") == (0, "", "")
+    job = jobs[0]
+    assert job.config.workload.source == Source(kind="dataset", file="prompts.jsonl")
+    assert job.config.workload.output_tokens == Lengths(median=64)
+    assert command.dataset_of(job.options) == path
+    assert str(tmp_path) not in job.command + repr(job.config)
+    assert "prompts.jsonl" in job.command
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        ("one\n", ["--input-tokens", "64"], "and so does --input-tokens"),
+        ("", [], "is empty"),
+        ("arrived_at,num_prefill_tokens,num_decode_tokens\n0,1,2\n", [], "give it to --trace or --lengths"),
+        (None, [], "cannot be read"),
+        ("one\n", ["--prefix", "shared:16/2"], "--prefix shared makes prompts up"),
+        ("one\n", ["--prefix", "trace"], "give it with --trace"),
+    ],
+)
+def test_what_is_no_dataset_or_not_beside_one_is_refused(
+    jobs: list[command.Job], tmp_path: Path, text: str | None, options: list[str], words: str
+) -> None:
+    path = tmp_path / "prompts.jsonl"
+    if text is not None:
+        path.write_text(text)
+    code, out, err = probe("--dataset", str(path), *options)
+    assert (code, out, jobs) == (2, "", [])
+    assert words in err

@@ -9,10 +9,12 @@ import pytest
 from core.access import Access
 from core.records import ServerInfo
 from core.run import Found
+from core.server import Places
 from tests.tui import cli_fakes
 from tests.tui.connect_fakes import PASSED, SINGLES, URL, Server, connecting, form_of, hello_for, settle, words_of
 from tui.cli import commands, probe, prompts
 from tui.cli.configure import CliOptions
+from tui.cli.watch import Job
 from tui.connect import app as connect_app
 from tui.connect import recent
 from tui.connect.fields import read
@@ -109,7 +111,7 @@ async def test_the_demo_is_one_key_away_and_not_while_something_is_sent() -> Non
         server.checker.end()
         await pilot.press("f3")
         await settle(app, pilot)
-    assert (app.demo, app.return_value, app._exit) == (connect_app.Demo(), None, True)
+    assert (app.instead, app.return_value, app._exit) == (connect_app.Demo(), None, True)
 
 
 def test_the_demo_runs_as_the_command_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,3 +139,38 @@ def test_what_the_checks_found_goes_into_the_run_and_nothing_is_asked_again(
     assert commands._connect() == 0
     assert cli_fakes.FakeSession.made[-1].given is found
     assert "8.00 requests/s" in capsys.readouterr().out
+
+
+async def test_a_watch_is_one_key_away_with_the_typed_access() -> None:
+    async with connecting(Server("tiny"), {"url": URL, "metrics-url": "http://m:9/metrics"}) as (app, pilot):
+        assert "f5 only watches the server" in words_of(app, "#checks")
+        app._ask.form.control("key").value = "sk-TESTSECRET"
+        await settle(app, pilot)
+        await pilot.press("f5")
+        await settle(app, pilot)
+    assert isinstance(app.instead, connect_app.Watch)
+    job = app.instead.job
+    assert (job.places.urls, job.metrics_url, job.access.api_key) == ((URL,), "http://m:9/metrics", "sk-TESTSECRET")
+    assert "TESTSECRET" not in repr(app.instead)
+
+
+async def test_nothing_is_watched_without_an_address() -> None:
+    async with connecting(Server("tiny"), {}) as (app, pilot):
+        await pilot.press("f5")
+        await settle(app, pilot)
+        assert app.is_running
+        assert "Nothing is watched; fix URL first" in next(iter(app._notifications)).message
+
+
+def test_a_watch_from_the_screen_is_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = connect_app.Watch(Job(places=Places((URL,))))
+    ran: list[object] = []
+
+    def run(job: object) -> int:
+        ran.append(job)
+        return 0
+
+    monkeypatch.setattr(connect_app, "ask", lambda environ: asked)
+    monkeypatch.setattr("tui.cli.watch.run", run)
+    assert commands._connect() == 0
+    assert ran == [asked.job]

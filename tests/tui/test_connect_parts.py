@@ -145,11 +145,11 @@ def test_what_the_checks_depend_on() -> None:
     [
         (
             "",
-            "about 1 min 40 s",
+            "about 2 min 10 s",
             "at most 512 requests/s (768 during warm-up): doubled from 4.00 requests/s",
             "per request/s",
         ),
-        ("--max-rps 20", "about 1 min 40 s", "never above 20.0 requests/s (max rate)", "requests of up to 640 tokens"),
+        ("--max-rps 20", "about 2 min", "never above 20.0 requests/s (max rate)", "requests of up to 640 tokens"),
         ("--rates 2,6.5", "", "6.50 requests/s (9.75 during warm-up)", "at most about"),
         ("--rates 2,6.5 --max-rps 7", "", "6.50 requests/s (7.00 during warm-up)", "at most about"),
         ("--hold 6", "holds 6", "6.00 requests/s (9.00 during warm-up)", "until you stop it"),
@@ -170,7 +170,7 @@ def test_a_bound_is_how_many_it_says() -> None:
 
 def test_what_is_to_be_expected_before_that() -> None:
     known = forecast(asked_in_words("--mode standard"))
-    assert "about 15 min in standard mode" in known.time
+    assert "about 12 min in standard mode" in known.time
     assert "max rate caps it" in known.rate
     assert "the checks show how many" in known.sends
     assert "40.0 requests/s" in forecast(asked_in_words("--max-rps 40")).rate

@@ -75,7 +75,8 @@ async def test_while_the_help_is_open_nothing_begins() -> None:
 async def test_the_palette_offers_the_keys() -> None:
     async with connecting(Server(), {}) as (app, _):
         offered = {command.title for command in app.get_system_commands(app.screen)}
-        assert {"Check", "Start", "Save profile", "Explain", "Read checks", "Leave", "Theme", "Recent", "Demo", "Limits"} == offered
+        told = {"Check", "Start", "Save", "Explain", "Read checks", "Leave", "Theme", "Recent", "Demo", "Watch", "Limits"}
+        assert told == offered
 
 
 @pytest.mark.parametrize(("key", "what"), [("ctrl+o", "Nothing was saved"), ("ctrl+r", "Nothing was checked")])

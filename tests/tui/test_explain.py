@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.tui import knee_samples, samples
+from tests.tui import knee_samples, length_samples, samples
 from tests.tui.screen import settle, shown, text_of
 from tui import explain, keys
 from tui.app import SCREENS, Name
@@ -29,7 +29,7 @@ async def test_every_panel_of_every_screen_is_explained(name: Name) -> None:
     [(name, str(at), panel) for name, make in SCREENS.items() for at, panel in enumerate(make.PANELS, 1)],  # type: ignore[attr-defined]
 )
 async def test_a_digit_and_a_question_mark_explain_that_panel(name: Name, digit: str, panel: str) -> None:
-    async with shown(knee_samples.finished(), (160, 80), on=name) as (app, pilot, _):
+    async with shown(length_samples.finished(), (160, 80), on=name) as (app, pilot, _):
         await pilot.press(digit, "question_mark")
         await settle(app, pilot)
         told = explain.PANELS[panel]

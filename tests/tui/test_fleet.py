@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from core import RESULT_SCHEMA
 from core.config import FleetAsk
-from core.report import SCHEMA
 from tui.again import Left
 from tui.cli import fleet as command
 from tui.cli.commands import cli
@@ -128,7 +128,7 @@ def test_a_recorded_run_and_what_is_changed_of_it() -> None:
 def test_the_json_goes_to_a_file_beside_the_text(tmp_path: Path) -> None:
     path = tmp_path / "fleet.json"
     assert "Fleet for a peak" in text_of("--peak-rps", "50", "--replica-rps", "8", "--json", str(path))
-    assert json.loads(path.read_text())["schema"] == SCHEMA
+    assert json.loads(path.read_text())["schema"] == RESULT_SCHEMA
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,16 @@
 import pytest
 from msgspec.structs import replace
 
-from core.config import Lengths, Workload
+from core import prose
+from core.config import Lengths, Slo, Workload
 from core.facts import fact
 from core.view import Progress, RunView
+from core.workloads import Gateway, MixPart, Prefix, Source, parse_mix, parse_prefix
+from tests import builders
 from tests.tui import samples
 from tests.tui.screen import rendered
 from tui.app import Name
+from tui.frame import Frame
 from tui.widgets import status
 from tui.widgets.pieces import keep_end
 
@@ -55,6 +59,109 @@ def test_lengths_that_vary_are_told_by_their_median() -> None:
     mixed = Workload(input_tokens=Lengths(median=512, sigma=0.5, maximum=4096), output_tokens=Lengths(median=128))
     assert status.workload_text(mixed) == "~512 → 128 tokens, cold"
     assert status.workload_text(mixed, short=True) == "~512→128 cold"
+
+
+def test_arrivals_that_are_not_poisson_are_in_the_header() -> None:
+    bursty = Workload(arrival_cv=2.0)
+    assert status.workload_text(bursty) == "512 → 128 tokens, cold, gaps of CV 2"
+    assert status.workload_text(bursty, short=True) == "512→128 cold, CV 2"
+
+
+def test_recorded_arrivals_are_in_the_header() -> None:
+    recorded = Workload(trace=builders.TRACE)
+    assert status.workload_text(recorded).endswith(" tokens, cold, arrivals as recorded")
+    assert status.workload_text(recorded, short=True).endswith(" cold, recorded")
+
+
+def test_the_scale_stands_beside_the_rate() -> None:
+    view = samples.mid_step()
+    assert view.config is not None
+    assert view.current is not None
+    recorded = replace(view, config=replace(view.config, workload=Workload(trace=builders.TRACE)))
+    texts = [piece.text for piece in status.status(Frame(view=recorded, live=recorded))]
+    assert f"{view.current.rate_rps / 2.5:.2g} times the recording" in texts
+
+
+def test_a_mix_is_told_by_its_kinds_or_by_its_file() -> None:
+    mix = Workload(mix=parse_mix("1024:128=3,4096:64=1"))
+    assert status.workload_text(mix) == "mix of 2: 1,024:128 ×3, 4,096:64 ×1, cold"  # noqa: RUF001
+    assert status.workload_text(mix, short=True) == "mix of 2: 1,024:128 ×3 and 1 more, cold"  # noqa: RUF001
+    file = replace(mix, source=Source(kind="lengths", file="pairs.csv", form="plain", rows=9))
+    assert status.workload_text(file, short=True) == "2 pairs of lengths from pairs.csv, cold"
+    natural = replace(file, stop="natural")
+    assert status.workload_text(natural) == "2 pairs of lengths from pairs.csv, natural stop, cold"
+    assert status.workload_text(natural, short=True) == "2 pairs of lengths from pairs.csv, natural, cold"
+
+
+def test_a_dataset_is_named_before_its_rows_are_known() -> None:
+    before = Workload(source=Source(kind="dataset", file="chats.jsonl"))
+    assert status.workload_text(before, short=True) == "prompts from chats.jsonl, cold"
+    assert prose.requests(before) == "prompts from chats.jsonl"
+    assert prose.requests(replace(before, mix=parse_mix("9:8,7:6"))) == "2 prompts from chats.jsonl"
+
+
+def test_conversations_are_named_as_such_with_the_think_time_that_was_asked_for() -> None:
+    turns = tuple(MixPart(input_tokens=9, output_tokens=8, row=0, turn=turn) for turn in range(3))
+    single = MixPart(input_tokens=9, output_tokens=8, row=1)
+    talks = Workload(mix=(*turns, single), source=Source(kind="dataset", file="chats.jsonl", rows=2), prefix=Prefix(kind="turns"))
+    assert status.workload_text(talks) == "4 turns of 2 conversations from chats.jsonl, earlier turns cached"
+    assert status.workload_text(talks, short=True) == "4 turns of 2 conversations from chats.jsonl, turns cached"
+    assert prose.requests(replace(talks, think_s=5.0)) == "4 turns of 2 conversations from chats.jsonl (think time 5 s)"
+
+
+async def test_in_a_narrow_terminal_a_file_is_named_where_its_whole_phrase_has_no_room() -> None:
+    view = samples.mid_step()
+    assert view.config is not None
+    source = Source(kind="lengths", file="production-lengths.csv", form="plain", rows=9)
+    workload = Workload(mix=parse_mix("1024:128=3,4096:64=1"), source=source, stop="natural", gateway=Gateway(limit=64))
+    head = (await rendered(replace(view, config=replace(view.config, workload=workload)), (80, 24))).splitlines()[0]
+    assert "on-lengths.csv, natural, gateway 64" in head
+
+
+def test_a_recording_hides_no_gateway() -> None:
+    capped = Workload(trace=builders.TRACE, gateway=Gateway(limit=64))
+    assert status.workload_text(capped, short=True) == "512→128 cold, recorded, gateway 64"
+
+
+def test_limits_of_kinds_are_told_from_the_least_to_the_widest() -> None:
+    slo = Slo(ttft_s=0.8, tpot_s=0.05)
+    limits = Workload(mix=parse_mix("1024:128=3,4096:64=1@ttft=2s@tpot=none")).limits(slo)
+    assert status.limits_text(limits) == "TTFT ≤ 800 ms to 2 s, TPOT ≤ 50 ms or none for 95 %"
+    assert status.limits_text(limits, "least") == "TTFT 800 ms to 2 s, TPOT 50 ms or none"
+    assert status.limits_text(slo, "short") == "TTFT 800 ms, TPOT 50 ms, 95 %"
+
+
+def test_answers_that_may_stop_by_themselves_are_in_the_header() -> None:
+    natural = Workload(stop="natural")
+    assert status.workload_text(natural) == "512 in, ≤ 128 out, natural stop, cold"
+    assert status.workload_text(natural, short=True) == "512→≤ 128, natural, cold"
+    drawn = replace(natural, output_tokens=Lengths(median=180, sigma=0.7, maximum=1024), arrival_cv=2.0)
+    assert status.workload_text(drawn) == "512 in, ≤ ~180 out, natural stop, cold, gaps of CV 2"
+
+
+def test_a_gateways_limit_is_in_the_header_and_what_it_holds_back_in_the_status() -> None:
+    capped = Workload(gateway=Gateway(limit=64))
+    assert status.workload_text(capped) == "512 → 128 tokens, cold, gateway limit 64"
+    assert status.workload_text(capped, short=True) == "512→128 cold, gateway 64"
+
+
+def test_what_goes_together_is_all_in_the_header() -> None:
+    mix = Workload(mix=parse_mix("1024:128=3,4096:64=1"), stop="natural", arrival_cv=2.0, gateway=Gateway(limit=64))
+    assert status.workload_text(mix).endswith("4,096:64 ×1, natural stop, cold, gaps of CV 2, gateway limit 64")  # noqa: RUF001
+    assert status.workload_text(mix, short=True).endswith(" and 1 more, natural, cold, CV 2, gateway 64")
+    recorded = replace(mix, arrival_cv=1.0, trace=builders.TRACE, prefix=parse_prefix("shared:512/8"), stop="exact")
+    assert status.workload_text(recorded, short=True).endswith(" and 1 more, shared:512/8, recorded, gateway 64")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_what_waits_at_a_gateway_is_told_where_there_is_one(size: tuple[int, int]) -> None:
+    view = samples.mid_step()
+    assert view.current is not None
+    assert view.current.live is not None
+    live = replace(view.current.live, at_gateway=17)
+    held = replace(view, current=replace(view.current, live=live))
+    assert "gateway" not in await rendered(view, size)
+    assert ("at the gateway 17" in await rendered(held, size)) or size[0] < 100
 
 
 def expecting(**facts: object) -> RunView:

@@ -12,10 +12,12 @@ from core.records import Check, Phase
 from core.results import Answer, Bounds, Percentiles, RepeatResult, RepeatVerdict, StepResult
 from core.run.state import step_told
 from core.view import Line, RampSegment, RepeatView, RunView, StepView
+from core.workloads import parse_mix
 from tests import builders
 from tui.cli.headless import PROGRESS_S, CheckPrinter, Printer, follow
 from tui.phrases import method_text
 
+DRAWN = Lengths(median=180, sigma=0.7, maximum=1024)
 CONFIG = ProbeConfig(
     target=Target(url="http://h:8000"),
     slo=Slo(ttft_s=0.5, tpot_s=0.03, target=0.95),
@@ -63,6 +65,18 @@ def test_the_head_says_what_is_asked_and_comes_once() -> None:
     assert printer.feed(START) == []
 
 
+def test_the_head_says_which_kinds_of_request_come_and_by_what_they_are_judged() -> None:
+    mix = Workload(mix=parse_mix("1024:128=3,4096:64=1@ttft=2s"))
+    config = replace(CONFIG, workload=mix)
+    assert Printer().feed(replace(START, config=config))[1:3] == [
+        "limits    TTFT at most 500 ms (2 s for 4,096:64) and TPOT at most 30 ms for 95 % of requests",
+        "workload  mix of 2: 1,024:128 ×3, 4,096:64 ×1",  # noqa: RUF001
+    ]
+    together = replace(CONFIG, workload=Workload(input_tokens=DRAWN, output_tokens=DRAWN, length_correlation=0.6))
+    said = Printer().feed(replace(START, config=together))[2]
+    assert said == "workload  lognormal:180,0.7,1024 tokens in, lognormal:180,0.7,1024 out (correlation 0.6)"
+
+
 def test_nothing_is_known_before_the_first_event() -> None:
     assert Printer().feed(RunView(version=0, now_s=0.0, bin_s=1.0)) == []
 
@@ -96,7 +110,7 @@ def test_a_step_is_announced_then_reported_every_few_seconds() -> None:
 @pytest.mark.parametrize(
     ("method", "text"),
     [
-        (Method(mode="standard"), "standard mode, 3 repeats of at least 1 min 30 s at each rate, about 15 min in all; seed 11"),
+        (Method(mode="standard"), "standard mode, 2 repeats of at least 1 min at each rate, about 12 min in all; seed 11"),
         (
             Method(careful=True, budget_s=240.0),
             "quick, careful mode, 2 repeats of at least 30 s at each rate, about 4 min in all; seed 11",
@@ -109,12 +123,37 @@ def test_a_step_is_announced_then_reported_every_few_seconds() -> None:
         (Method(rates_rps=(2.0, 4.0, 6.5), repeats=3), "judges 2, 4 and 6.5 requests/s, 3 repeats of at least 40 s each; seed 11"),
         (Method(rates_rps=(11.3,), measure_s=1800.0), "judges 11.3 requests/s, 1 repeat of at least 30 min; seed 11"),
         (Method(hold_rps=6.0), "holds 6.00 requests/s until you stop it, and judges each stretch by itself; seed 11"),
+        (
+            Method(rates_rps=(11.3,), measure_s=1800.0, workload_seed=4),
+            "judges 11.3 requests/s, 1 repeat of at least 30 min; arrival seed 11, workload seed 4",
+        ),
     ],
 )
 def test_the_method_is_said_before_anything_is_sent(method: Method, text: str) -> None:
     assert method_text(method) == text
     lines = Printer().feed(replace(START, config=replace(CONFIG, method=method)))
     assert lines[-1] == f"method    {text}"
+
+
+def test_arrivals_that_are_not_poisson_are_said_before_anything_is_sent() -> None:
+    bursty = replace(CONFIG, workload=replace(CONFIG.workload, arrival_cv=2.0))
+    lines = Printer().feed(replace(START, config=bursty))
+    assert lines[2].startswith("workload  ")
+    assert lines[2].endswith(" out; arrivals with gamma gaps of CV 2 (Poisson: 1)")
+
+
+def test_answers_that_may_stop_by_themselves_are_said_before_anything_is_sent() -> None:
+    natural = replace(CONFIG, workload=replace(CONFIG.workload, stop="natural"))
+    lines = Printer().feed(replace(START, config=natural))
+    assert lines[2] == "workload  64 tokens in, at most lognormal:180,0.7,1024 out (natural stop)"
+
+
+def test_the_scale_of_a_recording_is_said_with_the_step() -> None:
+    recorded = replace(CONFIG, workload=replace(CONFIG.workload, trace=builders.TRACE))
+    printer = Printer()
+    assert printer.feed(replace(START, config=recorded))[2].endswith("arrivals as recorded, scaled from 2.50 requests/s")
+    line = printer.feed(replace(START, config=recorded, current=STEP, now_s=1.0, left_s=300.0))[-1]
+    assert f", {STEP.rate_rps / 2.5:.2g} times the recording, starts" in line
 
 
 def test_each_repeat_is_announced_with_what_the_one_before_came_to() -> None:
@@ -187,6 +226,14 @@ def test_errors_are_named_in_the_progress_and_unknowns_left_out() -> None:
     printer.feed(replace(START, current=STEP))
     (line,) = printer.feed(replace(START, current=replace(STEP, live=live), now_s=PROGRESS_S))
     assert line.endswith("in flight 5, errors 7")
+
+
+def test_what_waits_at_a_gateways_limit_is_told_beside_what_is_in_flight() -> None:
+    live = replace(LIVE, at_gateway=12)
+    printer = Printer()
+    printer.feed(replace(START, current=STEP))
+    (line,) = printer.feed(replace(START, current=replace(STEP, live=live), now_s=PROGRESS_S))
+    assert "in flight 5, waiting at the gateway 12," in line
 
 
 COUNTS = "(480 good and 20 missed of 1,200 planned), late p99 2.10 ms"

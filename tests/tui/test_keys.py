@@ -88,8 +88,13 @@ async def test_the_palette_shows_the_key_of_each_command(query: str, told: tuple
             assert command in "\n".join(lines_of(app))
 
 
+async def no_png(svg: Path) -> None:
+    """A PNG takes a process, and time that is no virtual one."""
+
+
 async def test_a_picture_is_saved_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tui.app.png_beside", no_png)
     async with shown(samples.mid_step()) as (app, pilot, _):
         await pilot.press("s")
         await settle(app, pilot)
@@ -103,6 +108,7 @@ def test_pictures_are_no_part_of_the_repository() -> None:
 
 async def test_what_was_done_is_said_over_the_keys_and_over_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tui.app.png_beside", no_png)
     for size in ((80, 24), (120, 36)):
         async with KneescopeApp(Held(samples.finished(50.0))).run_test(size=size, notifications=True) as pilot:
             app = pilot.app

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from core import prose
 from core.facts import fact
 from core.judge.rate_verdicts import set_aside
-from core.results import Answer, StepResult
+from core.results import Answer, GatewayUse, Percentiles, StepResult
 from core.view import Line, RunView
 from tests.tui import knee_samples, mode_samples, samples
 from tests.tui.screen import lines_of, rendered, settle, shown, text_of
@@ -58,6 +58,27 @@ async def test_the_app_comes_here_by_itself_when_a_rate_held() -> None:
         assert "✘ CLEARLY FAILS at 13.6" in text_of(app)
 
 
+async def test_the_answer_is_there_while_a_closed_loop_is_measured_beside_it() -> None:
+    """On the screen about it and on that of the run, and what the loop says by then beside it."""
+    over = knee_samples.diagnosed()
+    so_far = replace(knee_samples.CLOSED, rungs=knee_samples.CLOSED.rungs[:1], ended=None)
+    going = replace(over, answer=None, found=over.answer, duration_s=None, closed_loop=so_far, closed_in_flight=16, version=999)
+    async with shown(knee_samples.running()) as (app, pilot, held):
+        held.now = going
+        await settle(app, pilot)
+        await settle(app, pilot)
+        text = text_of(app)
+        for words in ("✘ CLEARLY FAILS at 13.6", "A closed loop says at least 26.9", "closed loop", "16 in flight", "WHY"):
+            assert words in text
+        assert "the search goes on" not in text
+        await pilot.press("r")
+        await settle(app, pilot)
+        text = text_of(app)
+        assert "2 answer" in text
+        assert "✘ CLEARLY FAILS at 13.6" in text
+        assert "ended after" not in text
+
+
 async def test_percentiles_are_first_those_of_the_rate_that_held() -> None:
     text = squeezed(await rendered(knee_samples.finished(), (120, 36), "knee"))
     assert "3 step 5 11.3 req/s ✔ PASS floor 96.0 %" in text
@@ -103,14 +124,13 @@ async def test_percentiles_of_few_values_are_marked() -> None:
         assert "all 80 ended * too few values" in text
 
 
-async def test_alone_the_panel_has_the_worst_stretch_the_lengths_and_every_repeat() -> None:
+async def test_alone_the_panel_has_the_worst_stretch_and_every_repeat() -> None:
     async with shown(knee_samples.finished(), (80, 30), on="knee") as (app, pilot, _):
         await pilot.press("3")
         await settle(app, pilot)
         text = squeezed(text_of(app))
         assert "worst stretch 44.0 %, 12 s to 30 s of repeat 2" not in text, "a void repeat is no evidence"
         assert "worst stretch 90.0 %, 12 s to 30 s of repeat 1" in text
-        assert "106\u2013300 23\u201399 110 93.0 % 300 ms 30.0 ms" in text
         assert "2 ⊘ VOID" in text
         assert "3 ✔ PASS 97.5\u2013100 % 480 11.3 \u2013 \u2013 flat", "of a window that was cut short" in text
         await pilot.press("5")
@@ -190,6 +210,17 @@ async def test_each_repeat_has_the_client_beside_it() -> None:
     assert rows[2].split()[-6:] == ["96", "%", "310", "ms", "0.8", "ms"]
 
 
+def test_of_the_chosen_step_it_is_said_what_a_gateways_limit_did() -> None:
+    wait_s = Percentiles(p50=0.0, p95=1.2, max=2.5, n=90)
+    use = GatewayUse(limit=8, wait_s=wait_s, held=40, rejected=10, timed_out=0, never_sent=10)
+    step = knee_samples.STEPS[4]
+    capped = replace(step, repeats=tuple(replace(repeat, gateway=use) for repeat in step.repeats))
+    rows = [str(row) for block in knee_step.blocks(samples.finished(), capped, 116) for row in block]
+    row = next(row for row in rows if row.startswith("at the gateway"))
+    assert " ".join(row.split()) == "at the gateway p50 / p95 / max 0 ms / 1.20 s / 2.50 s 40 waited 10 rejected"
+    assert not any("gateway" in str(row) for block in knee_step.blocks(samples.finished(), step, 116) for row in block)
+
+
 @pytest.mark.parametrize(("low", "high", "said"), [(11.4, 13.1, True), (8.0, 16.0, False)])
 async def test_the_fitted_interval_is_said_as_what_it_is_and_only_where_it_says_something(
     low: float, high: float, said: bool
@@ -198,6 +229,18 @@ async def test_the_fitted_interval_is_said_as_what_it_is_and_only_where_it_says_
     async with shown(knee_samples.diagnosed(low, high), (200, 60), on="knee") as (app, _, _):
         assert (words in text_of(app)) == said
         assert ("A curve fitted" in text_of(app)) == said
+
+
+def test_the_chosen_step_says_how_far_the_model_is_off_in_each_window() -> None:
+    def said(step: int) -> list[str]:
+        view = replace(knee_samples.diagnosed(), twin=knee_samples.TWIN)
+        rows = [str(row) for block in knee_step.blocks(view, knee_samples.STEPS[step], 116) for row in block]
+        return [row.split(" faster")[0] for row in rows if row.startswith("model of the server")]
+
+    assert [each.step for each in knee_samples.STEPS[-3:]] == [5, 6, 7]
+    assert said(-3) == said(-2) == ["model of the server: +3 %, +2 %, +1 %"]
+    assert said(-1) == ["model of the server: at least +11 %"]
+    assert said(-4) == []
 
 
 async def test_during_a_run_it_shows_what_is_known_so_far() -> None:

@@ -131,6 +131,15 @@ def test_without_metrics_nothing_of_the_server_is_zero() -> None:
     ]
 
 
+def test_what_waits_at_a_gateway_leads_the_queue_where_there_is_one() -> None:
+    view = samples.mid_step()
+    assert view.current is not None
+    assert view.current.live is not None
+    held = replace(view, current=replace(view.current, live=replace(view.current.live, at_gateway=17)))
+    assert "5 queue  waiting at the gateway 17  no token yet" in title(panel_content.queue(held))
+    assert "gateway" not in title(panel_content.queue(view))
+
+
 def test_preemptions_are_marks_and_stand_in_the_title() -> None:
     view = with_series(SeriesPoint(t_s=97, step=1, kv_usage_frac=1.0, preemptions_per_s=2.0), now_s=98.0)
     content = panel_content.kv(view)

@@ -13,6 +13,7 @@ from core.config import Lengths
 from core.errors import UserError
 from core.replica.catalog import CATALOG
 from tests.core.tls import CA
+from tests.core.traffic.files import DATA
 from tui.cli import argv, probe, profiles
 from tui.cli.commands import cli
 from tui.cli.options import OUTPUT
@@ -26,7 +27,17 @@ SAMPLES = {
     **{"proxy": "http://proxy:3128", "ttft": "500ms", "tpot": "none", "e2e": "10s", "target": "99%", "max-error-rate": "2%"},
     **{"input-tokens": "64", "output-tokens": "lognormal:64,1,128", "mode": "standard", "repeats": "2", "measure": "90s"},
     **{"budget": "5m", "rates": "2,4", "hold": "6.5", "require-rps": "9", "between": "docker SECRET", "start-rps": "0.5"},
-    **{"drain": "1m", "seed": "0", "max-rps": "40", "max-in-flight": "500", "max-duration": "30m", "max-waiting": "0"},
+    **{
+        "drain": "1m",
+        "seed": "0",
+        "arrival-cv": "2",
+        "arrival-seed": "5",
+        "workload-seed": "7",
+        "max-rps": "40",
+        "max-in-flight": "500",
+        "max-duration": "30m",
+        "max-waiting": "0",
+    },
     **{
         "peak-rps": "50",
         "mean-rps": "20",
@@ -41,7 +52,11 @@ SAMPLES = {
     **{"growth": "10%", "scale-out": "4m", "burstiness": "0.5", "cost": "2.5", "gpu": "RTX 4090", "gpu-bandwidth": "1008"},
     **{"gpu-memory": "24", "weights-gb": "15.2", "params-b": "7.6", "weight-bits": "4", "eta": "60%", "activations-gb": "3"},
     **{"kv-bytes-per-token": "57344", "memory-utilization": "85%"},
-    **{"profile": "other.toml", "json": "-", "out": "run.jsonl", "symbols": "braille"},
+    **{"dataset": str(DATA / "chat.jsonl"), "mix": "1024:128=3,4096:64=1@ttft=2s", "lengths": "pairs.csv", "stop": "natural"},
+    **{"length-correlation": "0.5", "gateway-limit": "64,queue=100,timeout=5s", "prefix": "shared:512/8", "think-time": "2s"},
+    **{"trace": "t.csv", "trace-window": "10m@busiest", "trace-scale": "2.5", "trace-unit": "ms"},
+    **{"profile": "other.toml", "json": "-", "out": "run.jsonl", "symbols": "braille", "metrics-port": "9100"},
+    **{"label": "a night", "ghost": "last"},
 }
 """A value for each option that takes one."""
 
@@ -256,6 +271,12 @@ def test_what_the_command_line_excludes_gives_way(
         ("reset-cache = true", ["--with-others"], ["reset_cache"]),
         ("with-others = true\nmax-waiting = 4", ["--reset-cache"], ["with_others", "max_waiting"]),
         ("with-others = true\nmax-waiting = 4", ["--between", "true"], ["with_others", "max_waiting"]),
+        ("input-tokens = 64\noutput-tokens = 9", ["--mix", "8:8"], ["input_tokens", "output_tokens"]),
+        ("mix = '8:8'", ["--input-tokens", "64"], ["mix"]),
+        ("trace = '/none'\ntrace-window = '10m'\ntrace-scale = 2", ["--mix", "8:8"], ["trace", "trace_window", "trace_scale"]),
+        ("trace = '/none'\ntrace-spread = true", ["--arrival-cv", "2"], ["trace", "trace_spread"]),
+        ("closed-loop = true", ["--gateway-limit", "8"], ["closed_loop"]),
+        ("closed-loop = true", ["--hold", "6"], ["closed_loop"]),
     ],
 )
 def test_no_more_can_stand_beside_what_it_excludes(

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from core.facts import fact
 from core.margins import AT_LIMIT, BINS
 from core.results import Percentiles, RepeatResult
+from core.slo import tells_nothing
 from core.view import RateMargins
 from tests.tui import knee_samples, samples
 from tui.widgets import knee_step, knee_words, rate_known
@@ -24,13 +25,13 @@ def margins(ended: dict[int, int], open_: dict[int, int] | None = None, failed: 
     [((0.0, 1.0), True), ((0.2, 0.95), True), ((0.2, 0.94), False), ((0.96, 1.0), False), ((0.96, 0.96), False)],
 )
 def test_an_interval_tells_nothing_while_the_target_lies_in_it(interval: tuple[float, float], nothing: bool) -> None:
-    assert rate_known.tells_nothing(interval, 0.95) == nothing
+    assert tells_nothing(interval, 0.95) == nothing
 
 
 def test_the_account_has_every_request_once() -> None:
     sent = margins({-8: 3}, {-4: 5, 4: 19}, failed=2)
     assert rate_known.account(sent) == "3 good, 21 missed, 5 open of 29 sent"
-    assert rate_known.of_sent(sent) == (3 / 29, 8 / 29)
+    assert sent.attained == (3 / 29, 8 / 29)
 
 
 def test_a_quantile_is_a_bound_where_open_requests_may_lie_higher() -> None:

@@ -16,10 +16,11 @@ from textual.widgets._footer import FooterKey
 
 from core.view import RunView
 from tests.faults.clock import virtual_loop
-from tests.tui import connect_fakes, knee_samples, samples
+from tests.tui import connect_fakes, knee_samples, length_samples, run_samples, samples
 from tests.tui.screen import Held, settle
 from tui.app import KneescopeApp, Name, RunControls
 from tui.connect.app import ConnectApp
+from tui.runs.app import RunsApp
 
 Compare = Callable[..., bool]
 Before = Callable[[Pilot[Any]], Awaitable[None]]
@@ -31,6 +32,7 @@ MOMENTS: dict[str, tuple[Callable[[], RunView], Name]] = {
     "failing": (samples.failing, "ramp"),
     "knee": (knee_samples.finished, "knee"),
     "fleet": (knee_samples.finished, "fleet"),
+    "lengths": (length_samples.finished, "knee"),
 }
 FIELDS = {"url": connect_fakes.URL, "ttft": "500ms", "tpot": "30ms", "input-tokens": "64", "mode": "standard", "peak-rps": "50"}
 
@@ -73,7 +75,7 @@ async def stand_still(pilot: Pilot[Any]) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", [moment for moment in MOMENTS if moment != "lengths"])
 def test_screen(moment: str, size: tuple[int, int], snap_compare: Compare) -> None:
     app, before = app_at(moment)
     assert snap_compare(app, terminal_size=size, run_before=before)
@@ -111,6 +113,20 @@ def test_no_color(moment: str, snap_compare: Compare, monkeypatch: pytest.Monkey
     assert snap_compare(app, terminal_size=USUAL, run_before=before)
 
 
+@pytest.mark.parametrize("size", SIZES[:2], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_lengths(size: tuple[int, int], snap_compare: Compare) -> None:
+    """Where they have no room beside the cliff, alone."""
+    app, before = app_at("lengths")
+
+    async def look(pilot: Pilot[Any]) -> None:
+        await before(pilot)
+        if size != USUAL:
+            await pilot.press("6")
+            await settle(app, pilot)
+
+    assert snap_compare(app, terminal_size=size, run_before=look)
+
+
 def test_a_server_that_is_silent(snap_compare: Compare) -> None:
     app = KneescopeApp(Held(replace(samples.failing(), sample_age_s=12.0)), run=samples.never)
 
@@ -134,6 +150,20 @@ def test_help(moment: str, snap_compare: Compare) -> None:
         await settle(app, pilot)
 
     assert snap_compare(app, terminal_size=(80, 24), run_before=explain)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_runs(size: tuple[int, int], snap_compare: Compare) -> None:
+    """On a small terminal with a filter, and what is said of a run that could not be opened."""
+    small = size == SIZES[0]
+    note = "/nowhere/3.jsonl is not a run file: it does not begin with the start of a run." if small else ""
+    app = RunsApp(run_samples.listed(), run_samples.NOW_S, note=note)
+
+    async def before(pilot: Pilot[Any]) -> None:
+        await pilot.press("down", *(["slash", *"nightly"] if small else []))
+        await stand_still(pilot)
+
+    assert snap_compare(app, terminal_size=size, run_before=before)
 
 
 def test_no_picture_is_left_over(request: pytest.FixtureRequest) -> None:

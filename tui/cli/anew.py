@@ -11,7 +11,7 @@ from core.units import typed
 from tui.again import verifying
 from tui.cli.argv import OPTIONS
 
-_METHOD = ("mode", "careful", "repeats", "measure", "budget", "start-rps", "rates", "hold")
+_METHOD = ("mode", "careful", "repeats", "measure", "budget", "start-rps", "rates", "hold", "trace-scale")
 """Options that say how the knee is looked for, of which a verification has its own."""
 _MOST = 10_000
 

@@ -6,6 +6,7 @@ One parser reads them all, so that each refuses the same nonsense with the same 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import PurePath
 from typing import Any
 
 import click
@@ -20,6 +21,8 @@ _KEY_REFUSED = (
     "{}: no option takes a key, because process lists and shell histories show it; put it into a file and give"
     " --api-key-file FILE, or set the variable KNEESCOPE_API_KEY."
 )
+
+_DATASET = "--dataset"
 
 Text = str | bool | Sequence[str]
 Texts = Mapping[str, Text]
@@ -83,16 +86,20 @@ def split(line: str) -> list[str]:
 
 
 def logged(argv: Sequence[str]) -> str:
-    """The command line as it may be written down: without the values of options that may hold a secret."""
-    said, hidden = ["kneescope"], False
+    """The command line as it may be written down: without the values of options that may hold a secret, and without the folder of
+    a dataset, which is nobody's who reads a result."""
+    said, hidden, file = ["kneescope"], False, False
     for word in argv:
-        name, equals, _ = word.partition("=")
+        name, equals, value = word.partition("=")
         if hidden:
             said.append("'...'")
+        elif file or (name == _DATASET and equals):
+            said.append(shlex.quote(PurePath(word).name if file else f"{name}={PurePath(value).name}"))
         elif name in SECRET_OPTIONS and equals:
             said += [name, "'...'"]
         else:
             said.append(shlex.quote(word))
+        file = word == _DATASET and not (hidden or file)
         hidden = word in SECRET_OPTIONS and not hidden
     return " ".join(said)
 

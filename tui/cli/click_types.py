@@ -5,6 +5,8 @@ from typing import Any
 
 import click
 
+from tui.cli.complete import BY_METAVAR
+
 
 class Reads(click.ParamType):  # type: ignore[type-arg]  # generic only in newer releases of click
     """A value read by a parser of the form (text, option name) -> value, whose UserError is the refusal."""
@@ -38,6 +40,7 @@ class Option(click.Option):
         secret: bool = False,
         **attributes: Any,
     ) -> None:
+        attributes.setdefault("shell_complete", BY_METAVAR.get(attributes.get("metavar", "")))
         super().__init__([flag], help=help, **attributes)
         self.section = section
         self.flag = flag

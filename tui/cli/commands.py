@@ -1,98 +1,69 @@
 """The command line: commands, their arguments and exit codes. The code behind a command is imported only when it runs."""
 
 import os
-import signal
 import sys
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
 from core import __version__
 from core.access import Access
 from core.errors import UserError
-from tui.cli import profiles
-from tui.cli.argv import key_refused, logged
+from tui.cli import complete, profiles
+from tui.cli.argv import logged
 from tui.cli.click_types import Reads, SectionedCommand
 from tui.cli.configure import CliOptions, access_of, build
+from tui.cli.group import SETTINGS, Group, run_and_exit
 from tui.cli.inputs import read_port, read_server
-from tui.cli.options import FLEET_COMMAND_OPTIONS, PREFLIGHT_OPTIONS, RUN_OPTIONS, SYMBOLS
-from tui.cli.output import Fault, say, say_if_heard, silence
-from tui.terminal.signals import INTERRUPTED, NO_ANSWER, SIGNALS, interrupt_on_terminate
-from tui.terminal.whole import plain, plug_closed_streams, why_no_screen
+from tui.cli.options import (
+    CHECK_OPTIONS,
+    COMPARE_OPTIONS,
+    FLEET_COMMAND_OPTIONS,
+    GHOST,
+    PREFLIGHT_OPTIONS,
+    REJUDGE_OPTIONS,
+    RUN_OPTIONS,
+    SYMBOLS,
+    TUNE_OPTIONS,
+    WATCH_OPTIONS,
+    WHAT_IF_OPTIONS,
+)
+from tui.cli.output import (
+    say_if_heard,
+)
+from tui.cli.runs_commands import (
+    runs,
+)
+from tui.terminal.signals import (
+    INTERRUPTED,
+    interrupt_on_terminate,
+)
+from tui.terminal.whole import (
+    plain,
+    why_no_screen,
+)
 
-_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 _SERVER = Reads("url", read_server)
 
 
-class Kneescope(click.Group):
-    """All commands. Every ending becomes an exit code here, and no user error becomes a traceback."""
+class Kneescope(Group):
+    """All commands, to which the command line travels as the context's `obj`."""
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        **extra: Any,
-    ) -> NoReturn:
-        """Run one command and exit with the code that it returned. The command line travels as the context's `obj`.
-
-        In place of click's own, which turns every broken pipe into exit code 1.
-        """
-        argv = list(sys.argv[1:] if args is None else args)
-        extra["obj"] = logged(argv).encode(errors="replace").decode()  # a file name may hold any byte
-
-        def command() -> Any:
-            with self.make_context(prog_name or "kneescope", argv, **extra) as context:
-                return self.invoke(context)
-
-        sys.exit(_exit_code(command))
+    def written_down(self, argv: Sequence[str]) -> str:
+        """Without what may be a secret."""
+        return logged(argv).encode(errors="replace").decode()  # a file name may hold any byte
 
 
-def _exit_code(command: Callable[[], Any]) -> int:
-    try:
-        return int(command() or 0)
-    except click.exceptions.Exit as end:  # help and version
-        return end.exit_code
-    except UserError as error:
-        return _refuse(f"Error: {error}", error.exit_code)
-    except click.UsageError as error:
-        sentence = key_refused(error)
-        return _refuse(error if sentence is None else f"Error: {sentence}", error.exit_code)
-    except click.ClickException as error:
-        return _refuse(error, error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
-    except BrokenPipeError:  # the reader of the help has left
-        silence(1)
-        return NO_ANSWER
-    except Exception as error:
-        trace = str(error) if isinstance(error, Fault) else traceback.format_exc()
-        say_if_heard(f"Error: this is a bug in kneescope; please report it with these lines.\n{trace}")
-        return NO_ANSWER
-
-
-def _refuse(what: str | click.ClickException, code: int) -> int:
-    try:
-        if isinstance(what, click.ClickException):
-            what.show()
-        else:
-            say(plain(what))
-    except OSError:
-        silence(2)
-    return code
-
-
-@click.group(cls=Kneescope, invoke_without_command=True, context_settings=_SETTINGS, params=[SYMBOLS])
+@click.group(cls=Kneescope, invoke_without_command=True, context_settings=SETTINGS, params=[SYMBOLS])
 @click.version_option(__version__, prog_name="kneescope", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(context: click.Context) -> int:
     """Find the request rate that one LLM serving replica can take, and how many replicas your peak needs.
 
     \b
+    kneescope watch http://127.0.0.1:8000     what running replicas are doing now; sends no load
     kneescope                                 choose a server on a screen, check it, and start
     kneescope demo                            a full run against a simulated replica
     kneescope probe http://127.0.0.1:8000     your own server
@@ -117,6 +88,10 @@ def _connect() -> int:
     request = app.ask(os.environ)
     if request is None:
         return INTERRUPTED
+    if isinstance(request, app.Watch):
+        from tui.cli import watch
+
+        return watch.run(request.job)
     if isinstance(request, app.Demo):
         from tui.cli import argv, demo
 
@@ -151,8 +126,8 @@ def _with_profile(options: dict[str, Any], *, server: bool) -> tuple[str | None,
 def probe(context: click.Context, /, url: str | None, **options: Any) -> int:
     """Find the knee of the server at URL, such as http://127.0.0.1:8000, or of the server named in the profile.
 
-    Sends open-loop Poisson load step by step until too many requests miss a limit. With --rates it judges a list of
-    rates instead, with --hold it keeps one rate.
+    Sends open-loop load step by step, Poisson unless --arrival-cv or --trace says otherwise, until too many requests
+    miss a limit. With --rates it judges a list of rates instead, with --hold it keeps one rate.
     """
     profile_url, given = _with_profile(options, server=True)
     url = url or profile_url
@@ -167,13 +142,14 @@ def probe(context: click.Context, /, url: str | None, **options: Any) -> int:
 
 
 @cli.command(cls=SectionedCommand, params=[*RUN_OPTIONS])
-@click.argument("name", default="demo")
+@click.argument("name", default="demo", shell_complete=complete.replicas)
 @click.pass_obj
 def demo(command: str, /, name: str, **options: Any) -> int:
     """Find the knee of a simulated replica, which is started for the run and stopped after it.
 
-    NAME is demo (the default), chat, rag, kvlim or slot, or a JSON file that describes a replica. Lengths and limits
-    default to the replica's own; its true knee is shown beside the answer.
+    NAME is demo (the default), chat, rag, kvlim, slot or queue, or a JSON file that describes a replica. Lengths and
+    limits default to the replica's own; its true knee is shown beside the answer. queue judges two rates of a queue with
+    one server and shows a closed loop beside them, which says more than four times what holds.
     """
     _, given = _with_profile(options, server=False)
     access = access_of(given, os.environ)
@@ -184,7 +160,7 @@ def demo(command: str, /, name: str, **options: Any) -> int:
 
 
 @cli.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete.replicas)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port", default="8000", show_default=True, type=Reads("port", read_port), help="Port to listen on; 0 picks a free one."
@@ -192,7 +168,7 @@ def demo(command: str, /, name: str, **options: Any) -> int:
 def replica(name: str, host: str, port: int) -> int:
     """Serve a simulated replica until you stop it, so that you can probe it from elsewhere.
 
-    NAME is demo, chat, rag, kvlim or slot, or a JSON file that describes a replica.
+    NAME is demo, chat, rag, kvlim, slot or queue, or a JSON file that describes a replica.
     """
     from core.replica import process
 
@@ -213,7 +189,7 @@ def preflight(url: str, **options: Any) -> int:
     from tui.cli import probe
 
     interrupt_on_terminate()
-    return probe.preflight(config, access, given["json"])
+    return probe.preflight(config, access, given)
 
 
 @cli.command()
@@ -229,37 +205,111 @@ def selftest(children: int | None) -> int:
     return run(children)
 
 
-@cli.command("open", params=[SYMBOLS])
-@click.argument("run")
-def open_(run: str) -> int:
-    """Show a recorded run on the screen. RUN is the path to a run file, or last."""
+@cli.command("open", params=[GHOST, SYMBOLS])
+@click.argument("run", shell_complete=complete.runs)
+def open_(run: str, ghost: str | None) -> int:
+    """Show a recorded run on the screen. RUN is the path of a run file, last, a label, or a number of `kneescope runs`."""
     why = why_no_screen(sys.stdin, sys.stderr)
     if why:
         raise UserError(f"open needs a terminal, but {why}; `kneescope report {run}` prints the run as text.")
     from tui.cli.recorded import show
 
-    show(run)
+    show(run, ghost)
     return 0
 
 
 @cli.command()
-@click.argument("run")
-@click.option("--json", "json_file", metavar="FILE|-", help="Write the result as JSON to this file; - for stdout.")
+@click.argument("run", shell_complete=complete.runs)
+@click.option(
+    "--json",
+    "json_file",
+    metavar="FILE|-",
+    shell_complete=complete.files,
+    help="Write the result as JSON to this file; - for stdout.",
+)
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "md", "keda", "hpa", "rules"]),
+    type=click.Choice(["text", "md", "keda", "hpa", "rules", "html", "csv", "jsonl", "prom"]),
     default="text",
     show_default=True,
     help="text: the verdict; md: a summary to paste into an incident; keda, hpa: YAML of a scaler; rules: Prometheus alerts"
-    " for load above the safe rate.",
+    " for load above the safe rate; html: one page with plots; csv, jsonl: one row per request; prom: the figures for a"
+    " Prometheus push.",
 )
 def report(run: str, json_file: str | None, form: str) -> int:
-    """Print the verdict of a recorded run, finished or not. RUN is the path to a run file, or last."""
+    """Print the verdict of a recorded run, finished or not.
+
+    RUN is the path of a run file, last, a label, or a number of `kneescope runs`.
+    """
     from tui.cli.recorded import report as print_report
 
     print_report(run, json_file, form)
     return 0
+
+
+@cli.command("what-if", cls=SectionedCommand, params=[*WHAT_IF_OPTIONS])
+@click.argument("run", shell_complete=complete.runs)
+def what_if(run: str, **options: Any) -> int:
+    """Ask a model of a recorded run where the knee would be with other limits, lengths, places or KV cache.
+
+    RUN is the path of a run file, last, a label, or a number of `kneescope runs`. Several changes count together; without one it
+    shows how well the model explains the run, and one step of each. It takes some seconds and sends nothing. A model's answer is
+    no measurement.
+
+    \b
+    kneescope what-if last --max-num-seqs 32
+    kneescope what-if last --ttft 500ms --output-tokens 256
+
+    Exit code 3 if the model does not explain the run.
+    """
+    from tui.cli.whatif import run as ask
+
+    interrupt_on_terminate()
+    return ask(run, options)
+
+
+@cli.command(cls=SectionedCommand, params=[*WATCH_OPTIONS])
+@click.argument("urls", metavar="[URL]...", type=_SERVER, nargs=-1)
+def watch(urls: tuple[str, ...], **options: Any) -> int:
+    """Show what one or many running replicas are doing now, by their metrics alone. Sends no load.
+
+    One row for each replica, and one page with plots (enter). Without a terminal the table is printed at each reading.
+
+    \b
+    kneescope watch http://10.0.0.7:8000 http://10.0.0.8:8000
+    kneescope watch --dns vllm.prod.svc.cluster.local:8000 --run last
+    kneescope watch --prometheus http://prometheus:9090 --query 'up{job="vllm"}'
+    kneescope watch --replicas-file replicas.txt --once --every 30s --max-load 80%
+
+    Exit codes: 0, also when it is ended by q, Ctrl-C or SIGTERM; 1 if a load is above --max-load; 3 if no replica could be read.
+    """
+    from tui.cli.watch import job_of, run
+
+    interrupt_on_terminate()
+    return run(job_of(urls, options, os.environ))
+
+
+@cli.command(cls=SectionedCommand, params=[*COMPARE_OPTIONS])
+@click.argument("a", shell_complete=complete.runs)
+@click.argument("b", shell_complete=complete.runs)
+@click.argument("more", nargs=-1, shell_complete=complete.runs)
+def compare(a: str, b: str, more: tuple[str, ...], **options: Any) -> int:
+    """Compare recorded runs: is B better than A, worse, or not told apart?
+
+    A, the reference, B and any more are recorded runs (files, last, labels or numbers), or what --json wrote of one.
+    At a terminal a screen shows them; the text is printed when it is left.
+
+    \b
+    kneescope compare before.jsonl after.jsonl
+    kneescope compare before.json last --format md
+
+    Exit code 3 if a run cannot be compared with A, and why.
+    """
+    from tui.cli.compare import run
+
+    interrupt_on_terminate()
+    return run((a, b, *more), options)
 
 
 @cli.command(cls=SectionedCommand, params=[*FLEET_COMMAND_OPTIONS])
@@ -282,14 +332,74 @@ def fleet(**options: Any) -> int:
     return run(options)
 
 
+@cli.command(cls=SectionedCommand, params=[*CHECK_OPTIONS])
+@click.argument("run", shell_complete=complete.runs)
+def check(run: str, **options: Any) -> int:
+    """Say whether a run holds a rate, or lost no more than so much against an older run: for a pipeline, by its exit code.
+
+    RUN and OLD are recorded runs (files, last, labels or numbers), or what probe, demo or report wrote with --json.
+
+    \b
+    kneescope check result.json --require-rps 12
+    kneescope check last --against main.json --max-drop 10%
+
+    Exit codes: 0 met, 1 not met, 3 not known: the brackets do not tell, a run has no valid answer, or the runs cannot be compared.
+    """
+    from tui.cli.check import run as hold_against
+
+    interrupt_on_terminate()
+    return hold_against(run, options)
+
+
+@cli.command(cls=SectionedCommand, params=[*REJUDGE_OPTIONS])
+@click.argument("run", shell_complete=complete.runs)
+def rejudge(run: str, **options: Any) -> int:
+    """Judge the stored requests of a recorded run by other limits, and say what they cannot decide.
+
+    RUN is the path of a run file, last, a label, or a number of `kneescope runs`. Nothing is sent, and nothing is modelled: a rate
+    that the run did not try stays unknown, and a repeat that was cut short, because its verdict was certain by the
+    old limits, may be undecided by looser ones.
+
+    \b
+    kneescope rejudge last --ttft 500ms --target 99%
+    kneescope rejudge last --tpot none
+
+    Exit code 3 if nothing can be decided.
+    """
+    from tui.cli.rejudge import run as judge_again
+
+    interrupt_on_terminate()
+    return judge_again(run, options)
+
+
+@cli.command(cls=SectionedCommand, params=[*TUNE_OPTIONS])
+@click.pass_obj
+def tune(command: str, /, **options: Any) -> int:
+    """Find the knee of each of several settings of a server, started one after another by your command, and compare them.
+
+    Every setting meets the same requests. One whose failing rate the best so far holds is dropped early. Nothing of a server
+    stays behind, however this ends. Each setting has a run file of its own.
+
+    \b
+    kneescope tune --serve 'vllm serve MODEL --port {port} --max-num-seqs {max_num_seqs}' --try max_num_seqs=64,128,256
+    kneescope tune --serve './serve.sh {port} {tp} {kv}' --try tp=1,2 --try kv=auto,fp8 --cost 2.50 --dry-run
+
+    Exit code 3 if no setting has a rate that holds, 130 if it was interrupted.
+    """
+    given = CliOptions({**options, "headless": True})
+    access = access_of(given, os.environ)
+    from tui.cli.tune import run
+
+    interrupt_on_terminate()
+    return run(options, given, command, access)
+
+
+cli.add_command(runs)
+
+
 def main() -> None:
     """The `kneescope` command once everything is imported; exits, never returns."""
-    plug_closed_streams()
-    try:
-        cli.main()
-    finally:
-        for number in SIGNALS:  # all is said: a late Ctrl-C or a second SIGTERM must not change the exit code any more
-            signal.signal(number, signal.SIG_IGN)
+    run_and_exit(cli)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from core.address import split_address
 from core.config import FleetAsk, Method, ProbeConfig, Safety, Slo, Target, Workload
 from core.errors import UserError
 from core.units import typed
-from tui.cli import inputs
+from tui.cli import inputs, requests
+from tui.cli.inputs import flag
 from tui.cli.options import RUN_OPTIONS
 
 
@@ -43,10 +44,6 @@ class CliOptions(Mapping[str, Any]):
         return f"CliOptions({', '.join(name for name, value in self.items() if is_given(value)) or 'none'})"
 
 
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
 def _no_rate_above_max_rps(options: Mapping[str, Any]) -> None:
     max_rps = options["max_rps"]
     for name in ("start_rps", "rates", "hold", "require_rps"):
@@ -54,7 +51,7 @@ def _no_rate_above_max_rps(options: Mapping[str, Any]) -> None:
         for rate_rps in value if isinstance(value, tuple) else (value,):
             if max_rps is not None and rate_rps is not None and rate_rps > max_rps:
                 raise UserError(
-                    f"{_flag(name)} {typed(rate_rps)} is above --max-rps {typed(max_rps)}; lower the first or raise the second."
+                    f"{flag(name)} {typed(rate_rps)} is above --max-rps {typed(max_rps)}; lower the first or raise the second."
                 )
 
 
@@ -68,9 +65,9 @@ def _nothing_without_effect(options: Mapping[str, Any]) -> None:
         raise UserError("--budget limits a search, --rates judges its whole list; give one of them.")
     if options["hold"] is None:
         return
-    for name in ("start_rps", "careful", "repeats", "budget", "reset_cache", "between"):
+    for name in ("start_rps", "careful", "repeats", "budget", "reset_cache", "between", "closed_loop"):
         if options[name]:
-            raise UserError(f"{_flag(name)} has no effect with --hold, which keeps one rate until you stop it; leave one out.")
+            raise UserError(f"{flag(name)} has no effect with --hold, which keeps one rate until you stop it; leave one out.")
 
 
 def _a_file_for_each(options: Mapping[str, Any]) -> None:
@@ -83,7 +80,13 @@ def _a_file_for_each(options: Mapping[str, Any]) -> None:
         raise UserError("--out and --json name the same file; the run file and the result need one each.")
 
 
-_RULES: tuple[Callable[[Mapping[str, Any]], None], ...] = (_no_rate_above_max_rps, _nothing_without_effect, _a_file_for_each)
+_RULES: tuple[Callable[[Mapping[str, Any]], None], ...] = (
+    _no_rate_above_max_rps,
+    _nothing_without_effect,
+    _a_file_for_each,
+    requests.one_source,
+    requests.trace_alone,
+)
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,19 +94,28 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
 
     slo: Slo = Slo(default=True)
     workload: Workload = Workload()
+    method: Method = Method()
+
+
+_OTHER_WAYS = ("mode", "careful", "rates_rps", "hold_rps", "start_rps", "budget_s")
+"""With one of these a replica's own list of rates is not judged."""
 
 
 def build(options: Mapping[str, Any], url: str, base: Base | None = None) -> ProbeConfig:
     """The run that was asked for, of the server at `url`. Raises UserError for options that contradict each other."""
     base, address = base or Base(), split_address(url)
-    return ProbeConfig(
+    method = _method(options, base.method)
+    workload = replace(base.workload, **(_fields("workload", options) | requests.fields_of(options, method)))
+    config = ProbeConfig(
         target=Target(url=address.base, prefix=address.prefix, **_fields("target", options)),
         slo=_slo(options, base.slo),
-        workload=replace(base.workload, **_fields("workload", options)),
-        method=Method(**_fields("method", options)),
+        workload=workload,
+        method=method,
         safety=Safety(**_fields("safety", options)),
         fleet=fleet_ask(options),
     )
+    trace = requests.trace_of(options, method.seed_of_arrivals)
+    return config if trace is None else trace.settled(config)
 
 
 def access_of(options: Mapping[str, Any], environ: Mapping[str, str]) -> Access:
@@ -139,6 +151,16 @@ def fleet_ask(options: Mapping[str, Any], base: FleetAsk | None = None) -> Fleet
             f"--mean-rps {typed(ask.mean_rps)} is above --peak-rps {typed(ask.peak_rps)}; lower the first or raise the second."
         )
     return ask
+
+
+def _method(options: Mapping[str, Any], base: Method) -> Method:
+    """A way of judging that was asked for takes the place of the base's own list."""
+    fields = _fields("method", options)
+    if "hold_rps" in fields or options.get("gateway_limit") is not None:
+        base = replace(base, closed_loop=False)
+    if options.get("trace_scale") is not None or not fields.keys().isdisjoint(_OTHER_WAYS):
+        base = replace(base, rates_rps=(), repeats=None, measure_s=None)
+    return replace(base, **fields)
 
 
 def _slo(options: Mapping[str, Any], base: Slo) -> Slo:

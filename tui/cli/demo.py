@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from core.access import Access
-from core.config import Lengths, ProbeConfig, Slo, Workload
+from core.config import Lengths, Method, ProbeConfig, Slo, Workload
 from core.replica import process
 from core.replica.catalog import Replica, TokenLengths, load
 from tui.cli import probe
@@ -29,12 +29,26 @@ def run(name: str, options: CliOptions, command: str, access: Access) -> int:
 
 
 def own(replica: Replica) -> Base:
-    """The lengths and limits that a replica's entry names; the product's limits when it names none."""
+    """The lengths and limits that a replica's entry names, and what its demo shows; the product's limits when it names none."""
     named = any(limit is not None for limit in (replica.ttft_s, replica.tpot_s, replica.e2e_s))
     slo = Slo(ttft_s=replica.ttft_s, tpot_s=replica.tpot_s, e2e_s=replica.e2e_s) if named else Slo(default=True)
     return Base(
         slo=replace(slo, target=replica.target),
         workload=Workload(input_tokens=_lengths(replica.input_tokens), output_tokens=_lengths(replica.output_tokens)),
+        method=_method(replica),
+    )
+
+
+def _method(replica: Replica) -> Method:
+    shown = replica.shown
+    if shown is None:
+        return Method()
+    return Method(
+        rates_rps=shown.rates_rps,
+        repeats=shown.repeats,
+        measure_s=shown.measure_s,
+        seed=shown.seed,
+        closed_loop=shown.closed_loop,
     )
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from core import fleet, report
+from core import RESULT_SCHEMA, fleet, report
 from core.config import FleetAsk, Lengths, Workload
 from core.errors import UserError
 from core.records import ServerInfo
-from core.report import SCHEMA, WIDTH, answer_of, evidence_of, finite
+from core.report import WIDTH, answer_of, evidence_of, finite
 from core.results import Knee
 from core.units import as_set, number, rate_text
 from tui.cli import kept
@@ -96,6 +96,7 @@ def _with_options(base: ReplicaFigures, options: Mapping[str, Any]) -> ReplicaFi
     evidence = replace(
         base.evidence,
         tokens=tokens,
+        natural=base.evidence.natural and tokens is base.evidence.tokens,
         **_given(target=options["target"], tpot_limit_s=options["tpot"], single_tpot_s=options["single_tpot"]),
     )
     own_rate = knee.pass_rps is not None and knee.pass_rps != base.knee.pass_rps
@@ -187,11 +188,11 @@ def _text(figures: ReplicaFigures, plan: fleet.Fleet | None, gates: fleet.Gates,
 
 def _json(figures: ReplicaFigures, unit: fleet.Unit, plan: fleet.Fleet | None, gates: fleet.Gates, refused: bool) -> str:
     data = {
-        "schema": SCHEMA,
+        "schema": RESULT_SCHEMA,
         "refused": refused,
         "knee": {"pass_rps": figures.knee.pass_rps, "fail_rps": figures.knee.fail_rps},
         "tokens": msgspec.to_builtins(figures.evidence.tokens),
-        **report.fleet_data(figures.ask, unit, plan, gates),
+        **report.fleet_data(figures.ask, unit, plan, gates, figures.evidence),
         "run_log": figures.run_log,
     }
     return json.dumps(finite(data), allow_nan=False, ensure_ascii=False, indent=2) + "\n"

@@ -12,7 +12,7 @@ from core.run import step_told
 from core.units import at_least, at_most, between, count, duration, latency, long_duration, rate_text, stamp
 from core.view import Line, RepeatView, RunView, StepView
 from tui import account
-from tui.phrases import method_text
+from tui.phrases import hits_text, method_text
 from tui.terminal.whole import plain
 
 POLL_S = 0.5
@@ -57,8 +57,12 @@ class Printer:
         if not self._headed:
             self._headed = True
             yield f"server    {config.target.address}"
-            yield f"limits    {prose.limits(config.slo)}"
-            yield f"workload  {config.workload.input_tokens} tokens in, {config.workload.output_tokens} out"
+            yield f"limits    {prose.limits(config.limits)}"
+            work = config.workload
+            how = "" if work.poisson else f"; {prose.arrivals(work)}"
+            front = f"; {told}" if (told := prose.in_front(work)) else ""
+            shared = "" if work.prefix.cold else f", {prose.prefix(work.prefix)}"
+            yield f"workload  {prose.requests(work)}{shared}{how}{front}"
             yield f"method    {method_text(config.method)}"
 
     def _events(self, view: RunView, target: float) -> Iterator[str]:
@@ -66,18 +70,19 @@ class Printer:
             yield _at(view.now_s) + check
         for line in _after(view.lines, self._line):
             self._line = line
-            for text in self._line_texts(line, view.steps, target):
+            for text in self._line_texts(line, view, target):
                 yield _at(line.t_s) + text
         if view.current is not None and view.answer is None:
             for text in self._current(view.current, view, target):
                 yield _at(view.now_s) + text
 
-    def _line_texts(self, line: Line, steps: tuple[StepResult, ...], target: float) -> Iterator[str]:
+    def _line_texts(self, line: Line, view: RunView, target: float) -> Iterator[str]:
         """A line of the run as it is; the one of a judged step with what its repeats came to."""
+        steps = view.steps
         for place in range(self._steps, len(steps)):
             if line.step == steps[place].step:
                 self._steps = place + 1
-                yield from _judged(steps[place], target)
+                yield from _judged(view, steps[place], target)
                 return
         words = prose.text(line.text)
         yield words if line.level == "info" else f"{line.level}: {words}"
@@ -88,7 +93,9 @@ class Printer:
             self._running, self._repeat, self._segments = step.step, 0, 0
             self._next_progress_s = view.now_s + PROGRESS_S
             repeats = f", {step.repeats_planned} repeats" if step.repeats_planned > 1 else ""
-            yield f"{_name(step.step, step.phase, step.rate_rps)} starts{repeats}{_left(view)}"
+            scale = prose.scale(view.config.workload, step.rate_rps) if view.config else ""
+            times = f", {scale}," if scale else ""
+            yield f"{_name(step.step, step.phase, step.rate_rps)}{times} starts{repeats}{_left(view)}"
         elif step.phase == "hold" and len(step.finished) > self._segments:
             for interval in step.finished[self._segments :]:
                 self._segments += 1
@@ -139,15 +146,15 @@ def _left(view: RunView) -> str:
     return f", about {long_duration(view.left_s)} left" if view.left_s is not None else ""
 
 
-def _judged(step: StepResult, target: float) -> Iterator[str]:
+def _judged(view: RunView, step: StepResult, target: float) -> Iterator[str]:
     name = _name(step.step, step.phase, step.rate_rps)
     if step.phase in ("ramp", "hold"):  # a ramp only says where to look; the segments of a held rate have had their lines
         yield prose.text(step_told(step))
     elif len(step.repeats) == 1:
-        yield f"{name}: {_repeat_text(step.repeats[0], target)}"
+        yield f"{name}: {_repeat_text(view, step.repeats[0], target)}"
     else:
         for repeat in step.repeats:
-            yield f"{name}, repeat {repeat.index + 1}: {_repeat_text(repeat, target)}"
+            yield f"{name}, repeat {repeat.index + 1}: {_repeat_text(view, repeat, target)}"
         yield prose.text(step_told(step))
 
 
@@ -158,12 +165,16 @@ def _progress(view: RunView, step: StepView, live: RepeatView, target: float) ->
     elif live.part == "waiting":  # every request is decided; an undecided queue is heard a little longer
         part = f"waiting {duration(round(live.elapsed_s - live.length_s))}"
     parts = [part, f"sent {count(live.sent)}", f"in flight {count(live.in_flight)}"]
+    if live.at_gateway is not None:
+        parts.append(f"waiting at the gateway {count(live.at_gateway)}")
     bounds, ends = account.account(view, step), account.reach(view, step)
     if bounds is not None and ends is not None:  # good, missed and open apart: the share of the plan that all of it can still reach
         of, whole = ("sent", "what was sent") if account.is_whole_ramp(step, bounds) else ("planned", "the plan")
         open_ = "cut off" if account.is_cut_off(step, bounds) else "open"
         told = f"good {count(bounds.good)}, missed {count(bounds.bad)}, {open_} {count(bounds.open)}"
         parts.append(f"{told} of {count(account.planned(step, bounds))} {of}, attainment {between(*ends, target)} of {whole}")
+    if hits := hits_text(view, live.prefix_hit_frac, live.planned_hit_frac):
+        parts.append(hits)
     if live.errors:
         parts.append(f"errors {count(live.errors)}")
     if live.lateness_p99_s is not None:
@@ -171,11 +182,12 @@ def _progress(view: RunView, step: StepView, live: RepeatView, target: float) ->
     return ", ".join(parts)
 
 
-def _repeat_text(repeat: RepeatResult, target: float) -> str:
+def _repeat_text(view: RunView, repeat: RepeatResult, target: float) -> str:
     counts = f"({count(repeat.good)} good and {count(repeat.misses)} missed of {count(repeat.planned)} planned)"
     late = f", late p99 {latency(repeat.lateness_s.p99)}" if repeat.lateness_s.p99 is not None else ""
+    hits = f", {text}" if (text := hits_text(view, repeat.prefix_hit_frac, repeat.planned_hit_frac)) else ""
     attained = _attained(repeat, target)
-    return f"{repeat.verdict.upper()}{f', {attained}' if attained else ''} {counts}{late}: {prose.text(repeat.reason)}"
+    return f"{repeat.verdict.upper()}{f', {attained}' if attained else ''} {counts}{late}{hits}: {prose.text(repeat.reason)}"
 
 
 def _attained(repeat: RepeatResult, target: float) -> str:
@@ -192,7 +204,7 @@ def _attained(repeat: RepeatResult, target: float) -> str:
 async def follow(
     work: Awaitable[T],
     lines_now: Callable[[], list[str]],
-    write: Callable[[str], None],
+    write: Callable[[str], object],
     on_lost: Callable[[], None],
     poll_s: float = POLL_S,
 ) -> T:

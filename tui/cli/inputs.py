@@ -17,9 +17,11 @@ from core.config import Lengths, parse_duration_s
 from core.errors import UserError
 from core.hardware import find, require_positive
 from core.units import count, typed
+from core.workloads import Source
 
 NO_LIMIT = "none"
 MOST_TOKENS = 10**15
+MOST_PLACES = 65_536
 LOWEST_RATE_RPS = 1e-6
 """One request in eleven days: below that no fleet is sized, and prices of a token are beyond numbers."""
 
@@ -74,6 +76,24 @@ def read_number(text: str, name: str) -> float:
     return value
 
 
+def read_correlation(text: str, name: str) -> float:
+    """A correlation: from -1 to 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not -1 <= value <= 1:
+        raise UserError(f"{name}: {text!r} is not a correlation; give -1 to 1, such as 0.6, and 0 for none.")
+    return value
+
+
+def read_file_of_lengths(text: str, name: str) -> str:
+    """The path of a file, which is read later."""
+    if not text.strip():
+        raise UserError(f"{name}: the name is empty; give the path of a file of lengths.")
+    return text
+
+
 def read_gpu(text: str, name: str) -> str:
     """The name of an accelerator, as the table has it."""
     return find(text, name).name
@@ -119,6 +139,14 @@ def read_tokens(text: str, name: str) -> int:
     return value
 
 
+def read_places(text: str, name: str) -> int:
+    """A number of requests that a server runs at once, no more than any server has."""
+    value = read_count(text, name)
+    if value > MOST_PLACES:
+        raise UserError(f"{name}: no server runs that many requests at once; give at most {count(MOST_PLACES)}.")
+    return value
+
+
 def read_port(text: str, name: str) -> int:
     """A TCP port; 0 lets the system choose."""
     value = _whole(text, name)
@@ -137,6 +165,20 @@ def read_length(text: str, name: str) -> Lengths:
     if not lengths.fixed and (lengths.median > lengths.maximum or not math.isfinite(lengths.sigma)):
         raise UserError(f"{name}: {text!r} has its median above its maximum; give lognormal:MEDIAN,SIGMA,MAX.")
     return lengths
+
+
+def read_dataset(text: str, name: str) -> str:
+    """The path of a file of prompts. Raises UserError for one that cannot be read, or is seen to be something else."""
+    from core.traffic import look_at, path_of  # numpy is loaded only when it is used
+
+    path = path_of(text, name)
+    look_at(path)
+    return str(path)
+
+
+def dataset_source(path: str) -> Source:
+    """What is recorded of a dataset before it is read: its name without the folder."""
+    return Source(kind="dataset", file=Path(path).name)
 
 
 def read_url(text: str, name: str) -> str:
@@ -166,6 +208,28 @@ def read_server(text: str, name: str) -> str:
     if _HOST_AND_PORT.match(pasted):
         pasted = f"http://{pasted}"
     return joined(split_address(read_url(pasted, name)))
+
+
+def read_place(text: str, name: str) -> tuple[str, int]:
+    """`NAME:PORT` of a service in the DNS."""
+    host, colon, port = text.strip().rpartition(":")
+    if not colon or not re.fullmatch(r"[\w.-]+", host) or not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 65536:
+        raise UserError(f"{name}: {text!r} is not NAME:PORT; give the DNS name of a headless service, such as vllm.prod.svc:8000.")
+    return host, int(port)
+
+
+def read_url_of_port(text: str, name: str) -> str:
+    """The same of a server that is still to be started: it may have {port} in place of a port."""
+    place = "{port}"
+    return read_server(text.replace(place, "65535"), name).replace("65535", place) if place in text else read_server(text, name)
+
+
+def read_tried(text: str, name: str) -> tuple[str, tuple[str, ...]]:
+    """A name and the values to try, `name=a,b,c`."""
+    from core.tune import Tried  # the room needs numpy
+
+    tried = Tried.parse(text)
+    return tried.name, tried.values
 
 
 def read_header(text: str, name: str) -> tuple[str, str]:
@@ -233,3 +297,8 @@ def read_key(text: str, source: str) -> str:
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise UserError(f"{source}: this does not hold an API key; a key is one line of plain characters without blanks.")
     return key
+
+
+def flag(name: str) -> str:
+    """An option as it is typed, by the name of its value."""
+    return f"--{name.replace('_', '-')}"

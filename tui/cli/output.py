@@ -3,15 +3,17 @@
 import errno
 import os
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from core.access import Access
 from core.errors import UserError
+
+if TYPE_CHECKING:  # the list of runs needs no access to a server
+    from core.access import Access
 
 
 class Fault(Exception):
@@ -19,18 +21,21 @@ class Fault(Exception):
 
 
 @contextmanager
-def scrubbed(access: Access) -> Iterator[None]:
+def scrubbed(access: "Access") -> Iterator[None]:
     """What nobody foresaw comes out as a Fault, in whose traceback no secret stands."""
     try:
         yield
     except (UserError, click.exceptions.Exit, click.ClickException, click.Abort):
         raise
     except Exception:
+        import traceback
+
         raise Fault(access.scrub(traceback.format_exc())) from None
 
 
-def emit(text: str) -> None:
-    """Write to stdout as UTF-8. A reader that has gone away, or a closed stdout, is not an error: the run file has it all.
+def emit(text: str) -> bool:
+    """Write to stdout as UTF-8; False where nobody reads it. A reader that has gone away, or a closed stdout, is not an error: the
+    run file has it all.
 
     Raises UserError (exit code 3) when somebody waits for it and it cannot be written, as into a file on a full disk.
     """
@@ -46,6 +51,22 @@ def emit(text: str) -> None:
                 " from the run file.",
                 exit_code=3,
             ) from None
+        return False
+    return sys.stdout is not None
+
+
+def emit_on(text: str) -> bool:
+    """Write one of many results to stdout; False when nobody reads them any more. Raises UserError as `emit` does."""
+    try:
+        click.echo(text.encode(errors="replace"), nl=not text.endswith("\n"))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        silence(1)
+        if error.errno in (errno.EPIPE, errno.EBADF):
+            return False
+        raise UserError(f"The readings could not be written to stdout ({error.strerror}).", exit_code=3) from None
+    return True
 
 
 def say(text: str) -> None:
@@ -85,9 +106,7 @@ class JsonOut:
                     with self._path.open("a"):
                         pass
             except OSError as error:
-                raise UserError(
-                    f"--json: {self._path} cannot be written: {error.strerror}. Give another file, or - for stdout."
-                ) from None
+                raise _unwritable(self._path, error) from None
 
     def write(self, text: str) -> None:
         """Write the result, replacing what the file held. Raises UserError (exit code 3) when that fails now."""
@@ -109,3 +128,41 @@ class JsonOut:
         if self._made and self._path is not None:
             with suppress(OSError):
                 self._path.unlink()
+
+
+def _unwritable(place: Path, error: OSError) -> UserError:
+    return UserError(f"--json: {place} cannot be written: {error.strerror}. Give another file, or - for stdout.")
+
+
+class JsonLines:
+    """The place of `--json` for results that go on coming: one object a line, in a file, on stdout (`-`), or nowhere (None)."""
+
+    def __init__(self, place: str | None) -> None:
+        """Refuse (UserError) now what could not be written later; what the file held is gone."""
+        self.to_stdout = place == "-"
+        self._file: TextIO | None = None
+        if place is not None and not self.to_stdout:
+            try:
+                self._file = Path(place).open("w", encoding="utf-8")  # noqa: SIM115  # closed by `close`
+            except OSError as error:
+                raise _unwritable(Path(place), error) from None
+
+    def write(self, line: str) -> bool:
+        """Write one; False when nobody reads them any more. Raises UserError (exit code 3) when the file cannot be written."""
+        if self.to_stdout:
+            return emit_on(line)
+        if self._file is not None:
+            try:
+                self._file.write(line)
+                self._file.flush()
+            except BrokenPipeError:
+                return False
+            except OSError as error:
+                raise UserError(f"--json: {self._file.name} could not be written ({error.strerror}).", exit_code=3) from None
+        return True
+
+    def close(self) -> None:
+        """No more come."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()

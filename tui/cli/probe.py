@@ -14,19 +14,21 @@ from typing import Protocol
 import msgspec
 from msgspec.structs import replace
 
-from core import fleet, prose, report
+from core import fleet, history, prose, report
 from core.access import Access
 from core.config import FleetAsk, ProbeConfig
 from core.errors import UserError
 from core.records import Check
 from core.results import Answer
 from core.run import Found, NoAnswer, RunLog, Session, default_path
+from core.twin import TwinProcess
 from core.view import RunView
 from tui.again import Left, Wish
-from tui.cli import anew, headless, prompts
+from tui.cli import anew, ghost, headless, metrics_port, prompts
 from tui.cli import kept as kept_fleet
 from tui.cli.configure import CliOptions
 from tui.cli.output import JsonOut, emit, say, say_if_heard, scrubbed
+from tui.cli.requests import checks_of, refuse_changed, trace_of
 from tui.frame import with_fleet
 from tui.terminal.signals import INTERRUPTED, NO_ANSWER, NOT_MET, TwoStage, leave_now
 from tui.terminal.whole import plain, why_no_screen
@@ -52,7 +54,9 @@ class Job:
 
     `out` None: the file that the options name, or a new one. `ask`: the fleet as it was set on the screen of the run before.
     `found` is what checks of the same server and settings found a moment ago, which are then not made again.
+    `beside`: the run that is drawn behind, which `run` reads by its option.
     `start` starts the server to be probed, which is stopped after the run; its address then takes the configured one's place.
+    `began` is told of the session just before it runs.
     """
 
     config: ProbeConfig
@@ -65,6 +69,8 @@ class Job:
     truth_rps: float | None = None
     start: Callable[[], Awaitable[Served]] | None = None
     found: Found | None = field(default=None, repr=False)
+    began: Callable[[Session], None] | None = field(default=None, repr=False)
+    beside: ghost.Beside | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +118,7 @@ def run(job: Job) -> int:
 
 
 def _done(job: Job) -> int:
+    job = dataclasses.replace(job, beside=ghost.of(job.options["ghost"], job.config.slo))
     asks = job.start is None and job.found is None
     if asks and not (job.options["headless"] or job.options["quiet"]) and prompts.can_ask():
         config, access = prompts.settle(job.config, job.access)
@@ -120,16 +127,18 @@ def _done(job: Job) -> int:
         say_if_heard(prose.sentence(low))
     out = JsonOut(job.options["json"])
     try:
-        ended = asyncio.run(_run(job))
+        ended = asyncio.run(run_once(job))
         while ended.left.wish is not None:
             say_if_heard(f"The run before is kept in {plain(str(ended.path))}; `kneescope report` prints it.")
             job = _next(job, ended, ended.left.wish)
-            ended = asyncio.run(_run(job))
+            ended = asyncio.run(run_once(job))
         if ended.between_output:
             said = "\n".join(f"  {plain(line)}" for line in ended.between_output.splitlines())
             say_if_heard(f"The --between command failed with these lines (they are not recorded):\n{said}")
         if ended.view.started_utc is not None:
             hand_over(ended.view, ended.path, out, also_say=not job.options["quiet"])
+        if job.beside is not None and ended.path is not None and ended.view.answer is not None and not job.options["quiet"]:
+            job.beside.say(ended.path)
     finally:
         out.withdraw()
     if ended.failure is not None:
@@ -147,13 +156,16 @@ def _next(job: Job, ended: Ended, wish: Wish) -> Job:
     return dataclasses.replace(job, config=config, command=command)
 
 
-async def _run(job: Job) -> Ended:
+async def run_once(job: Job) -> Ended:
     """The run in one event loop, from the start of a server of its own to its stop; no load is left when it returns."""
-    async with _target(job) as config:
+    options = job.options
+    async with metrics_port.opened(options["metrics_port"], quiet=bool(options["quiet"])) as metrics, _target(job) as config:
         out = job.out or job.options["out"]
         log = RunLog(Path(out) if out else default_path(job.name))
+        history.add(log.path)
         failure, left = None, Left()
         try:
+            refuse_changed(job.options, config)
             session = Session(
                 config,
                 log,
@@ -161,15 +173,25 @@ async def _run(job: Job) -> Ended:
                 between=job.options["between"],
                 command=job.command,
                 truth_rps=job.truth_rps,
+                label=job.options["label"],
+                read=checks_of(job.options, config.method.seed_of_requests),
                 found=job.found,
+                dataset=dataset_of(job.options),
+                twin=TwinProcess.start,
+                trace=trace_of(job.options, config.method.seed_of_arrivals),
             )
+            if job.began is not None:
+                job.began(session)
             try:
+                if metrics is not None:
+                    metrics.show(Live(session).view)
                 left = await _watch(session, log.path, job)
             except Exception as error:  # raised again by `run`, once what was measured is handed over
                 failure = error
         finally:
             log.close()
             kept = not _dropped_empty(log.path)
+            history.add(log.path)
     view = session.state.view(time.monotonic())
     if kept:
         kept_fleet.write(log.path, view, left.ask)
@@ -207,15 +229,15 @@ async def _watch(session: Session, path: Path, job: Job) -> Left:
             say_if_heard(f"run file  {path}")
         await _lines(session, quiet)
         return Left()
-    return await _screen(session, path, job.ask)
+    return await _screen(session, path, job.ask, job.beside)
 
 
 def code_of(view: RunView) -> int:
     """The exit code of a run as it stands; one without any answer was left by the user."""
-    if view.answer is None:
+    if (answer := view.known_answer) is None:
         return INTERRUPTED
-    code = _CODES.get(view.answer.outcome, 0)
-    return NOT_MET if code == 0 and view.answer.required_met is False else code
+    code = _CODES.get(answer.outcome, 0)
+    return NOT_MET if code == 0 and answer.required_met is False else code
 
 
 def hand_over(view: RunView, path: Path | None, out: JsonOut, *, also_say: bool) -> None:
@@ -231,7 +253,12 @@ def hand_over(view: RunView, path: Path | None, out: JsonOut, *, also_say: bool)
         out.write(report.to_json(view, run_log))
 
 
-def preflight(config: ProbeConfig, access: Access, json_file: str | None) -> int:
+def dataset_of(options: Mapping[str, object]) -> Path | None:
+    """The file of prompts that was asked for, whose folder no configuration holds."""
+    return None if options["dataset"] is None else Path(str(options["dataset"]))
+
+
+def preflight(config: ProbeConfig, access: Access, options: CliOptions) -> int:
     """The checks alone, each printed as soon as it is known; 0 when load could start, else 3. Leaves no run file.
 
     A remote server may be checked without permission, which only load needs.
@@ -240,13 +267,13 @@ def preflight(config: ProbeConfig, access: Access, json_file: str | None) -> int
     with scrubbed(access):
         if prompts.can_ask():
             config, access = prompts.settle(config, access, loads=False)
-        return _checked(config, access, json_file)
+        return _checked(config, access, options)
 
 
-def _checked(config: ProbeConfig, access: Access, json_file: str | None) -> int:
-    out = JsonOut(json_file)
+def _checked(config: ProbeConfig, access: Access, options: CliOptions) -> int:
+    out = JsonOut(options["json"])
     try:
-        with checking(config, access) as session:
+        with checking(config, access, options) as session:
             checks, interrupted = asyncio.run(_preflight(session, quiet=out.to_stdout))
         ok = not interrupted and bool(checks) and all(check.status != "refuse" for check in checks)
         out.write(msgspec.json.encode({"ok": ok, "preflight": report.check_data(checks)}).decode())
@@ -258,12 +285,14 @@ def _checked(config: ProbeConfig, access: Access, json_file: str | None) -> int:
 
 
 @contextmanager
-def checking(config: ProbeConfig, access: Access) -> Iterator[Session]:
+def checking(config: ProbeConfig, access: Access, options: CliOptions) -> Iterator[Session]:
     """A session for the checks alone, whose run file is gone afterwards. Raises UserError when there is no room for one."""
     with _temporary_folder() as folder:
         log = RunLog(Path(folder) / "preflight.jsonl")
         try:
-            yield Session(config, log, access=access)
+            read = checks_of(options, config.method.seed_of_requests)
+            trace = trace_of(options, config.method.seed_of_arrivals)
+            yield Session(config, log, access=access, read=read, trace=trace, dataset=dataset_of(options))
         finally:
             log.close()
 
@@ -304,13 +333,15 @@ async def _lines(session: Session, quiet: bool) -> None:
             await headless.follow(session.run(), lambda: printer.feed(live.view()), say, session.stop)
 
 
-async def _screen(session: Session, path: Path, ask: FleetAsk | None = None) -> Left:
+async def _screen(session: Session, path: Path, ask: FleetAsk | None = None, beside: ghost.Beside | None = None) -> Left:
     from tui.app import RunControls
     from tui.terminal import display  # textual and plotext are loaded only when they are shown
 
     live = Live(session)
     controls = RunControls(stop=session.stop, rate=session.change_rate, end_step=session.end_step)
-    return await display.show(live, run=live.run, controls=controls, end=live.end, path=str(path), ask=ask, repeats=True)
+    return await display.show(
+        live, run=live.run, controls=controls, end=live.end, path=str(path), ask=ask, repeats=True, beside=beside
+    )
 
 
 def _dropped_empty(path: Path) -> bool:

@@ -22,6 +22,7 @@ from tui.cli.click_types import Reads
 from tui.cli.configure import is_given, one_load_at_peak
 from tui.cli.inputs import read_server
 from tui.cli.options import ACCESS, OUTPUT, SECRET_OPTIONS, SERVER
+from tui.cli.requests import LENGTHS_OF_ALL, OF_TRACE, SOURCES
 
 URL = "url"
 SECRETS = frozenset(
@@ -35,13 +36,20 @@ _MOST_CHARS = 65536
 _HEAD = "# kneescope settings: options of `kneescope probe` by name. Keys and other secrets are never saved here.\n"
 _NUMBER = re.compile(r"[1-9][0-9]*|(?:0|[1-9][0-9]*)\.[0-9]*[1-9]")
 
+_BY_TRACE = frozenset({"trace", *OF_TRACE})
+_BY_SOURCES = frozenset({*SOURCES, *OF_TRACE})
 _GIVES_WAY: Mapping[str, frozenset[str]] = {
     "mode": frozenset({"careful"}),
     "careful": frozenset({"mode", "hold"}),
-    "rates": frozenset({"hold", "start_rps", "budget"}),
-    "hold": frozenset({"rates", "require_rps", "start_rps", "careful", "repeats", "budget", "reset_cache"}),
-    "start_rps": frozenset({"rates", "hold"}),
-    "budget": frozenset({"rates", "hold"}),
+    "rates": frozenset({"hold", "start_rps", "budget", "trace_scale"}),
+    "hold": frozenset(
+        {"rates", "require_rps", "start_rps", "careful", "repeats", "budget", "reset_cache", "closed_loop", "trace_scale"}
+    ),
+    "start_rps": frozenset({"rates", "hold", "trace_scale"}),
+    "budget": frozenset({"rates", "hold", "trace_scale"}),
+    "trace_scale": frozenset({"rates", "hold", "start_rps", "budget"}),
+    "closed_loop": frozenset({"hold", "gateway_limit"}),
+    "gateway_limit": frozenset({"closed_loop"}),
     "require_rps": frozenset({"hold"}),
     "repeats": frozenset({"hold"}),
     "reset_cache": frozenset({"hold", "with_others", "max_waiting"}),
@@ -53,6 +61,14 @@ _GIVES_WAY: Mapping[str, frozenset[str]] = {
     "headroom": frozenset({"load_at_peak"}),
     "weights_gb": frozenset({"params_b", "weight_bits"}),
     "params_b": frozenset({"weights_gb"}),
+    "mix": (_BY_SOURCES | {*LENGTHS_OF_ALL}) - {"mix"},
+    "lengths": (_BY_SOURCES | {*LENGTHS_OF_ALL}) - {"lengths"},
+    "dataset": (_BY_SOURCES | {*LENGTHS_OF_ALL, "prefix"}) - {"dataset", "output_tokens"},
+    "trace": frozenset({*SOURCES, *LENGTHS_OF_ALL, "arrival_cv"}) - {"trace"},
+    "input_tokens": _BY_SOURCES,
+    "output_tokens": _BY_SOURCES - {"dataset"},
+    "length_correlation": _BY_SOURCES,
+    "arrival_cv": _BY_TRACE,
 }
 """What of a profile goes with an option of the command line that excludes it: the command line wins."""
 

@@ -8,10 +8,29 @@ from typing import TYPE_CHECKING, cast
 
 from core.config import FleetAsk
 from core.errors import UserError
-from core.report import Form, scaling_text, to_json, to_markdown, while_going
-from core.run import Replay, is_going, read_run, resolve_run
+from core.history import (
+    resolve,
+)
+from core.report import (
+    Form,
+    RowForm,
+    request_text,
+    scaling_text,
+    to_exposition,
+    to_html,
+    to_json,
+    to_markdown,
+    while_going,
+)
+from core.run import (
+    Replay,
+    is_going,
+    read_run,
+    request_rows,
+    whole_file,
+)
 from core.view import RunView
-from tui.cli import kept
+from tui.cli import ghost, kept
 from tui.cli.output import JsonOut, emit
 from tui.cli.probe import hand_over
 from tui.frame import Playback, with_fleet
@@ -27,15 +46,13 @@ class Recorded:
     """A run read back from its file, standing at its end until somebody moves in it. The views are those that there were live."""
 
     def __init__(self, run: str, clock: Callable[[], float] = time.monotonic) -> None:
-        """`run` is a path, or `last`. Raises UserError for what is no run file."""
-        self.path: Path = resolve_run(run)
+        """`run` is a path, `last`, a label, or a number of the list. Raises UserError for what is no run file."""
+        self.path: Path = resolve(run)
         self.going = is_going(self.path)  # before it is read: what ends meanwhile is still called going, never the reverse
         self._clock = clock
-        try:
+        with whole_file(self.path):
             self._replay = Replay(read_run(self.path))
             self._whole = self._replay.view(self._replay.length_s)
-        except (ArithmeticError, LookupError, MemoryError, ValueError) as error:  # lines that are whole and cannot be true
-            raise UserError(f"{self.path} is not what kneescope wrote ({error}): the file was changed or damaged.") from error
         self._at_s, self._since, self._speed, self._playing = self._replay.length_s, 0.0, 1.0, False
 
     def view(self) -> RunView:
@@ -90,42 +107,78 @@ class Recorded:
         return at_s
 
 
-def show(run: str) -> None:
-    """The screen over a recorded run, and its verdict when another fleet was set there. Needs a terminal."""
+def show(run: str, behind: str | None = None) -> None:
+    """The screen over a recorded run, and its verdict when another fleet was set there. `behind`: a run to draw behind it. Needs a
+    terminal."""
     recorded = Recorded(run)
+    config = recorded.whole.config
+    beside = None if config is None else ghost.of(behind, config.slo)
     before = kept.read(recorded.path, recorded.view())
-    ask = screen(recorded, before)
+    ask = screen(recorded, before, beside=beside)
     if ask is not None and ask != before:
         view = recorded.result
         if (changed := with_fleet(view, ask)) != view or before is not None:
             hand_over(changed, recorded.path, JsonOut(None), also_say=False)
 
 
-def screen(recorded: Recorded, ask: FleetAsk | None, on: "Name" = "ramp") -> FleetAsk | None:
+def screen(recorded: Recorded, ask: FleetAsk | None, on: "Name" = "ramp", beside: ghost.Beside | None = None) -> FleetAsk | None:
     """The screens over a recorded run, with the fleet that was set for it before; returns and keeps what was set there."""
     from tui.terminal import display  # textual and plotext are loaded only when they are shown
 
-    left = asyncio.run(display.show(recorded, player=recorded, path=str(recorded.path), ask=ask, on=on))
+    left = asyncio.run(display.show(recorded, player=recorded, path=str(recorded.path), ask=ask, on=on, beside=beside))
     if left.ask != ask:
         kept.write(recorded.path, recorded.view(), left.ask)
     return left.ask
 
 
 def report(run: str, json_file: str | None, form: str = "text") -> None:
-    """The verdict on stdout, or the JSON where it was asked for; `form` other than text: a summary, or YAML for a scaler, in its
-    place."""
+    """The verdict on stdout, or the JSON where it was asked for; `form` other than text: what is printed in its place."""
     out = JsonOut(json_file)
     if form != "text" and out.to_stdout:
         raise UserError(f"--format {form} and --json - both write to stdout; give --json a file.")
     try:
+        if form in ("csv", "jsonl"):
+            if json_file is not None:
+                out.write(_result(Recorded(run)))
+            _emit_requests(resolve(run), cast(RowForm, form))
+            return
         recorded = Recorded(run)
         path = recorded.path
-        view = with_fleet(recorded.result, kept.read(path, recorded.view()))
+        view = _with_kept(recorded)
         if form == "text":
             hand_over(view, path, out, also_say=False)
             return
-        text = to_markdown(view, str(path)) if form == "md" else scaling_text(view, str(path), cast(Form, form))
+        text = _as(form, view, str(path))
         out.write(to_json(view, str(path)))
         emit(text)
     finally:
         out.withdraw()
+
+
+def _with_kept(recorded: Recorded) -> RunView:
+    """The run as a report shows it, with the fleet that was set on its screen."""
+    return with_fleet(recorded.result, kept.read(recorded.path, recorded.view()))
+
+
+def _result(recorded: Recorded) -> str:
+    return to_json(_with_kept(recorded), str(recorded.path))
+
+
+def _as(form: str, view: RunView, path: str) -> str:
+    match form:
+        case "md":
+            return to_markdown(view, path)
+        case "html":
+            return to_html(view, path)
+        case "prom":
+            return to_exposition(view)
+        case _:
+            return scaling_text(view, path, cast(Form, form))
+
+
+def _emit_requests(path: Path, form: RowForm) -> None:
+    """The rows as they are made; no more when nobody reads them."""
+    with whole_file(path):
+        for text in request_text(request_rows(lambda: read_run(path)), form):
+            if not emit(text):
+                return

@@ -25,11 +25,12 @@ from core.address import split_address
 from core.config import ProbeConfig
 from core.errors import UserError
 from core.net import http_client
-from core.server import Caller, Credential, NoModels, list_models, others_now
+from core.server import Caller, Credential, NoModels, Places, list_models, others_now
 from tui import keys
 from tui.cli import profiles, prompts
 from tui.cli.argv import Texts
 from tui.cli.probe import checking
+from tui.cli.watch import Job
 from tui.connect import recent
 from tui.connect.choose import Choose
 from tui.connect.confirm import Confirm
@@ -77,8 +78,15 @@ class Demo:
     """A run of a simulated replica was asked for, which needs no server, no checks and no form."""
 
 
+@dataclass(frozen=True)
+class Watch:
+    """The server in the fields was asked to be watched, with the access in them; no load is wanted."""
+
+    job: Job
+
+
 class ConnectApp(InOrder[RunRequest]):
-    """Returns the run that was asked for and may start, or None when the user left; `demo` is what was asked for instead.
+    """Returns the run that was asked for and may start, or None when the user left; `instead` is what was asked for in its place.
 
     `profile`: what the fields begin with;
     `note` is said above the checks until there are any. The rest is for tests and pictures, which reach no server."""
@@ -118,7 +126,7 @@ class ConnectApp(InOrder[RunRequest]):
         self._sketch: ProbeConfig | None = None
         self._problems: Mapping[str, str] = {}
         self._wish: RunRequest | None = None
-        self.demo: Demo | None = None
+        self.instead: Demo | Watch | None = None
         self._listed: str | None = None
         self._preflight: PreflightRun | None = None
         self._work: asyncio.Task[None] | None = None
@@ -249,10 +257,29 @@ class ConnectApp(InOrder[RunRequest]):
     def action_demo(self) -> None:
         """Run against a simulated replica, as `kneescope demo`; what stands in the fields is left as it is."""
         if self._work is None:
-            self.demo = Demo()
+            self.instead = Demo()
             self._go()
         else:
             self._tell("Checks are running; esc stops them, then f3 starts the demo.")
+
+    def action_watch(self) -> None:
+        """Watch the server in the fields, which sends it no load; the other fields may be empty, but not wrong."""
+        self._left.update(FIELDS)
+        self._read()
+        request = self._request
+        if request is None:
+            self._to_first_problem("Nothing is watched")
+        elif self._work is not None:
+            self._tell("Checks are running; esc stops them, then f5 watches the server.")
+        else:
+            target = request.config.target
+            places = Places((request.url,))
+            self.instead = Watch(
+                Job(places=places, access=request.access, insecure=target.insecure, metrics_url=target.metrics_url)
+            )
+            self._go()
+            return
+        self.look()
 
     def action_explain(self) -> None:
         """The keys, what is sent when, and the fields."""
@@ -266,7 +293,7 @@ class ConnectApp(InOrder[RunRequest]):
         """While a question or the help is open nothing else begins."""
         if action in ("explain", "read"):
             return self.screen is self._ask
-        if action in ("recent", "limits", "demo"):
+        if action in ("recent", "limits", "demo", "watch"):
             return self.screen is self._ask
         return action not in ("check", "start", "save") or not isinstance(self.screen, Confirm | ConnectHelp | Choose)
 
@@ -488,8 +515,8 @@ def _models_note(n: int) -> str | None:
     return None if n == 1 else f"▲ The server has {n} models: choose one."
 
 
-def ask(environ: Mapping[str, str]) -> RunRequest | Demo | None:
-    """Show the screen, with the settings of the last time, until a run or the demo is asked for or the user leaves (None).
+def ask(environ: Mapping[str, str]) -> RunRequest | Demo | Watch | None:
+    """Show the screen, with the settings of the last time, until a run, the demo or a watch is asked for or the user leaves (None).
 
     Raises UserError when the screen itself failed.
     """
@@ -500,4 +527,4 @@ def ask(environ: Mapping[str, str]) -> RunRequest | Demo | None:
     asyncio.run(carried(app, app.action_leave, app.close, app.end))
     if app.return_code:
         raise UserError("The screen failed with an error of its own; no load was sent.", NO_ANSWER)
-    return app.demo or app.return_value
+    return app.instead or app.return_value

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from core.access import Access
-from core.config import ProbeConfig, Slo, Target
+from core.config import Lengths, ProbeConfig, Slo, Target, Workload
 from core.errors import UserError
 from core.run import Found
 from core.units import limit, plain
+from core.workloads import MOST_TOKENS
 from tui.cli import argv, inputs
 from tui.cli.argv import OPTIONS
-from tui.cli.configure import CliOptions, access_of, build
+from tui.cli.configure import Base, CliOptions, access_of, build
 from tui.cli.profiles import URL
 
 MORE, KEY, MODE, MODEL = "more", "key", "mode", "model"
@@ -22,6 +23,8 @@ CAREFUL = "careful"
 LOAD_AT_PEAK = "load-at-peak"
 """The option as it is named today; profiles may hold the older name."""
 _ANYWHERE = "http://127.0.0.1"
+_ANY_PREFIX = Base(workload=Workload(input_tokens=Lengths(median=MOST_TOKENS)))
+"""Whether a prefix is too long for the prompts is to be said when these are known: they have a field of their own."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,15 @@ def _option(name: str, label: str, *choices: tuple[str, str], empty: Callable[[P
 
 def _limit(seconds: float | None, slo: Slo) -> str:
     return "none" if seconds is None else f"{limit(seconds)}{' default' if slo.default else ''}"
+
+
+def _tokens(run: ProbeConfig, lengths: Lengths, before: str = "") -> str:
+    """What an empty field of lengths stands for; the kinds of a mix have their own."""
+    return "as the mix says" if run.workload.mix else f"{before}{lengths} tokens"
+
+
+def _answer(run: ProbeConfig) -> str:
+    return _tokens(run, run.workload.output_tokens, "at most " if run.workload.natural else "")
 
 
 def _load(share: float) -> str:
@@ -67,8 +79,8 @@ ROWS: tuple[tuple[Field, ...], ...] = (
         _option("api", "API", ("completions", ""), ("chat", "chat")),
     ),
     (
-        _option("input-tokens", "prompt", empty=lambda run: f"{run.workload.input_tokens} tokens"),
-        _option("output-tokens", "answer", empty=lambda run: f"{run.workload.output_tokens} tokens"),
+        _option("input-tokens", "prompt", empty=lambda run: _tokens(run, run.workload.input_tokens)),
+        _option("output-tokens", "answer", empty=_answer),
     ),
     (
         _option("ttft", "TTFT", empty=lambda run: _limit(run.slo.ttft_s, run.slo)),
@@ -132,7 +144,9 @@ class RunRequest:
     @property
     def checked(self) -> tuple[object, ...]:
         """All that the checks before load depend on: while it is the same, so are they."""
-        return self.config.target, self.config.slo, self.config.workload, self.config.safety.with_others, self.access
+        config, dataset = self.config, self.options["dataset"]
+        rows = None if dataset is None else (dataset, config.method.seed_of_requests)
+        return config.target, config.slo, config.workload, rows, config.safety.with_others, self.access
 
 
 class Wrong(Exception):
@@ -234,7 +248,7 @@ def _check_more(text: str) -> None:
     for name in argv.texts(said):
         if name != MODEL and (name in _OWN or name == CAREFUL):  # a server may serve a model that it does not list
             raise UserError(f"--{name} has a field of its own ({FIELDS[MODE if name == CAREFUL else name].label}); set it there.")
-    build(argv.options(said), _ANYWHERE)
+    build(argv.options(said), _ANYWHERE, _ANY_PREFIX)
 
 
 def _api_key(file: str, typed: str, environ: Mapping[str, str]) -> str | None:

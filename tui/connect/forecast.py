@@ -22,7 +22,7 @@ class Forecast(NamedTuple):
 def forecast(config: ProbeConfig, singles: Sequence[RequestRecord] = ()) -> Forecast:
     """What is to be expected; `singles` are the judged single requests of the checks, without which less is known."""
     search = Search(config)
-    if why_infeasible(singles, config.slo) is not None:
+    if why_infeasible(singles, config.limits) is not None:
         singles = ()
     if singles:
         search.observe_singles(singles)
@@ -68,8 +68,7 @@ def _warm_up(config: ProbeConfig, rate_rps: float) -> str:
 
 
 def _sends(config: ProbeConfig, singles: Sequence[RequestRecord], expected_s: float | None) -> str:
-    each = config.workload.input_tokens.largest + config.workload.output_tokens.largest
-    tokens = f"of up to {count(each, 'token')}"
+    tokens = f"of up to {count(config.workload.longest_request, 'token')}"
     named, max_rps = _named(config), config.safety.max_rps
     if config.method.hold_rps is not None:
         return f"requests {tokens} until you stop it"

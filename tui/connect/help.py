@@ -18,6 +18,7 @@ SENT = (
     ("typing", "sends nothing"),
     ("leaving URL, or choosing a recent server", "one request for its list of models, without your key and headers"),
     ("ctrl+r", "reads its metrics and sends about five single requests, one after another; no load"),
+    ("f5", "leaves this screen and reads the server's metrics once a second, with your key and headers; no other request"),
     ("ctrl+s", "sends the load described under what to expect; checks that are older than 2 min are made again before it"),
 )
 CHECKS = (

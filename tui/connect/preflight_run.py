@@ -17,6 +17,7 @@ from core.records import Check, RequestRecord
 from core.run import Found, NoAnswer, State
 from core.units import duration
 from core.view import RunView
+from tui.cli.configure import CliOptions
 from tui.cli.probe import checking
 from tui.cli.prompts import agreed
 from tui.connect import screen
@@ -44,7 +45,7 @@ class Checker(Protocol):
     def found(self) -> Found | None: ...
 
 
-Makes = Callable[[ProbeConfig, Access], AbstractContextManager[Checker]]
+Makes = Callable[[ProbeConfig, Access, CliOptions], AbstractContextManager[Checker]]
 
 
 class PreflightRun:
@@ -67,7 +68,7 @@ class PreflightRun:
         """Do the checks. Nothing is in flight any more when it returns; what goes wrong is in `failure`."""
         try:
             config = agreed(self.request.config, public_ok=True)  # what single requests do without; Start asks
-            with self._makes(config, self.request.access) as checker:
+            with self._makes(config, self.request.access, self.request.options) as checker:
                 self._checker = checker
                 if self.stopping:
                     checker.stop()

@@ -26,8 +26,8 @@ from tui.widgets.plot_view import Titled
 START = "Start"
 NOTHING_SENT, LIST_SENT = "Nothing has been sent.", "Nothing has been sent but one request for the list of models."
 BEFORE = (
-    "The checks send about five single requests, one after another, and no load. No server at hand? "
-    "f3 runs against a simulated one."
+    "The checks send about five single requests, one after another, and no load. f5 only watches the server. "
+    "No server at hand? f3 runs against a simulated one."
 )
 _LABEL = 7
 _SEPARATOR = " · "

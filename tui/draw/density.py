@@ -27,6 +27,8 @@ OPEN: dict[Symbols, str] = {"braille": "⣿", "block": "▒", "ascii": "="}
 _DOTS: dict[Symbols, tuple[int, int]] = {"braille": (2, 4), "block": (1, 2), "ascii": (1, 1)}
 """Across and down in a cell. In ASCII a sign cannot say where in its cell the ink is."""
 _LINES: dict[Kind, str] = {"holds": "━", "unknown": "·", "mixed": "╌", "fails": "━"}
+GHOST_LINES: dict[Kind, str] = {"holds": "░", "unknown": " ", "mixed": " ", "fails": "░"}
+"""Of another run: what holds and what fails, in its own sign."""
 _ASCII_LINES: dict[Kind, str] = {"holds": "-", "unknown": ".", "mixed": ":", "fails": "-"}
 """What holds and what fails are lines as the horizon is, in a row of their own, with their names in them."""
 _INKS: dict[Kind, Ink] = {"holds": "holds", "unknown": "label", "mixed": "strong", "fails": "fails"}
@@ -41,6 +43,7 @@ _WIDEST = 8
 _ROOM, _FROM_ROOM = (9, 14), 60
 """Cells before the middle of the first column and behind that of the last, so that the words of the bracket have a place there;
 only in a picture of so many cells."""
+_FROM_GHOST = 8
 _FROM_HEAD, _FROM_FAILED, _FROM_NAMES, _FROM_ZONES, _FROM_DATA = 10, 7, 5, 4, 3
 """The rows from which on there is room for each part."""
 _DUST = 1e-9
@@ -78,7 +81,8 @@ class Stretch:
 class Cliff:
     """All that the picture shows. `columns` by rate, the lowest first; `x_range` in requests/s; `up` and `down`: how many doublings
     above and below the limit there must be room for; `first`: the rates whose names come first. `note` stands where no stretch is
-    known, `limits` at the horizon. `going`: a rate is sent now, or will be."""
+    known, `limits` at the horizon. `going`: a rate is sent now, or will be. `ghost`: the stretches of another run, in a row
+    of their own."""
 
     columns: tuple[Column, ...]
     x_range: tuple[float, float]
@@ -90,6 +94,7 @@ class Cliff:
     going: bool = True
     note: str = ""
     limits: str = ""
+    ghost: tuple[Stretch, ...] = ()
 
 
 class Run(NamedTuple):
@@ -131,6 +136,7 @@ class _Rows(NamedTuple):
     bottom: int
     names: int | None
     zones: int | None
+    ghost: int | None = None
 
 
 _Grid = list[list[_Cell]]
@@ -165,6 +171,11 @@ def draw(cliff: Cliff, width: int, height: int, symbols: Symbols = "braille") ->
     _set_head(grid, rows, cliff.columns, slots)
     _set_names(grid, rows, cliff, slots)
     _set_zones(grid, rows, cliff, slots, _ASCII_LINES if symbols == "ascii" else _LINES)
+    if rows.ghost is not None:
+        labels[rows.ghost] = ("ghost", "label")
+        for stretch in cliff.ghost:
+            start, end = (None if at is None else _between(cliff, slots, at) for at in (stretch.start_rps, stretch.end_rps))
+            _set_stretch(grid[rows.ghost], stretch, start, end, GHOST_LINES[stretch.kind], "label")
     return tuple(_row(labels.get(y, ("", "label")), left, cells) for y, cells in enumerate(grid))
 
 
@@ -178,7 +189,8 @@ def _rows(cliff: Cliff, height: int) -> _Rows:
     failed = height >= _FROM_FAILED and any(column.failed for column in cliff.columns)
     head = height >= _FROM_HEAD and cliff.going
     top = head + failed
-    data = height - top - names - zones - 1
+    ghost = height >= _FROM_GHOST and bool(cliff.ghost)
+    data = height - top - names - zones - ghost - 1
     up = min(max(1, round(data * cliff.up / (cliff.up + cliff.down))), data - 1)
     bottom = top + data + 1
     return _Rows(
@@ -188,7 +200,8 @@ def _rows(cliff: Cliff, height: int) -> _Rows:
         top + up,
         bottom,
         bottom if names else None,
-        height - 1 if zones else None,
+        height - 1 - ghost if zones else None,
+        height - 1 if ghost else None,
     )
 
 
@@ -470,9 +483,28 @@ def _set_zones(grid: _Grid, rows: _Rows, cliff: Cliff, slots: Sequence[_Slot], l
     if not cliff.stretches:
         _write(row, 0, cliff.note[: len(row)], "label")
     for stretch in cliff.stretches:
-        start = 0 if stretch.start_rps is None else _edge(cliff, slots, stretch.start_rps, len(row))
-        end = len(row) if stretch.end_rps is None else _edge(cliff, slots, stretch.end_rps, len(row))
-        _write(row, start, _bar(stretch.names, lines[stretch.kind], end - start), _INKS[stretch.kind])
+        start, end = (None if at is None else _edge(cliff, slots, at, len(row)) for at in (stretch.start_rps, stretch.end_rps))
+        _set_stretch(row, stretch, start, end, lines[stretch.kind], _INKS[stretch.kind])
+
+
+def _set_stretch(row: list[_Cell], stretch: Stretch, start: int | None, end: int | None, line: str, ink: Ink) -> None:
+    """From one cell to another; None: from or to the end of the row."""
+    begin = 0 if start is None else start
+    _write(row, begin, _bar(stretch.names, line, (len(row) if end is None else end) - begin), ink)
+
+
+def _between(cliff: Cliff, slots: Sequence[_Slot], rate_rps: float) -> int:
+    """The cell of a rate that may have no column: between the two beside it, and right beside the outermost where it is beyond."""
+    at = math.log(rate_rps)
+    middles = [(math.log(column.rate_rps), slot.middle) for column, slot in zip(cliff.columns, slots, strict=True)]
+    for (low, left), (high, right) in pairwise(middles):
+        if low <= at <= high:
+            return round(left + (at - low) / (high - low) * (right - left)) if high > low else round(left)
+    if not slots:
+        return 0
+    if at == middles[0][0]:
+        return round(middles[0][1])
+    return slots[-1].end + 1 if at > middles[-1][0] else max(0, slots[0].start - 1)
 
 
 def _edge(cliff: Cliff, slots: Sequence[_Slot], rate_rps: float, width: int) -> int:

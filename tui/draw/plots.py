@@ -33,6 +33,8 @@ _RULE = "╌"
 _MARK = "▾"
 _UPRIGHT = "┊"
 _EDGE, _END = "▏", "▕"
+_ASIDE = 1
+"""Cells of what lies behind to either side of its own."""
 _STEM, _HEAD, _FOOT = "│", "┬", "┴"
 _BRAILLE, _LEFT_DOTS, _DASH = 0x2800, 0b01000111, 3
 _APART_ROWS, _APART_ROWS_TALL, _TALL, _APART_COLUMNS = 2, 3, 16, 3
@@ -95,6 +97,7 @@ class Upright:
     x: float
     name: str
     ink: Ink = "bright"
+    glyph: str = _UPRIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,9 @@ class Plot:
     are (value, text); of those that meet the earlier one is kept. `y_ticks` and `x_ticks` are sets of labels, the finest first: the
     first that has room is taken. `heads` are sets of names for stretches of x, (start, end, text), in `head_unit`: the first whose
     texts all fit is taken, else the last without those that do not. Dots and bars move aside for each other, if need be by `spread`
-    cells. `margins` are the least widths of labels and names, so that plots above each other share their columns.
+    cells. `behind` and `behind_lines` are of something else and are drawn where nothing of the plot lies, each bar three cells
+    wide in its glyph, each line in every second row. `margins` are the least widths of labels and names, so that plots above each
+    other share their columns.
     """
 
     x_range: tuple[float, float]
@@ -122,6 +127,8 @@ class Plot:
     spread: int = 0
     zones: tuple[Zone, ...] = ()
     uprights: tuple[Upright, ...] = ()
+    behind: tuple[Bar, ...] = ()
+    behind_lines: tuple[Upright, ...] = ()
     x_labels: Labels = ()
     x_ticks: tuple[Labels, ...] = ()
     y_ticks: tuple[Labels, ...] = ()
@@ -197,6 +204,7 @@ def _cells_of(plot: Plot, columns: int, height: int) -> list[list[_Cell]]:
     _set_uprights(plot, cells)
     for row in cells:
         _set_edges(plot, row)
+    _set_behind(plot, cells)
     _set_points(plot, cells)
     _set_upright_names(plot, cells)
     _set_marks(plot, cells)
@@ -320,12 +328,31 @@ def _set_uprights(plot: Plot, cells: list[list[_Cell]]) -> None:
             at = _column(upright.x, plot, len(cells[0]))
             for row in cells:
                 if row[at].ink in (None, "rule"):
-                    row[at] = _Cell(_UPRIGHT, upright.ink)
+                    row[at] = _Cell(upright.glyph, upright.ink)
+
+
+def _set_behind(plot: Plot, cells: list[list[_Cell]]) -> None:
+    """Wide enough to be seen on both sides of a bar that lies over it."""
+    height, columns = len(cells), len(cells[0])
+    for bar in plot.behind:
+        if all(math.isfinite(value) for value in (bar.x, bar.low, bar.high)) and plot.x_range[0] <= bar.x <= plot.x_range[1]:
+            at = _column(bar.x, plot, columns)
+            for y in _bar_cells(bar, plot, height):
+                for x in range(max(0, at - _ASIDE), min(columns, at + _ASIDE + 1)):
+                    if cells[y][x].ink in (None, "rule"):
+                        cells[y][x] = _Cell(bar.glyph, bar.ink)
+    for line in plot.behind_lines:
+        if plot.x_range[0] <= line.x <= plot.x_range[1]:
+            near = [at for at in (_column(line.x, plot, columns) + aside for aside in (0, 1, -1)) if 0 <= at < columns]
+            at = max(near, key=lambda at: sum(row[at].ink is None for row in cells))
+            for y in range(height - 1, -1, -2):
+                if cells[y][at] is _EMPTY:
+                    cells[y][at] = _Cell(line.glyph, line.ink)
 
 
 def _set_upright_names(plot: Plot, cells: list[list[_Cell]]) -> None:
     """Each beside its line, in the first row from the top where nothing is in the way; none where there is no such row."""
-    for upright in plot.uprights:
+    for upright in (*plot.uprights, *plot.behind_lines):
         if not plot.x_range[0] <= upright.x <= plot.x_range[1]:
             continue
         at, width = _column(upright.x, plot, len(cells[0])), cell_len(upright.name)

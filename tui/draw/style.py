@@ -119,6 +119,8 @@ OUTCOMES: dict[Outcome, Mark] = {
     "refused": Mark("✘", "REFUSED, NO LOAD SENT", "breaks"),
     "interrupted": Mark("■", "INTERRUPTED", "strong"),
 }
+GHOST = Mark("░", "ghost", "muted")
+"""What is of a recorded run that is drawn behind."""
 LEVELS: dict[str, Mark] = {
     "info": Mark("·", "", "muted"),
     "warn": Mark("▲", "warning", "strong"),

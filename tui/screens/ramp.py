@@ -49,7 +49,7 @@ class RampScreen(RunScreen):
         view = frame.view
         self.set_class(view.current is None and not view.steps, "-checking")
         self.set_class(view.answer is not None, "-ended")
-        self._cliff.show_view(view)
+        self._cliff.show_view(view, frame.ghost)
         self._floor.show(view)
         self._steps_table.show(view)
         self._sparks.show(view)

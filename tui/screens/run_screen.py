@@ -86,11 +86,16 @@ class RunScreen(Screen[None]):
         within = [] if focused is None else [focused, *focused.ancestors]
         return next((widget for widget in within if isinstance(widget, Titled)), None)
 
+    @property
+    def panels(self) -> tuple[str, ...]:
+        """Those of the panels that there are now."""
+        return self.PANELS
+
     def panel(self, number: int) -> None:
         """Maximise a panel, or restore when it is the one that is maximised."""
-        if number > len(self.PANELS):
+        if number > len(self.panels):
             return
-        panel = self.query_one(f"#{self.PANELS[number - 1]}")
+        panel = self.query_one(f"#{self.panels[number - 1]}")
         self.set_focus(None)  # a field that is hidden must not take what is typed
         if self.maximized is panel:
             self.minimize()
@@ -108,4 +113,5 @@ class RunScreen(Screen[None]):
 
 def _facts(frame: Frame) -> tuple[object, ...]:
     """What a body depends on beside its room."""
-    return frame.view.version, frame.view.now_s, frame.view.config, frame.ask, frame.cursor_s, time_range(frame.whole)
+    view = frame.view
+    return view.version, view.now_s, view.config, frame.ask, frame.cursor_s, time_range(frame.whole), frame.beside_ghost

@@ -17,7 +17,7 @@ from core.config import FleetAsk
 from core.errors import UserError
 from core.results import Answer
 from tui.again import Left
-from tui.app import KneescopeApp, Name, Player, RunControls, Source
+from tui.app import Beside, KneescopeApp, Name, Player, RunControls, Source
 from tui.draw import symbols
 from tui.terminal import theme
 from tui.terminal.changed import Shown
@@ -41,14 +41,15 @@ async def show(
     ask: FleetAsk | None = None,
     on: Name = "ramp",
     repeats: bool = False,
+    beside: Beside | None = None,
 ) -> Left:
     """Show `source` until the user leaves, then await `end`. Raises what `end` raises, and UserError when the screen itself failed.
 
     `player`: the run is recorded. `path`: of the run file. `ask`: the fleet that was set for this run before, `on`: the screen to
-    begin with. `repeats`: the caller does another run where one is wished for.
+    begin with. `repeats`: the caller does another run where one is wished for. `beside`: the run that is drawn behind.
     SIGINT is the key Ctrl-C. SIGTERM and SIGHUP stop the load and leave. A second signal leaves whatever happens.
     """
-    app = KneescopeApp(source, run=run, controls=controls, player=player, path=path, driver_class=StderrDriver)
+    app = KneescopeApp(source, run=run, controls=controls, player=player, path=path, beside=beside, driver_class=StderrDriver)
     app.begin_with(on, ask, repeats=repeats)
     await carried(app, app.action_leave, lambda: app.request_stop(leave=True), end)
     if app.return_code:

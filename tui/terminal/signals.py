@@ -1,6 +1,5 @@
 """What SIGINT, SIGTERM and SIGHUP do: the first stops the load, the second leaves."""
 
-import asyncio
 import os
 import signal
 import threading
@@ -37,6 +36,8 @@ class TwoStage:
         self._now = now
         self.seen = False
         self._stuck: threading.Timer | None = None
+        import asyncio  # only a run has a loop
+
         self._loop = asyncio.get_running_loop()
         self._before: dict[int, Any] = {}
 

@@ -8,12 +8,13 @@ from core import prose, report
 from core.facts import Code, says
 from core.judge import CLIENT
 from core.results import Answer, FailCount, Knee, Outcome, StepResult
+from core.slo import tells_nothing
 from core.units import count, rate_brief, rate_text
 from core.view import RunView
 from tui.draw.style import OUTCOMES, STYLES, Mark, Role, clean
 from tui.widgets import checks
 from tui.widgets.pieces import Piece, fit, join, mark_part, styled
-from tui.widgets.rate_known import failing, tells_nothing
+from tui.widgets.rate_known import failing
 from tui.widgets.steps_table import floor_text
 
 _SAID_BY_HEADLINE: tuple[Outcome, ...] = ("bracket", "at_least", "below")
@@ -24,7 +25,8 @@ _IMPORTANT: tuple[tuple[Code, ...], ...] = (
     _SERVER,
     ("done_again",),
     ("sends_late", "loop_stalled", *CLIENT),
-    ("warm_prompts", *_COLD, *_UNPROVEN),
+    ("warm_prompts", *_COLD, *_UNPROVEN, "hits_off", "trace_hits_off", "hits_unseen", "shared_off_plan", "shared_unproven"),
+    ("bucket_fails",),
 )
 _NARROW = 50
 _WIDE = 70
@@ -47,6 +49,8 @@ def headlines(view: RunView, answer: Answer, width: int) -> list[list[Content]]:
     truth = _truth(view.truth_rps, answer.knee)
     if truth:
         blocks.append(_wrapped(truth, "strong", width))
+    if (closed := report.closed_fact(view, answer)) is not None:
+        blocks.append(_wrapped(prose.sentence(closed), "muted", width))
     return blocks
 
 
@@ -56,8 +60,8 @@ def note_lines(view: RunView, answer: Answer, width: int) -> list[list[Content]]
 
 
 def notes(view: RunView, answer: Answer) -> list[str]:
-    """The notes of the report: what became of the server during the run first, then repeats that did not count, a late client and
-    warm prompts, what is so in every run last."""
+    """The notes of the report: what became of the server during the run first, then repeats that did not count, a late client,
+    warm prompts and lengths that fail, what is so in every run last."""
     shown = [remark for remark in report.remarks(view) if remark.said != answer.message]
     if answer.outcome == "refused":  # its checks have rows of their own
         shown = [remark for remark in shown if remark.about != "check"]
@@ -153,13 +157,6 @@ def _end(view: RunView, text: str, role: Role, rate_rps: float, repeats: str, ro
         return [Content.assemble(styled(text, role)).stylize("bold"), Content.assemble("  ", join(fit(facts, width - 2), ", "))]
     head = f"{text:<{room}}  "
     return [Content.assemble(styled(head, role), join(fit(facts, width - len(head)), ", ")).stylize("bold", 0, len(text))]
-
-
-def step_floor(step: StepResult) -> float | None:
-    """The floor of a step as far as it is certain: of what passed at least, of what failed at most; None when nothing counts."""
-    if step.floor is None or step.verdict in ("void", "unjudged"):
-        return None
-    return step.floor[0] if step.verdict == "pass" else step.floor[1]
 
 
 def _margin(step: StepResult) -> str:

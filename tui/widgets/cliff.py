@@ -10,17 +10,19 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from core.compare import Ghost
 from core.config import Slo
 from core.margins import AT_LIMIT, BINS, PER_DOUBLING
 from core.results import Knee
-from core.units import count, limit, number, plain
+from core.units import count, number, plain
 from core.view import RateMargins, RunView
 from tui.draw import density, symbols
 from tui.draw.density import Cliff, Column, Ink, Run, Stretch
-from tui.draw.style import THEME_16, VERDICTS
+from tui.draw.style import GHOST, THEME_16, VERDICTS
 from tui.draw.symbols import Symbols
+from tui.phrases import limit_words
 from tui.widgets.calm import CALM_S, Calm
-from tui.widgets.curve import knee_of
+from tui.widgets.curve import ghost_named, knee_of
 from tui.widgets.pieces import Piece, fit
 from tui.widgets.plot_view import Titled
 
@@ -57,17 +59,19 @@ class CliffPanel(Titled, can_focus=True):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._calm = Calm[RunView](self, self._take, _is_same)
+        self._ghost: Ghost | None = None
         self._body: Cliff | str = NOTHING
         self._legend: tuple[Signs, Signs] = ((), ())
         self._rows: list[Strip] = []
         self._drawn_for: tuple[Cliff | str, int, int] | None = None
 
-    def show_view(self, view: RunView) -> None:
-        """Take a new view."""
+    def show_view(self, view: RunView, ghost: Ghost | None = None) -> None:
+        """Take a new view. `ghost`: the run whose bracket stands below that of this one, the same all along."""
+        self._ghost = ghost
         self._calm.offer(view)
 
     def _take(self, view: RunView) -> None:
-        content = content_of(view)
+        content = content_of(view, ghost=self._ghost)
         self.set_title(content.title)
         if content.legend != self._legend:
             self._legend = content.legend
@@ -133,9 +137,10 @@ def _shape(view: RunView) -> tuple[object, ...]:
     return rates, _now(view), len(view.steps), view.answer, view.config, len(view.ramp)
 
 
-def content_of(view: RunView, written_in: Symbols | None = None) -> CliffContent:
-    """What the panel shows of a view. `written_in`: the characters that the legend explains, by default those in use."""
-    knee, slo = knee_of(view), view.config.slo if view.config else Slo()
+def content_of(view: RunView, written_in: Symbols | None = None, ghost: Ghost | None = None) -> CliffContent:
+    """What the panel shows of a view. `written_in`: the characters that the legend explains, by default those in use. `ghost`: the
+    run whose bracket stands below that of this one."""
+    knee, slo = knee_of(view), view.config.limits if view.config else Slo()
     title = (Piece("1 cliff", "strong"), *_counts(view, knee), *_ends(knee))
     if not view.margins:
         return CliffContent(title, NOTHING)
@@ -150,9 +155,12 @@ def content_of(view: RunView, written_in: Symbols | None = None) -> CliffContent
         first=tuple(at for at in (knee.pass_rps, knee.fail_rps, knee.first_fail_rps) if at is not None),
         going=view.answer is None,
         note=_note(view),
-        limits=_limits(slo),
+        limits=", ".join(limit_words(slo)),
+        ghost=_ghost_stretches(ghost),
     )
-    return CliffContent(title, cliff, _legend(columns, slo, written_in or symbols.in_use()))
+    long, short = _legend(columns, slo, written_in or symbols.in_use())
+    named = () if ghost is None else (Piece(ghost_named(ghost)),)
+    return CliffContent(title, cliff, ((*named, *long), (*named, *short)))
 
 
 # --- words --------------------------------------------------------------------------------------------------------
@@ -205,11 +213,6 @@ def _note(view: RunView) -> str:
     if "hold" in (view.current.phase if view.current else None, *(step.phase for step in view.steps)):
         return "one rate is held: no bracket is looked for"
     return "no rate is known to hold or to fail" if view.steps else "nothing judged yet"
-
-
-def _limits(slo: Slo) -> str:
-    named = (("TTFT", slo.ttft_s), ("TPOT", slo.tpot_s), ("E2E", slo.e2e_s))
-    return ", ".join(f"{name} {limit(value)}" for name, value in named if value is not None)
 
 
 def _legend(columns: Sequence[Column], slo: Slo, written_in: Symbols) -> tuple[Signs, Signs]:
@@ -307,4 +310,23 @@ def _stretches(knee: Knee) -> tuple[Stretch, ...]:
         at, glyph = number(fail), VERDICTS["fail"].glyph
         word = "clearly fails at" if knee.clearly_fails else "fails at"
         stretches.append(Stretch(fail, None, (f"{glyph} {word} {at}", f"{glyph} {at}", glyph), "fails"))
+    return tuple(stretches)
+
+
+def _ghost_stretches(ghost: Ghost | None) -> tuple[Stretch, ...]:
+    """The bracket of another run; nothing where it has none. Its sign stands in each name, so that none is taken for this run's."""
+    if ghost is None or (ghost.pass_rps is None and ghost.fail_rps is None):
+        return ()
+    sign, low, high = GHOST.glyph, ghost.pass_rps, ghost.fail_rps or None
+    stretches: list[Stretch] = []
+    if low is not None:
+        holds = f"holds {number(low)}"
+        names = (f"{sign} {GHOST.word} {holds}", f"{sign} {holds}", f"{sign} {number(low)}", sign)
+        stretches.append(Stretch(None, low, names, "holds"))
+    if high is not None:
+        at, word = number(high), "clearly fails at" if ghost.clearly_fails else "fails at"
+        fails = (f"{sign} {GHOST.word} {word} {at}", f"{sign} {word} {at}", f"{sign} fails {at}", f"{sign} {at}", sign)
+        stretches.append(Stretch(high, None, fails, "fails"))
+    if ghost.fail_rps == 0:
+        stretches.append(Stretch(None, None, (f"{sign} {GHOST.word} meets its limits at no rate", sign), "fails"))
     return tuple(stretches)

@@ -2,21 +2,24 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from textual.content import Content
 
+from core.compare import Ghost
 from core.judge import Bracket
 from core.results import Knee, RepeatResult, RepeatVerdict, StepResult
+from core.slo import tells_nothing
 from core.units import DASH, number, plain, rate_brief
 from core.view import RunView
 from tui.draw.plots import Bar, Curve, Dot, Ink, Plot, Upright, Zone
-from tui.draw.style import VERDICTS
+from tui.draw.style import GHOST, VERDICTS, clean, shorten
 from tui.widgets.calm import CALM_S, Calm
 from tui.widgets.panel_content import nice_ceiling
 from tui.widgets.pieces import Piece
 from tui.widgets.plot_view import PanelContent, PlotView, Titled
-from tui.widgets.rate_known import Interval, margins_at, of_sent, planned_rps, tells_nothing, window_over
+from tui.widgets.rate_known import Interval, margins_at, planned_rps, window_over
 from tui.widgets.steps_table import floor_text, verdicts
 
 HELD_GLYPH, BROKE_GLYPH = "✓", "✗"
@@ -80,6 +83,22 @@ SERVED_LEGEND = (
 )
 
 
+_LABEL = 24
+"""Cells of the name of a ghost in a legend."""
+
+
+def ghost_named(ghost: Ghost) -> str:
+    """What its sign is, for a legend."""
+    return f"{GHOST.glyph} {GHOST.word} {shorten(clean(ghost.label), _LABEL)}"
+
+
+def legend(ghost: Ghost | None) -> str:
+    """That of the attainment; the ghost comes first, because it is the news."""
+    if ghost is None:
+        return LEGEND
+    return f"{ghost_named(ghost)}{'' if ghost.other is None else ' (other limits)'}  {LEGEND}"
+
+
 def _is_same(before: Told, now: Told) -> bool:
     """Whether it has the same marks a moment later, be it elsewhere."""
     return 0 <= now.now_s - before.now_s <= CALM_S and _shape(before.content) == _shape(now.content)
@@ -96,14 +115,14 @@ def _shape(content: PanelContent) -> tuple[object, ...]:
 
 def knee_of(view: RunView) -> Knee:
     """The bracket of the answer; while the search is on, as far as it is known."""
-    if view.answer is not None:
-        return view.answer.knee
-    return Bracket.of(view.config.method, view.steps).knee() if view.config else Knee()
+    if view.known_answer is not None:
+        return view.known_answer.knee
+    return Bracket.of(view.config.method, view.steps, target=view.config.slo.target).knee() if view.config else Knee()
 
 
-def attainment(view: RunView, name: str, marks: Sequence[Upright] = ()) -> PanelContent:
+def attainment(view: RunView, name: str, marks: Sequence[Upright] = (), ghost: Ghost | None = None) -> PanelContent:
     """Attainment against rate: each repeat and each segment of the ramp from the least to the most that it can be, the target a
-    rule, the zones shaded. `marks` are rates to point at, in requests/s."""
+    rule, the zones shaded. `marks` are rates to point at, in requests/s. `ghost`: a run whose floors and bracket lie behind."""
     knee, target = knee_of(view), view.config.slo.target if view.config else None
     title = [Piece(name, "strong"), *_zone_pieces(knee)]
     if target is not None:
@@ -111,10 +130,11 @@ def attainment(view: RunView, name: str, marks: Sequence[Upright] = ()) -> Panel
     bars = [*_judged(view, target), *_running(view, target), *_ramp(view, target)]
     if not bars:
         return PanelContent(tuple(title), "no rate was sent yet: the ramp is the first")
-    bottom = _bottom([bar.low for bar in bars], target)
+    floors, ends = _ghost_floors(ghost), _ghost_ends(ghost)
+    bottom = _bottom([*(bar.low for bar in bars), *(_known(bar) for bar in floors)], target)
     voids = _voids(view.steps, bottom)
     rates = sorted({10**bar.x for bar in (*bars, *voids)})
-    low, high = _axis(rates, marks)
+    low, high = _axis(rates, (*marks, *ends, *(Upright(10**bar.x, "") for bar in floors)))
     return PanelContent(
         tuple(title),
         Plot(
@@ -128,9 +148,35 @@ def attainment(view: RunView, name: str, marks: Sequence[Upright] = ()) -> Panel
             spread=_SPREAD,
             zones=_zones(knee, low, high),
             uprights=tuple(Upright(math.log10(at.x), at.name, at.ink) for at in (*marks, *_now(view), *_truth(view))),
+            behind=floors,
+            behind_lines=tuple(replace(end, x=math.log10(end.x)) for end in ends),
             margins=(7, 0),
         ),
     )
+
+
+def _ghost_floors(ghost: Ghost | None) -> tuple[Bar, ...]:
+    return tuple(
+        Bar(
+            math.log10(floor.rate_rps),
+            floor.low,
+            floor.high,
+            GHOST.glyph,
+            "faint",
+            "low" if floor.verdict == "pass" or floor.low == floor.high else "high",
+        )
+        for floor in (() if ghost is None else ghost.floors)
+    )
+
+
+def _ghost_ends(ghost: Ghost | None) -> tuple[Upright, ...]:
+    """Its bracket, by its ends that are rates."""
+    ends = () if ghost is None else ((ghost.pass_rps, "holds"), (ghost.fail_rps, "fails"))
+    return tuple(Upright(at, f"{GHOST.glyph} {word} {number(at)}", "faint", GHOST.glyph) for at, word in ends if at)
+
+
+def _known(bar: Bar) -> float:
+    return bar.high if bar.known == "high" else bar.low
 
 
 def _zone_pieces(knee: Knee) -> list[Piece]:
@@ -168,7 +214,8 @@ def _bar(view: RunView, rate_rps: float, verdict: RepeatVerdict, interval: Inter
 
 def _unknown(view: RunView, rate_rps: float, interval: Interval, target: float | None, ink: Ink) -> Bar:
     """A failure whose attainment is not known."""
-    x, sent = math.log10(rate_rps), of_sent(margins_at(view, rate_rps))
+    x, margins = math.log10(rate_rps), margins_at(view, rate_rps)
+    sent = None if margins is None else margins.attained
     if sent is None or tells_nothing(sent, target):
         return Bar(x, *interval, OPEN_GLYPH, ink, "both")
     return Bar(x, *sent, BROKE_GLYPH, ink, "high")
@@ -275,7 +322,7 @@ def _zones(knee: Knee, low: float, high: float) -> tuple[Zone, ...]:
 
 def _truth(view: RunView) -> tuple[Upright, ...]:
     """The known knee of a simulated replica; only the end of a demo may show it."""
-    if view.truth_rps is None or view.answer is None:
+    if view.truth_rps is None or view.known_answer is None:
         return ()
     return (Upright(view.truth_rps, f"long-run knee {number(view.truth_rps)}"),)
 

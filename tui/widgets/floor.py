@@ -51,9 +51,9 @@ class FloorPanel(Titled, can_focus=True):
 
     def _draw(self, view: RunView) -> None:
         (width, height), span = self.size, None
-        if view.answer is not None:
+        if (given := view.known_answer) is not None:
             alone = self.screen.maximized is self
-            self._shown = answer.content(view, view.answer, width, height, "in the report" if alone else "press 2")
+            self._shown = answer.content(view, given, width, height, "in the report" if alone else "press 2")
         elif view.current is not None:
             self._shown, span = deciding.draw(view, view.current, width, height)
         else:
@@ -64,7 +64,8 @@ class FloorPanel(Titled, can_focus=True):
 
 def _facts(view: RunView) -> tuple[object, ...]:
     """What the panel is drawn from: not the series, which change with every answer."""
-    return view.current, view.answer, view.steps, view.checks, view.config, view.ramp, view.outcomes
+    answered = view.known_answer, view.closed_loop
+    return view.current, answered, view.steps, view.checks, view.config, view.ramp, view.outcomes
 
 
 def title(view: RunView, name: str = NAME) -> tuple[Piece, ...]:
@@ -73,6 +74,8 @@ def title(view: RunView, name: str = NAME) -> tuple[Piece, ...]:
     aim = () if target is None else (Piece(f"target {plain(target)}", "muted", 1),)
     if view.answer is not None:
         return (Piece("2 answer", "strong"), *aim, Piece(f"after {checks.ran_for(view)}", "muted", 2))
+    if view.found is not None:
+        return (Piece("2 answer", "strong"), *aim)
     if view.current is None:
         return (Piece(name, "strong"), Piece("between two steps", "muted", 1)) if view.steps else checks.title(view)
     return deciding.title(view, view.current, name)

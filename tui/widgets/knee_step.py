@@ -1,5 +1,6 @@
-"""The chosen step in numbers: its percentiles beside their limits, its worst stretch, its lengths."""
+"""The chosen step in numbers: its percentiles beside their limits, its repeats, its worst stretch."""
 
+import math
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 
@@ -9,37 +10,36 @@ from textual.content import Content
 from core import prose
 from core.config import Slo
 from core.percentiles import rank
-from core.report import FEW
-from core.results import Bucket, Percentiles, RepeatResult, StepResult
-from core.units import DASH, as_set, beside, between, count, duration, latency, limit, number, rate_brief
+from core.report import FEW, largest
+from core.results import Percentiles, RepeatResult, StepResult, TwinReading
+from core.slo import tells_nothing
+from core.units import DASH, as_set, beside, between, change, count, duration, latency, limit, number, rate_brief
 from core.view import RunView
 from tui.draw.style import VERDICTS, Role, clean, shorten
-from tui.widgets import client_panel, curve
+from tui.phrases import hits_text
+from tui.widgets import client_panel, curve, step_time
 from tui.widgets.pieces import Part, Piece, fit, join, styled
 from tui.widgets.plot_view import Titled
 from tui.widgets.rate_known import (
     account,
     is_over,
     margins_at,
-    of_sent,
     planned_rps,
     quantile,
     share_text,
-    tells_nothing,
     window_over,
 )
 from tui.widgets.standing import of_whom
-from tui.widgets.steps_table import floor_text
+from tui.widgets.steps_table import drifted, floor_text
 
 _SHARES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 _NAMES = tuple(_SHARES)
 _COLUMN, _LEAST_COLUMN = 11, 9
-_LENGTH_HEADS = ("tokens in", "out", "n", "inside", "TTFT p95", "TPOT p95")
 _REPEAT_HEADS = ("repeat", "verdict", "inside", "of", "offered", "served", "good", "queue", *client_panel.HEADS)
 _SEGMENT_HEADS = ("verdict", "sent", "good", "missed", "open", "planned")
 _WORDS = ("tokens in", "out", "repeat", "verdict", "queue")
 """The columns of these tables that begin on the left; numbers end on the right."""
-_LENGTHS_GIVE_WAY, _REPEATS_GIVE_WAY = (2, 5, 4), (8, 9, 10, 3, 5, 7, 6, 4)
+_REPEATS_GIVE_WAY = (8, 9, 10, 3, 5, 7, 6, 4)
 """Those that are left out first."""
 
 Read = Callable[[RepeatResult], Percentiles]
@@ -62,8 +62,8 @@ class StepPanel(Titled):
 
     def show(self, view: RunView, step: StepResult | None) -> None:
         """Take the step that is chosen, or None while there is none."""
-        slo = view.config.slo if view.config else None
-        of = (step, slo, margins_at(view, step.rate_rps), view.ramp if step.phase == "ramp" else ()) if step else ()
+        slo = view.config.limits if view.config else None
+        of = (step, slo, margins_at(view, step.rate_rps), view.ramp if step.phase == "ramp" else (), view.steps) if step else ()
         if of != self._of or not self._title:
             self._step, self._of, self._view = step, of, view
             self.set_title(title(step, slo))
@@ -98,9 +98,9 @@ def title(step: StepResult | None, slo: Slo | None) -> tuple[Piece, ...]:
 
 
 def blocks(view: RunView, step: StepResult, width: int) -> list[list[Content]]:
-    """What its requests say, as far as they had ended, then the client, the reason, each repeat, the worst stretch, the lengths.
-    Of a step of the ramp: what those of its rate say, and the segments."""
-    slo = view.config.slo if view.config else None
+    """What its requests say, as far as they had ended, then the client, the reason, each repeat, the worst stretch. Of
+    a step of the ramp: what those of its rate say, and the segments."""
+    slo = view.config.limits if view.config else None
     repeats = counted(step)
     if not repeats:
         return [[Content.assemble(styled("no repeat of this step counts", "muted"))]]
@@ -112,19 +112,28 @@ def blocks(view: RunView, step: StepResult, width: int) -> list[list[Content]]:
             _segments(view, step, width),
             _client(repeats, slo, width, "whole ramp"),
         ]
-    table, own = _latencies(repeats, slo, width), _client(repeats, slo, width)
+    table = _latencies(repeats, slo, width)
+    own = [
+        *_gateway(repeats, width),
+        *_client(repeats, slo, width),
+        *_hits(view, repeats, width),
+        *_step_time(repeats, width),
+        *_model(view.twin, step, width),
+    ]
     first = [*table, *sent] if len(table) == 1 else table
     more = [] if len(table) == 1 else [sent]
-    each, worst, lengths = _each(step, slo, width), _worst(step, repeats, slo), _lengths(repeats, slo, width)
-    return [first, own, *more, reason, each, worst, lengths]
+    each, worst = _each(step, slo, width), _worst(step, repeats, slo)
+    shown, line = [first, own, *more, reason, each, worst], step_time.line(view, step.step, width)
+    shown.insert(2 if any(drifted(repeat) for each in view.steps for repeat in each.repeats) else len(shown), line)
+    return shown
 
 
 def _sent(view: RunView, step: StepResult, width: int) -> list[Content]:
     """All the requests that were sent at its rate, those that no window counts too, and how far they were from their limits."""
-    margins, slo = margins_at(view, step.rate_rps), view.config.slo if view.config else None
+    margins, slo = margins_at(view, step.rate_rps), view.config.limits if view.config else None
     if margins is None or slo is None:
         return []
-    low, high = of_sent(margins) or (0.0, 1.0)
+    low, high = margins.attained or (0.0, 1.0)
     uncounted = margins.sent - margins.judged
     pieces = [
         Piece(f"at {rate_brief(step.rate_rps)}: {account(margins)}", "strong", 0),
@@ -151,7 +160,7 @@ def _segments(view: RunView, step: StepResult, width: int) -> list[Content]:
         cells = (bounds.sent, bounds.good, bounds.bad, bounds.open, bounds.planned)
         rows.append((rate_brief(segment.rate_rps), word, *map(count, cells)))
         roles.append("plain" if segment.held else mark.role)
-    return _table((head, *_SEGMENT_HEADS), rows, (), width, (1, roles))
+    return fitted_table((head, *_SEGMENT_HEADS), rows, (), width, (1, roles))
 
 
 def _latencies(repeats: list[RepeatResult], slo: Slo | None, width: int) -> list[Content]:
@@ -205,7 +214,7 @@ def counted(step: StepResult) -> list[RepeatResult]:
 
 
 def _limit(name: str, slo: Slo | None) -> float | None:
-    return {"TTFT": slo.ttft_s, "TPOT": slo.tpot_s, "E2E": slo.e2e_s}.get(name) if slo else None
+    return {"TTFT": slo.common("ttft_s"), "TPOT": slo.common("tpot_s"), "E2E": slo.common("e2e_s")}.get(name) if slo else None
 
 
 def _highest(repeats: Iterable[RepeatResult], read: Read, which: str, *, counts: bool) -> tuple[float | None, bool, bool]:
@@ -244,9 +253,52 @@ def _line(text: str, width: int, role: Role = "plain") -> Content:
 
 def _client(repeats: list[RepeatResult], slo: Slo | None, width: int, of: str = "") -> list[Content]:
     """Whether it was the client that was slow: the worst of these repeats."""
-    pieces = client_panel.finished(repeats, slo.ttft_s if slo else None)
+    pieces = client_panel.finished(repeats, slo.shortest_ttft_s if slo else None)
     named = [Piece(of, "muted", 0), *pieces] if of else pieces
     return [join(fit(named, width))] if pieces else []
+
+
+def _gateway(repeats: list[RepeatResult], width: int) -> list[Content]:
+    """What a gateway's limit did, of each figure the highest of these repeats."""
+    uses = [repeat.gateway for repeat in repeats if repeat.gateway is not None]
+    if not uses:
+        return []
+    waits = " / ".join(latency(largest(getattr(use.wait_s, which) for use in uses)) for which in ("p50", "p95", "max"))
+    pieces = [
+        Piece(f"at the gateway p50 / p95 / max {waits}", "plain", 0),
+        Piece(f"{max(use.held for use in uses)} waited", "plain", 1),
+    ]
+    for word, n in (("rejected", max(use.rejected for use in uses)), ("timed out", max(use.timed_out for use in uses))):
+        if n:
+            pieces.append(Piece(f"{count(n)} {word}", "breaks", 0))
+    return [join(fit(pieces, width))]
+
+
+def _hits(view: RunView, repeats: list[RepeatResult], width: int) -> list[Content]:
+    """What of the prompts the prefix cache had, repeat by repeat."""
+    each = (hits_text(view, repeat.prefix_hit_frac, repeat.planned_hit_frac) for repeat in repeats)
+    told = list(dict.fromkeys(text for text in each if text))
+    return [_line("; ".join(told), width)] if told else []
+
+
+def _step_time(repeats: list[RepeatResult], width: int) -> list[Content]:
+    """How much longer the server's steps took than in the run's first repeat, repeat by repeat."""
+    drifts = [None if repeat.step_model is None else repeat.step_model.drift_frac for repeat in repeats]
+    if all(drift is None for drift in drifts):
+        return []
+    role: Role = "strong" if any(map(drifted, repeats)) else "plain"
+    told = ", ".join(DASH if drift is None else change(drift) for drift in drifts)
+    return [_line(f"step time at equal batch {told}", width, role)]
+
+
+def _model(twin: TwinReading | None, step: StepResult, width: int) -> list[Content]:
+    """How far the model that helps to choose rates is from each window of the step: by so much faster its requests could come."""
+    shifts = [] if twin is None else [each for each in twin.shifts if each.step == step.step]
+    if not shifts:
+        return []
+    bounds = ["at least " if each.cut else "at most " if each.early else "" for each in shifts]
+    told = ", ".join(f"{bound}{change(math.expm1(each.shift))}" for bound, each in zip(bounds, shifts, strict=True))
+    return [_line(f"model of the server: {told} faster than measured; it helps to choose rates and never answers", width, "muted")]
 
 
 def _worst(step: StepResult, repeats: list[RepeatResult], slo: Slo | None) -> list[Content]:
@@ -262,34 +314,13 @@ def _worst(step: StepResult, repeats: list[RepeatResult], slo: Slo | None) -> li
     return [Content.assemble(styled(text, "breaks" if under else "plain"))]
 
 
-def _lengths(repeats: list[RepeatResult], slo: Slo | None, width: int) -> list[Content]:
-    """Length classes of the repeat with the lowest attainment, as tokens in and out."""
-    buckets = min(repeats, key=lambda repeat: repeat.attainment_interval[0]).buckets
-    if len(buckets) < 2:
-        return []
-    target = slo.target if slo else None
-    roles: list[Role] = [
-        "breaks" if bucket.attainment is not None and target is not None and bucket.attainment < target else "plain"
-        for bucket in buckets
-    ]
-    rows = [_bucket(bucket, target) for bucket in buckets]
-    return _table(_LENGTH_HEADS, rows, _LENGTHS_GIVE_WAY, width, (_LENGTH_HEADS.index("inside"), roles))
-
-
-def _bucket(bucket: Bucket, target: float | None) -> tuple[str, ...]:
-    """The cells of a row."""
-    share = DASH if bucket.attainment is None else beside(bucket.attainment, target)
-    tokens = (_range(bucket.input), _range(bucket.output), count(bucket.n))
-    return (*tokens, share, latency(bucket.ttft_p95_s), latency(bucket.tpot_p95_s))
-
-
 def _each(step: StepResult, slo: Slo | None, width: int) -> list[Content]:
     """Every repeat, with those that do not count."""
     if step.phase == "ramp":
         return []
     rows = [_repeat(repeat, slo.target if slo else None) for repeat in step.repeats]
     roles: list[Role] = [VERDICTS[repeat.verdict].role for repeat in step.repeats]
-    return _table(_REPEAT_HEADS, rows, _REPEATS_GIVE_WAY, width, (_REPEAT_HEADS.index("verdict"), roles))
+    return fitted_table(_REPEAT_HEADS, rows, _REPEATS_GIVE_WAY, width, (_REPEAT_HEADS.index("verdict"), roles))
 
 
 def _repeat(repeat: RepeatResult, target: float | None) -> tuple[str, ...]:
@@ -303,7 +334,7 @@ def _repeat(repeat: RepeatResult, target: float | None) -> tuple[str, ...]:
     return (str(repeat.index + 1), str(VERDICTS[repeat.verdict]), inside, count(repeat.planned), *told)
 
 
-def _table(
+def fitted_table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], give_way: Sequence[int], width: int, told: tuple[int, Sequence[Role]]
 ) -> list[Content]:
     """As many columns as there is room for; `told`: the column that has a colour, and that of each row."""
@@ -318,7 +349,3 @@ def _table(
         cells = [f"{row[at]:<{widths[at]}}" if heads[at] in _WORDS else f"{row[at]:>{widths[at] - 2}}  " for at in kept]
         lines.append(Content.assemble(*map(styled, cells, roles)).rstrip())
     return lines
-
-
-def _range(ends: tuple[int, int]) -> str:
-    return f"{ends[0]}" if ends[0] == ends[1] else f"{ends[0]}{DASH}{ends[1]}"

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from core import prose
-from core.facts import parts
+from core.facts import Said, parts
 from core.report import Head, diagnosis_parts
 from core.results import Answer, Diagnosis, StepResult
 from core.units import rate_text
 from core.view import RunView
-from tui.draw.style import VERDICTS, Role, clean
+from tui.draw.style import GHOST, VERDICTS, Role, clean
 from tui.widgets import answer
 from tui.widgets.curve import knee_of
 from tui.widgets.pieces import styled
@@ -21,8 +21,8 @@ _HEAD = 6
 
 def headlines(view: RunView, width: int) -> Content:
     """The answer; while the search is on, the bracket so far."""
-    if view.answer is not None:
-        return Content("\n").join([line for block in answer.headlines(view, view.answer, width) for line in block])
+    if (given := view.known_answer) is not None:
+        return Content("\n").join([line for block in answer.headlines(view, given, width) for line in block])
     so_far = answer.zones(view, Answer(outcome="bracket", message="", knee=knee_of(view)), width)
     if so_far:
         return Content("\n").join([Content.assemble(styled("so far, the search goes on", "muted")), *so_far])
@@ -33,10 +33,18 @@ def headlines(view: RunView, width: int) -> Content:
     return Content.assemble(styled(text, "muted"))
 
 
+def ghost_lines(said: Said, width: int) -> list[Content]:
+    """What is said of the run beside the ghost: in one line, in two where that is too narrow."""
+    lines = textwrap.wrap(
+        f"{GHOST.glyph} {clean(prose.text(said))}", max(20, width), max_lines=2, placeholder=" …", break_on_hyphens=False
+    )
+    return [Content.assemble(styled(line, "muted")) for line in lines]
+
+
 def below(view: RunView, width: int, height: int, elsewhere: str) -> Content:
     """Why it breaks there, then the fitted interval and what to know beside the answer; what has no room is counted, with the
     word `elsewhere` for where it is to be found."""
-    given = view.answer
+    given = view.known_answer
     blocks = diagnosed(given.diagnosis, width, height) if given is not None and given.diagnosis is not None else []
     if not blocks and (why := why_lines(view, width)):
         blocks = [why]
@@ -59,7 +67,7 @@ def why_lines(view: RunView, width: int) -> list[Content]:
     """The reason why the search stopped where it did, in words of the judge; of the step that is the failing end."""
     step = _failing(view)
     if step is None:
-        everything = view.answer is not None and view.answer.outcome == "at_least"
+        everything = view.known_answer is not None and view.known_answer.outcome == "at_least"
         return _hung("WHY", "no rate that was tried failed", width) if everything else []
     where = "a segment of the ramp, " if step.phase == "ramp" else ""
     told = list(parts(step.reason))

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from core.results import Percentiles, RepeatResult
 from core.units import DASH, as_set, count, duration, latency, limit, number, percent, plain, rate_brief
-from core.view import Outcomes, RunView, SeriesPoint
+from core.view import Outcomes, RepeatView, RunView, SeriesPoint
 from tui.draw.plots import Curve, Heads, Plot, Shade
 from tui.draw.style import NOT_AVAILABLE, Role, clean
 from tui.draw.ticks import nice_ceiling, steady_ceiling, time_ticks, value_ticks
+from tui.phrases import hits_text
 from tui.widgets.pieces import Piece
 from tui.widgets.plot_view import PanelContent
 from tui.widgets.standing import Standing, ordered, population, role_over, standing
@@ -59,14 +60,14 @@ class Latency(NamedTuple):
 
 def ttft(view: RunView) -> PanelContent:
     """Time to first token over time."""
-    limit_s = view.config.slo.ttft_s if view.config else None
+    limit_s = view.config.limits.common("ttft_s") if view.config else None
     values: dict[str, Value] = {"p50": lambda p: p.ttft_p50_s, "p95": lambda p: p.ttft_p95_s, "p99": lambda p: p.ttft_p99_s}
     return _latency(view, Latency("TTFT", 3, limit_s, values, lambda repeat: repeat.ttft_s))
 
 
 def tpot(view: RunView) -> PanelContent:
     """Time per output token over time."""
-    limit_s = view.config.slo.tpot_s if view.config else None
+    limit_s = view.config.limits.common("tpot_s") if view.config else None
     values: dict[str, Value] = {"p50": lambda p: p.tpot_p50_s, "p95": lambda p: p.tpot_p95_s, "p99": lambda p: p.tpot_p99_s}
     return _latency(view, Latency("TPOT", 4, limit_s, values, lambda repeat: repeat.tpot_s))
 
@@ -236,7 +237,10 @@ def queue(view: RunView) -> PanelContent:
             )
         )
     else:
+        live = view.current.live if view.current else None
+        held = live.at_gateway if live else None
         now = (
+            *(() if held is None else (Piece(f"waiting at the gateway {count(held)}", "plain", 0),)),
             Piece(f"no token yet {_whole(last.no_first_token if last else None)}", "plain", 1),
             Piece(f"server waiting {_whole(sample.waiting if sample else None)}", "plain", 2),
             Piece(f"running {_whole(sample.running if sample else None)}", "plain", 3),
@@ -264,24 +268,32 @@ def kv(view: RunView) -> PanelContent:
     """How full the KV cache is, and preemptions as marks."""
     found = standing(view)
     if view.answer is not None:
-        return PanelContent((Piece("6 KV cache", "strong"), *(() if found is None else _kv_then(found))), _kv_body(view))
+        return PanelContent((Piece("6 KV cache", "strong"), *(() if found is None else _kv_then(view, found))), _kv_body(view))
     usage, preemptions = newest(view, lambda p: p.kv_usage_frac), newest(view, lambda p: p.preemptions_per_s)
     role: Role = "breaks" if preemptions and preemptions[0] > 0 else "plain"
     title = (
         Piece("6 KV cache", "strong"),
         Piece(percent(usage[0]) if usage else NOT_AVAILABLE, "plain", 1),
         Piece(f"preemptions {number(preemptions[0])}/s" if preemptions else f"preemptions {NOT_AVAILABLE}", role, 2),
+        *_hits(view, view.current.live if view.current else None),
         *_age(view, 0),
     )
     return PanelContent(title, _kv_body(view))
 
 
-def _kv_then(found: Standing) -> tuple[Piece, ...]:
+def _kv_then(view: RunView, found: Standing) -> tuple[Piece, ...]:
     usage, preemptions = found.most(lambda repeat: repeat.kv_usage_max), found.most(lambda repeat: repeat.preemptions)
     return (
         Piece(f"{found.where} at most {percent(usage) if usage is not None else NOT_AVAILABLE}", "plain", 1),
         Piece(f"preemptions {_whole(preemptions)}", "breaks" if preemptions else "plain", 2),
+        *_hits(view, max(found.repeats, key=lambda repeat: repeat.prefix_hit_frac or 0.0, default=None)),
     )
+
+
+def _hits(view: RunView, of: RepeatView | RepeatResult | None) -> tuple[Piece, ...]:
+    """What of the prompts the prefix cache had, where prompts share prefixes or it should have had nothing."""
+    shown, planned = (None, None) if of is None else (of.prefix_hit_frac, of.planned_hit_frac)
+    return (Piece(text, "plain", 3),) if (text := hits_text(view, shown, planned)) else ()
 
 
 def _kv_body(view: RunView) -> Plot | str:

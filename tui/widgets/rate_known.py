@@ -34,19 +34,6 @@ def margins_at(view: RunView, rate_rps: float) -> RateMargins | None:
     return next((each for each in view.margins if each.rate_rps == rate_rps and each.sent), None)
 
 
-def tells_nothing(interval: Interval, target: float | None) -> bool:
-    """Whether an attainment interval leaves open on which side of the target it ends."""
-    low, high = interval
-    return low < high and low < (1.0 if target is None else target) <= high
-
-
-def of_sent(margins: RateMargins | None) -> Interval | None:
-    """The share of the sent requests that is good, as [lowest, highest]; None where none was sent."""
-    if margins is None or not margins.sent:
-        return None
-    return margins.good / margins.sent, (margins.sent - margins.missed) / margins.sent
-
-
 def window_over(repeat: RepeatResult) -> bool:
     """Whether all of its window had passed when it ended, so that its rates are those of the window."""
     if repeat.measure_s <= 0:  # an older record

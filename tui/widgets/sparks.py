@@ -35,9 +35,9 @@ class Sparks(Widget):
         view = self._view
         if view is None:
             return Content()
-        slo = view.config.slo if view.config else None
+        slo = view.config.limits if view.config else None
         width = self.size.width // 4
-        ttft_s, tpot_s = (slo.ttft_s, slo.tpot_s) if slo else (None, None)
+        ttft_s, tpot_s = (slo.common("ttft_s"), slo.common("tpot_s")) if slo else (None, None)
         ttft = Spark("TTFT p95", lambda p: p.ttft_p95_s, latency, ttft_s, 1.25 * (ttft_s or 0), lambda r: r.ttft_s.p95)
         tpot = Spark("TPOT p95", lambda p: p.tpot_p95_s, latency, tpot_s, 1.25 * (tpot_s or 0), lambda r: r.tpot_s.p95)
         queue = Spark("queue", lambda p: p.no_first_token, lambda value: count(round(value)), None, 4.0, lambda r: r.waiting_max)

@@ -11,11 +11,11 @@ from textual.widget import Widget
 
 from core import prose
 from core.config import ProbeConfig, Slo, Workload
-from core.units import DASH, as_set, clock, count, duration, limit, long_duration, plain, progress, rate_brief
+from core.units import DASH, as_set, clock, count, duration, long_duration, plain, progress, rate_brief
 from core.view import RepeatView, RunView, StepView
 from tui.draw.style import LEVELS, LOADS, clean, shorten
 from tui.frame import Frame, Playback
-from tui.phrases import mode_name
+from tui.phrases import limit_words, mode_name
 from tui.widgets import client_panel
 from tui.widgets.pieces import Piece, fit, flow, join, keep_end, mark_part, styled
 
@@ -23,6 +23,7 @@ _SEPARATOR = " · "
 _MATTERS = 3
 """Facts of the header up to this rank are worth fewer words: address, workload, limits, model, simulated."""
 _NAME_WIDTHS = (32, 24, 18, 14, 10)
+_FILE_WIDTH = 16
 """A name of a model that has no room is cut to one of these, at its beginning."""
 _DONE, _TO_COME, _BAR_CELLS = "▰", "▱", 10
 _CHANGE_SHOWN_S = 10.0
@@ -60,7 +61,7 @@ def header(view: RunView) -> tuple[tuple[Piece, ...], ...]:
     model = clean((server.model if server else None) or config.target.model or "")
     address = Piece(clean(urlsplit(config.target.url).netloc), "strong", 0)
     simulated = server is not None and server.simulated
-    rest = [Piece(mode_name(config.method), "muted", 6), Piece(f"seed {config.method.seed}", "muted", 7)]
+    rest = [Piece(mode_name(config.method), "muted", 6), Piece(prose.seeds(config.method), "muted", 7)]
     if not simulated and server is not None and server.version:
         rest.insert(0, Piece(f"vLLM {clean(server.version)}", "plain", 5))
     rest.append(Piece("kneescope", "muted", 8))
@@ -79,7 +80,7 @@ def _who(name: str, simulated: bool) -> list[Piece]:
 
 def _wordings(config: ProbeConfig, model: str) -> Iterator[tuple[str, str, str]]:
     """Model, workload and limits, in fewer and fewer words; of a long name the last part says most."""
-    full, short, least = (limits_text(config.slo, words) for words in ("full", "short", "least"))
+    full, short, least = (limits_text(config.limits, words) for words in ("full", "short", "least"))
     work, brief_work = workload_text(config.workload), workload_text(config.workload, short=True)
     brief = model.rpartition("/")[2]
     yield from ((model, work, full), (brief, work, full), (model, work, short), (model, brief_work, short))
@@ -88,25 +89,60 @@ def _wordings(config: ProbeConfig, model: str) -> Iterator[tuple[str, str, str]]
     yield from ((name, brief_work, short) for name in cut)
     yield from ((name, brief_work, least) for name in (brief, *cut))
     yield from (("", brief_work, short), ("", brief_work, least))
+    if config.workload.mix or config.workload.from_file:
+        yield ("", _least_of_file(config.workload), least)
 
 
 def workload_text(workload: Workload, short: bool = False) -> str:
-    """Tokens in and out of a request, and that no prompt is in the server's cache."""
+    """Tokens in and out of a request, whether answers stop by themselves, what prompts share (cold: nothing is in the server's
+    cache), how requests come where not as Poisson, and a gateway's limit."""
+    gaps = _arrivals(workload, short)
+    if workload.mix or workload.from_file:
+        kinds = clean(prose.mix(workload, 1 if short else 3))
+        if workload.natural:
+            kinds += ", natural" if short else ", natural stop"
+        return f"{kinds}, {_prefix_short(workload) if short else prose.prefix_brief(workload.prefix)}{gaps}"
     lengths = [
         f"{'~' if not tokens.fixed else ''}{as_set(tokens.median)}" for tokens in (workload.input_tokens, workload.output_tokens)
     ]
-    return f"{'→'.join(lengths)} cold" if short else f"{' → '.join(lengths)} tokens, cold"
+    if workload.natural:
+        prompt, answer = lengths
+        asked = f"{prompt}→≤ {answer}, natural," if short else f"{prompt} in, ≤ {answer} out, natural stop"
+    else:
+        asked = "→".join(lengths) if short else f"{' → '.join(lengths)} tokens"
+    return f"{asked} {workload.prefix}{gaps}" if short else f"{asked}, {prose.prefix_brief(workload.prefix)}{gaps}"
+
+
+def _prefix_short(workload: Workload) -> str:
+    """As the option has it; of turns that alone would not tell what of them."""
+    return "turns cached" if workload.prefix.kind == "turns" else str(workload.prefix)
+
+
+def _least_of_file(workload: Workload) -> str:
+    """The requests of a mix or a file in the fewest words: which these are, and what of them is not as usual."""
+    source = workload.source
+    named = source.file if source is not None and source.file is not None else f"mix of {count(len(workload.mix))}"
+    natural, prefix = ", natural" if workload.natural else "", "" if workload.prefix.cold else f", {_prefix_short(workload)}"
+    return f"{keep_end(clean(named), _FILE_WIDTH)}{natural}{prefix}{_arrivals(workload, True)}"
+
+
+def _arrivals(workload: Workload, short: bool) -> str:
+    """How requests come where not as Poisson, and the gateway's limit."""
+    gaps = "" if workload.poisson else f"{', ' if short else ', gaps of '}CV {as_set(workload.arrival_cv)}"
+    if workload.trace is not None:
+        gaps = ", recorded" if short else ", arrivals as recorded"
+    if workload.gateway is not None:
+        gaps += f", gateway {'' if short else 'limit '}{count(workload.gateway.limit)}"
+    return gaps
 
 
 def limits_text(slo: Slo, words: Literal["full", "short", "least"] = "full") -> str:
     """The limits in one phrase, named so when they are the default ones; in the least words without the share that must meet
     them, which stands in the panel that decides."""
-    named = (("TTFT", slo.ttft_s), ("TPOT", slo.tpot_s), ("E2E", slo.e2e_s))
     if words != "full":
-        limits = ", ".join(f"{name} {limit(value)}" for name, value in named if value is not None)
+        limits = ", ".join(limit_words(slo))
         return f"{'default ' if slo.default else ''}{limits}{f', {plain(slo.target)}' if words == 'short' else ''}"
-    limits = ", ".join(f"{name} ≤ {limit(value)}" for name, value in named if value is not None)
-    return f"{'default limits ' if slo.default else ''}{limits} for {plain(slo.target)}"
+    return f"{'default limits ' if slo.default else ''}{', '.join(limit_words(slo, ' ≤ '))} for {plain(slo.target)}"
 
 
 class StatusStrip(Widget):
@@ -165,7 +201,7 @@ def _of_client(frame: Frame) -> list[Piece]:
     current, config = frame.live.current, frame.live.config
     if current is None or current.live is None:
         return []
-    return client_panel.live(current.live, config.slo.ttft_s if config else None)
+    return client_panel.live(current.live, config.limits.shortest_ttft_s if config else None)
 
 
 def _brief(frame: Frame) -> bool:
@@ -202,10 +238,16 @@ def status(frame: Frame) -> tuple[Piece, ...]:
         pieces.append(past_piece(frame))
     if view.answer is not None:
         pieces.append(Piece(f"ended after {clock(view.duration_s if view.duration_s is not None else view.now_s)}", "plain", 1))
+    elif view.closed_in_flight is not None:
+        pieces.append(Piece("closed loop", "plain", 1))
+        pieces.append(Piece(f"{count(view.closed_in_flight)} in flight", "strong", 0))
     elif view.current is None:
         pieces.append(Piece("between two steps" if view.steps else "checking, no load yet", "plain", 1))
     else:
-        pieces.extend(_step(view.current, view.config.slo.ttft_s if view.config else None, is_over=view.load == "idle"))
+        ttft_s = view.config.limits.shortest_ttft_s if view.config else None
+        pieces.extend(_step(view.current, ttft_s, is_over=view.load == "idle"))
+        if view.config is not None and (scale := prose.scale(view.config.workload, view.current.rate_rps)):
+            pieces.append(Piece(scale, "plain", 5))
     if view.left_s is not None and view.answer is None and view.progress is None:
         pieces.append(Piece(f"left ~{long_duration(round(view.left_s))}", "muted", 5))
     return tuple(pieces)
@@ -248,6 +290,8 @@ def _step(step: StepView, ttft_limit_s: float | None, *, is_over: bool) -> list[
     pieces.append(Piece(_part(live, is_over=is_over), "plain", 1))
     pieces.append(Piece(f"sent {count(live.sent)}", "plain", 6))
     pieces.append(Piece(f"in flight {count(live.in_flight)}", "plain", 3))
+    if live.at_gateway is not None:
+        pieces.append(Piece(f"at the gateway {count(live.at_gateway)}", "plain", 3))
     if live.errors:
         pieces.append(Piece(f"✘ errors {count(live.errors)}", "breaks", 1))
     return [*pieces, *client_panel.live(live, ttft_limit_s)]

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from textual.content import Content
 
 from core import prose
-from core.results import RepeatVerdict, StepResult
-from core.units import DASH, beside, between, number
+from core.results import MOST_STEADY, RepeatResult, RepeatVerdict, StepResult
+from core.units import DASH, beside, between, change, number, percent
 from core.view import RampSegment, RunView, StepView
 from tui.draw.style import VERDICTS, Mark, Role, clean, shorten
 from tui.widgets import client_panel, deciding
@@ -58,9 +58,12 @@ class StepsTable(Titled):
     def show(self, view: RunView) -> None:
         """Take a new view."""
         now = running(view.current, view) if view.current and view.answer is None else None
-        ttft_s = view.config.slo.ttft_s if view.config else None
+        ttft_s = view.config.limits.shortest_ttft_s if view.config else None
+        shared = view.config is not None and not view.config.workload.prefix.cold
         rows = tuple(
-            judged(step, _target(view))._replace(client_role=client_panel.role_of(client_panel.finished(step.repeats, ttft_s)))
+            judged(step, _target(view), shared=shared)._replace(
+                client_role=client_panel.role_of(client_panel.finished(step.repeats, ttft_s))
+            )
             for step in view.steps
         )
         if now is not None and view.current is not None and view.current.live is not None:
@@ -106,8 +109,9 @@ def _target(view: RunView) -> float | None:
     return view.config.slo.target if view.config else None
 
 
-def judged(step: StepResult, target: float | None) -> StepRow:
-    """A finished step. A segment of the ramp that passed is evidence of nothing, so it takes no colour."""
+def judged(step: StepResult, target: float | None, *, shared: bool = False) -> StepRow:
+    """A finished step. A segment of the ramp that passed is evidence of nothing, so it takes no colour. `shared`: its prompts share
+    prefixes."""
     ramp = step.phase == "ramp"
     states = [repeat.verdict for repeat in step.repeats]
     glyphs, counted = ("ramp", "ramp") if ramp else (_glyphs(states), _counted(states))
@@ -115,7 +119,18 @@ def judged(step: StepResult, target: float | None) -> StepRow:
     if ramp and step.verdict == "pass":
         mark = mark._replace(role="plain")
     floor, told = floor_text(step, target), client_panel.cells(step.repeats)
-    return StepRow(step.rate_rps, number(step.rate_rps), glyphs, floor, mark, clean(prose.text(step.reason)), counted, ramp, told)
+    reason = clean(prose.text(step.reason))
+    if shared and (hits := [percent(frac, 2) for repeat in step.repeats if (frac := repeat.prefix_hit_frac) is not None]):
+        reason = f"hits {' '.join(dict.fromkeys(hits))}; {reason}"
+    if drifts := [change(repeat.step_model.drift_frac or 0.0) for repeat in step.repeats if repeat.step_model and drifted(repeat)]:
+        reason = f"step time {' '.join(dict.fromkeys(drifts))}; {reason}"
+    return StepRow(step.rate_rps, number(step.rate_rps), glyphs, floor, mark, reason, counted, ramp, told)
+
+
+def drifted(repeat: RepeatResult) -> bool:
+    """Whether its server was faster or slower than in the run's first repeat, at the same batch, by more than any steady one."""
+    drift = None if repeat.step_model is None else repeat.step_model.drift_frac
+    return drift is not None and not 1 / MOST_STEADY <= 1 + drift <= MOST_STEADY
 
 
 def hint(segment: RampSegment, target: float | None) -> StepRow:

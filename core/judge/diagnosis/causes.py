@@ -43,6 +43,8 @@ def verdict_of(case: Case) -> Verdict:
     """What bound the replica, by the limits that were missed."""
     if case.mostly_failed:
         return Verdict("failures")
+    if case.gateway_binds:
+        return Verdict("gateway", doubts=(fact("in_ramp_alone"),) if case.phase == "ramp" else ())
     limits = case.limits_missed
     if not limits:
         return Verdict("unknown", doubts=(fact("limit_missed_not_known"),))

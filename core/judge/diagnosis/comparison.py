@@ -68,11 +68,30 @@ class Case:
 
     @property
     def ttft_parts(self) -> tuple[float, float, float] | None:
-        """Mean seconds of queue, prefill and what lies outside the engine (network, tokenising, the API process)."""
+        """Mean seconds of queue, prefill and what lies outside the engine (network, tokenising, the API process), without the wait
+        at a gateway's limit."""
         stages = self.failing.stages
         if stages is None or stages.queue_s is None or stages.prefill_s is None or stages.ttft_s is None:
             return None
-        return stages.queue_s, stages.prefill_s, max(0.0, stages.ttft_s - stages.queue_s - stages.prefill_s)
+        return stages.queue_s, stages.prefill_s, max(0.0, self.server_ttft_s - stages.queue_s - stages.prefill_s)
+
+    @property
+    def server_ttft_s(self) -> float:
+        """Mean TTFT of the requests that ended meanwhile, without their wait at a gateway's limit; 0 where none did."""
+        stages = self.failing.stages
+        return max(0.0, (stages.ttft_s or 0.0) - (stages.gateway_s or 0.0)) if stages is not None else 0.0
+
+    @property
+    def gateway_binds(self) -> bool:
+        """Whether at least half of what missed did so by a gateway's limit alone; where nothing did and the queue rose, whether
+        most requests waited there."""
+        use, missed = self.failing.gateway, self.failing.missed
+        if use is None or missed is None:
+            return False
+        most = max(missed.gateway, missed.ttft, missed.tpot, missed.e2e, missed.failed)
+        if not most:
+            return self.failing.queue == "rising" and 2 * use.held >= self.failing.planned
+        return missed.gateway > 0 and 2 * missed.gateway >= max(most, self.failing.misses - missed.previous)
 
     @property
     def tpot_s(self) -> float | None:
@@ -87,7 +106,7 @@ class Case:
     def late_unfinished(self) -> bool:
         """Whether the requests that ended had far better first tokens than the limit, though others missed it: a repeat that was
         cut short early. The server's histograms hold requests only when they have ended, so they know nothing of those."""
-        stages, missed, limit_s = self.failing.stages, self.failing.missed, self.slo.ttft_s
+        stages, missed, limit_s = self.failing.stages, self.failing.missed, self.slo.shortest_ttft_s
         if stages is None or stages.ttft_s is None or missed is None or limit_s is None or not missed.ttft:
             return False
         return self.failing.curtailed and stages.ttft_s < LATE_SHARE * limit_s
@@ -145,7 +164,7 @@ class Case:
     @property
     def tpot_room(self) -> bool | None:
         """Whether TPOT is far enough from its limit for more sequences beside each other; None where that is not known."""
-        p95_s, limit_s = self.failing.tpot_s.p95, self.slo.tpot_s
+        p95_s, limit_s = self.failing.tpot_s.p95, self.slo.shortest_tpot_s
         return None if p95_s is None or limit_s is None else p95_s < TPOT_ROOM * limit_s
 
     # --- what kept requests out ---

@@ -115,6 +115,8 @@ def _conclusion(case: Case, verdict: Verdict, setting: str | None) -> Fact:
             idle=len(split.idle),
             idle_running_mean=sum(each.running_mean for each in split.idle) / len(split.idle),
         )
+    if cause == "gateway" and (use := case.failing.gateway) is not None:
+        return fact("gateway_binds", *doubts, rate_rps=at, limit=use.limit)
     memory_free = cause == "slots" and _memory_free(case)
     return fact("binds", *doubts, rate_rps=at, cause=cause, setting=setting, memory_free=memory_free)
 
@@ -138,6 +140,7 @@ def _remedy(case: Case, verdict: Verdict) -> Remedy:
         "prefix": lambda _: (None, fact("find_prefix")),
         "lengths": lambda _: (None, fact("lengths_given")),
         "failures": _failures,
+        "gateway": _gateway,
     }
     return remedies[verdict.cause](case) if verdict.cause in remedies else (None, None)
 
@@ -150,7 +153,7 @@ def _slots(case: Case) -> Remedy:
         sequences=each,
         engines=case.engines,
         tpot_p95_s=case.failing.tpot_s.p95,
-        tpot_limit_s=case.slo.tpot_s,
+        tpot_limit_s=case.slo.shortest_tpot_s,
         room=case.tpot_room,
     )
 
@@ -159,6 +162,13 @@ def _failures(case: Case) -> Remedy:
     """What to look for by what the failures have in common; else the errors themselves."""
     alike = case.failing.failures_alike
     return None, fact("errors_first") if alike is None else fact("common_cause", **alike.figures)
+
+
+def _gateway(case: Case) -> Remedy:
+    use, seen = case.failing.gateway, case.failing
+    limit = None if use is None else use.limit
+    figures = {"limit": limit, "tpot_p95_s": seen.tpot_s.p95, "tpot_limit_s": case.slo.shortest_tpot_s}
+    return None, fact("gateway_higher", **figures, room=case.tpot_room)
 
 
 def _kv(case: Case) -> Remedy:

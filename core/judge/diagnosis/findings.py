@@ -6,6 +6,7 @@ Each gives its figures, what was found and how it stands; which of them was the 
 from core.facts import Fact, fact, says
 from core.judge import validity
 from core.judge.diagnosis.comparison import Case
+from core.records import NO_ERRORS
 from core.results import DiagnosisStep, Figures, Finding, Place, RepeatResult
 from core.slo import MAX_OUTPUT_FRAC, MAX_PROMPT_OFF_FRAC, MIN_OUTPUT_FRAC
 from core.units import classes
@@ -19,8 +20,9 @@ def look(case: Case) -> tuple[DiagnosisStep, ...]:
 def client(case: Case) -> DiagnosisStep:
     """Did it really offer the rate? Lateness, stalls of its loop, processor, requests that it could not send."""
     r = case.failing
-    late = validity.lateness_status(r.lateness_s, case.slo.ttft_s)
-    unsent = 0 if r.curtailed else r.planned - r.sent
+    late = validity.lateness_status(r.lateness_s, case.slo.shortest_ttft_s)
+    unsent = 0 if r.curtailed else r.planned - r.sent - (r.gateway.never_sent if r.gateway else 0)
+    unsent -= r.endings.get("previous_failed", 0) + r.not_due
     own = r.endings.get("client", 0)
     seen = (
         fact("lateness_seen", p99_s=r.lateness_s.p99),
@@ -62,14 +64,14 @@ def lengths_off(case: Case) -> bool:
     if case.failing.verdict != "void" or seen is None:
         return False
     share = seen.output / seen.output_asked
-    off = not MIN_OUTPUT_FRAC <= share <= MAX_OUTPUT_FRAC
+    off = share > MAX_OUTPUT_FRAC or (share < MIN_OUTPUT_FRAC and seen.stop == "exact")
     return off or (seen.input is not None and abs(seen.input - seen.input_asked) > MAX_PROMPT_OFF_FRAC * seen.input_asked)
 
 
 def workload(case: Case) -> DiagnosisStep:
     """Was it the work that was asked for? Lengths, stop reasons, prefix hits, failures."""
     r, seen = case.failing, case.failing.lengths
-    errors = {name: n for name, n in r.endings.items() if name not in ("ok", "aborted")}
+    errors = {name: n for name, n in r.endings.items() if name not in NO_ERRORS}
     common = case.common if errors and not case.mostly_failed else ()  # else it stands in what follows
     failed = fact("errors_seen", *common, endings=errors, said=r.errors_said if errors else None)
     hits, lengths = fact("prefix_hits_seen", hit_frac=r.prefix_hit_frac), _lengths(r)
@@ -100,11 +102,12 @@ def _lengths(r: RepeatResult) -> Fact:
         output_tokens=seen.output if seen else None,
         output_asked_tokens=seen.output_asked if seen else None,
         finish_reasons=dict(seen.finish_reasons) if seen else {},
+        **({"natural": True} if seen and seen.stop == "natural" else {}),
     )
 
 
 def queue(case: Case) -> DiagnosisStep:
-    """Do requests wait in the server, for how long and for what, against the rate that held?"""
+    """Do requests wait in the server or before it, for how long and for what, against the rate that held?"""
     r, before = case.failing, case.passing
     now, then = r.gauges, before.gauges if before else None
     queue_s = r.stages.queue_s if r.stages else None
@@ -119,9 +122,13 @@ def queue(case: Case) -> DiagnosisStep:
         "queue_s_before": before_s,
         "trend": r.queue,
     }
+    before_it = _at_gateway(r)
     if now is None:
-        return DiagnosisStep(place="queue", verdict="unknown", text=_looked("queue", fact("queue_not_shown")), figures=figures)
+        finding: Finding = "bound" if case.gateway_binds else "unknown"
+        text = _looked("queue", before_it, fact("queue_not_shown"))
+        return DiagnosisStep(place="queue", verdict=finding, text=text, figures=figures)
     seen = (
+        before_it,
         fact(
             "waiting_seen",
             mean=now.waiting_mean,
@@ -132,8 +139,23 @@ def queue(case: Case) -> DiagnosisStep:
         fact("deferred_seen", mean=deferred) if deferred else None,
         fact("queue_time_seen", mean_s=queue_s, before_s=before_s) if not case.late_unfinished else None,
     )
-    verdict: Finding = "bound" if case.queued else "clear"
+    verdict: Finding = "bound" if case.queued or case.gateway_binds else "clear"
     return DiagnosisStep(place="queue", verdict=verdict, text=_looked("queue", *seen), figures=figures)
+
+
+def _at_gateway(r: RepeatResult) -> Fact | None:
+    use = r.gateway
+    if use is None:
+        return None
+    return fact(
+        "gateway_waits_seen",
+        limit=use.limit,
+        held=use.held,
+        planned=r.planned,
+        wait_p95_s=use.wait_s.p95,
+        rejected=use.rejected,
+        timed_out=use.timed_out,
+    )
 
 
 def stages(case: Case) -> DiagnosisStep:
@@ -168,7 +190,9 @@ def _ttft(case: Case) -> Fact | None:
     if case.late_unfinished and case.failing.missed is not None:
         return fact("late_not_ended", requests=case.failing.missed.ttft)
     if parts is not None and sum(parts) > 0:
-        return fact("ttft_split", queue_s=parts[0], prefill_s=parts[1], outside_s=parts[2])
+        waited_s = case.failing.stages.gateway_s if case.failing.stages else None
+        before = {} if waited_s is None else {"gateway_s": waited_s}
+        return fact("ttft_split", queue_s=parts[0], prefill_s=parts[1], outside_s=parts[2], **before)
     return fact("ttft_not_split", mean_s=mean_s) if mean_s is not None else None
 
 

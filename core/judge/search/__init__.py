@@ -3,6 +3,7 @@
 from core.judge.search.actions import Done, Hold, Ramp, Step
 from core.judge.search.bracket import Bracket
 from core.judge.search.search import Search
+from core.judge.search.windows import figure
 
 __all__ = [
     "Bracket",
@@ -11,4 +12,5 @@ __all__ = [
     "Ramp",
     "Search",
     "Step",
+    "figure",
 ]

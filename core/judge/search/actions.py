@@ -15,15 +15,18 @@ class Ramp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """Judge one rate with up to `repeats` repeats. `stop` "first_fail": a candidate for the passing end, which one failing
-    repeat ends; "majority": a candidate for the clear fail, which ends as soon as most of the repeats agree."""
+    """Judge one rate with up to `repeats` repeats. `reads_whole`: each goes on to the end of its window where that can be read.
+    `stop` "first_fail": a candidate for the passing end, which one failing repeat ends; "majority": as soon as most of the repeats
+    agree. `from_s`: where in a recording its first stretch begins, behind those of earlier steps at this rate."""
 
     phase: Phase
     rate_rps: float
     repeats: int
     segments: tuple[Segment, ...]
     curtail_pass: bool
+    reads_whole: bool = False
     stop: Literal["first_fail", "majority"] = "first_fail"
+    from_s: float = 0.0
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):

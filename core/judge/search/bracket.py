@@ -4,45 +4,68 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Self
 
-from core.config import Method
+from core.config import Method, Slo
 from core.facts import Fact, Said, fact, several
-from core.judge.search.fit import Fit, fit_of
+from core.judge.search.posterior import Posterior, posterior_of
+from core.judge.search.windows import windows_of
+from core.judge.search.with_twin import ByTwin, with_twin
 from core.modes import rules_of
-from core.records import Phase
-from core.results import Answer, FailCount, Knee, Outcome, StepResult
+from core.records import GATEWAY_ENDINGS, NO_ERRORS, Phase
+from core.results import Answer, FailCount, Knee, KneeEstimate, Outcome, StepResult, TwinReading
 
+DEFAULT_TARGET = Slo().target
 FLIPS_EARLY_FROM = 10
 """So many repeats that all must pass make a search flip below the long-run knee."""
-UPPER_WEIGHT = 0.05
-"""A failing rate is an upper end if the fit leaves no more than this for a knee above it. Without that, in 24 % of standard
-searches one failing repeat of two or three stood there, in a third of these below the knee; on the 20 replicas of
-tests/data/replicas/held_out.json the bracket now holds the knee in 91 % of 400 standard searches, before in 77 %
-(tests/benchmarks/knee_search.py). In 3 % no rate is good enough, and the bracket is open above."""
+PASS_WEIGHT = 0.05
+"""A passing rate is an end if the posterior leaves no more than this for a knee below it."""
+QUICK_WEIGHT = 0.10
+"""Of both ends in quick mode, which has two or three windows. Without it 18 % of the passing rates on the built-in replicas were
+above the knee, and its first fail was often below it."""
+UPPER_WEIGHT = 0.03
+"""A failing rate is an upper end if the fit leaves no more than this for a knee above it. Before there was such a rule, in 24 % of
+standard searches one failing repeat of two or three stood there, in a third of these below the knee. What both weights come to is
+told in docs/method.md; where no rate is good enough the bracket is open above."""
 
 _LOOKING: frozenset[Phase] = frozenset({"ramp", "search", "list"})
 """Phases whose fails are upper ends until a majority of repeats says more."""
+
+_WHOLE: frozenset[Phase] = frozenset({"confirm", "tighten"})
+"""Phases that read their windows to the end."""
 
 
 class Bracket:
     """Collects what held and what failed. A rate that failed once counts as failing, and nothing above it as holding.
 
-    `confirms`: only a step with all repeats of the mode may set the passing rate, a search step says where to look, and the
-    upper end is a failing rate that the fit puts above the knee. Otherwise (quick) each full step counts and the upper end is
-    the first fail.
+    `confirms`: only a step with all repeats of the mode may set the passing rate, and a search step says where to look. Otherwise
+    (quick) each full step counts. The posterior may disqualify an end; what it allows differs by mode.
     """
 
-    def __init__(self, *, confirms: bool = False, required_rps: float | None = None) -> None:
-        self._confirms = confirms
+    def __init__(
+        self,
+        *,
+        confirms: bool = False,
+        repeats: int = 1,
+        required_rps: float | None = None,
+        target: float = DEFAULT_TARGET,
+    ) -> None:
+        self._confirms, self._repeats, self._target = confirms, repeats, target
         self._required_rps = required_rps
         self._holding: frozenset[Phase] = frozenset({"confirm", "list"} if confirms else {"search", "list"})
+        self._counting = self._holding | _WHOLE if confirms else self._holding
+        self._read: frozenset[Phase] = _WHOLE if confirms else frozenset({"search"})
+        self._pass_weight = PASS_WEIGHT if confirms else QUICK_WEIGHT
+        self._upper_weight = UPPER_WEIGHT if confirms else QUICK_WEIGHT
         self._steps: list[StepResult] = []
         self._looks = False
+        self._reading: TwinReading | None = None
         self._ramp_failed_rps: float | None = None
 
     @classmethod
-    def of(cls, method: Method, steps: Iterable[StepResult] = ()) -> Self:
+    def of(cls, method: Method, steps: Iterable[StepResult] = (), *, target: float = DEFAULT_TARGET) -> Self:
         """The bracket of a run by `method`, from the steps judged so far."""
-        bracket = cls(confirms=rules_of(method).confirm is not None, required_rps=method.require_rps)
+        rules = rules_of(method)
+        confirms, repeats = rules.confirm is not None, rules.final.repeats
+        bracket = cls(confirms=confirms, repeats=repeats, required_rps=method.require_rps, target=target)
         for step in steps:
             if step.phase == "ramp":
                 bracket.add_ramp(step.rate_rps if step.verdict == "fail" else None)
@@ -60,6 +83,10 @@ class Bracket:
             self._steps.append(result)
             self._looks |= result.phase != "list"
 
+    def add_twin(self, reading: TwinReading | None) -> None:
+        """What a twin of the server shows by now, in place of what it showed before."""
+        self._reading = reading
+
     # --- where to look next ---
 
     @property
@@ -73,28 +100,22 @@ class Bracket:
         """The highest rate below it at which a full step passed."""
         return _highest_below(self._passed(_LOOKING), self.coarse_failed_rps)
 
-    @property
-    def confirm_failed_rps(self) -> float | None:
-        """The lowest rate that failed in the confirmation."""
-        return min(self._failed({"confirm"}), default=None)
+    def fit(self) -> Posterior | None:
+        """Where the knee is by all repeats, and by the twin where it explains them; None before a full step has passed and
+        something failed."""
+        windows = windows_of(self._steps, self._target)
+        plain = posterior_of(windows, self._ramp_failed_rps)
+        return None if plain is None else with_twin(plain, windows, self._reading)
 
     @property
-    def majority_passed_rps(self) -> float | None:
-        """The highest rate below the clear fail where most repeats passed in the tightening."""
-        tightened = [step.rate_rps for step in self._tightened() if not _mostly_failed(step)]
-        return _highest_below(tightened, self.clear_fail_rps)
+    def by_twin(self) -> bool:
+        """Whether a twin explains the windows well enough to help choose rates and guard ends."""
+        return isinstance(self.fit(), ByTwin)
 
-    @property
-    def ceiling_rps(self) -> float | None:
-        """The lowest rate that failed in the ramp, the search, a list or clearly, above those where most repeats passed."""
-        ramp = [] if self._ramp_failed_rps is None else [self._ramp_failed_rps]
-        clear = [] if self.clear_fail_rps is None else [self.clear_fail_rps]
-        floor_rps = self.majority_passed_rps or 0.0
-        return min((rate for rate in [*ramp, *clear, *self._failed(_LOOKING)] if rate > floor_rps), default=None)
-
-    def fit(self) -> Fit | None:
-        """The curve fitted over all repeats; None before a full step has passed and something failed."""
-        return fit_of(self._steps, self._ramp_failed_rps)
+    def estimate(self) -> KneeEstimate | None:
+        """An interval for the knee by the repeats alone; None where nothing says where it lies."""
+        plain = posterior_of(windows_of(self._steps, self._target), self._ramp_failed_rps)
+        return None if plain is None else plain.estimate()
 
     # --- the answer ---
 
@@ -105,38 +126,70 @@ class Bracket:
 
     @property
     def passed_rps(self) -> float | None:
-        """The highest rate below the first fail at which a full step passed that may say so."""
-        return _highest_below(self._passed(self._holding), self.failed_rps)
+        """The highest rate that holds: every repeat that was run there passed, and they are as many as the mode asks for. Where
+        none is sure to be below the knee, the lowest of them."""
+        sure_rps = self.sure_rps
+        return sure_rps if sure_rps is not None or self._guard is None else min(self._held(), default=None)
+
+    @property
+    def sure_rps(self) -> float | None:
+        """The highest rate that holds for sure. Where the posterior says something, it leaves at most PASS_WEIGHT for a knee below
+        it; where not, nothing below it failed. That is enough for a required rate, too: it was judged by more and longer windows
+        than the posterior asks for, and its answer stands beside the bracket."""
+        fit = self._guard
+        if fit is None:
+            return _highest_below(self._passed(self._holding), self.failed_rps)
+        sure = [rate for rate in self._held() if fit.below(rate) <= self._pass_weight]
+        required_rps = _highest_below(self._passed({"list"}), self.failed_rps)
+        return max(sure if required_rps is None else [*sure, required_rps], default=None)
+
+    def _held(self) -> list[float]:
+        """Rates all of whose whole windows passed, as many as the mode asks for, and those of a list that passed."""
+        return [rate for rate, have in self.passing.items() if have >= self._repeats] + self._passed({"list"})
+
+    @property
+    def passing(self) -> dict[float, int]:
+        """The rates whose whole windows all passed, with how many these are."""
+        windows: dict[float, list[str]] = {}
+        for step in self._steps:
+            if step.phase in self._read:
+                windows.setdefault(step.rate_rps, []).extend(repeat.verdict for repeat in step.repeats)
+        return {rate: verdicts.count("pass") for rate, verdicts in windows.items() if "fail" not in verdicts}
+
+    @property
+    def read_rps(self) -> tuple[float, ...]:
+        """The rates at which a whole window was read."""
+        return tuple(step.rate_rps for step in self._steps if step.phase in self._read)
+
+    @property
+    def _guard(self) -> Posterior | None:
+        """The posterior where it may disqualify an end: once a search has looked for the knee. The few windows of quick mode say
+        too little by their verdicts alone, as those of older files do."""
+        if not self._looks:
+            return None
+        with_margins = any(repeat.slo_margin is not None for step in self._steps for repeat in step.repeats)
+        return self.fit() if self._confirms or with_margins else None
 
     @property
     def clear_fail_rps(self) -> float | None:
-        """The lowest rate above the passing one that most repeats failed, at least two of them, run for that; None in quick
-        mode, where only a list was judged, and as long as there is none."""
-        if not self._confirms:
-            return None
-        return min((step.rate_rps for step in self._tightened() if _mostly_failed(step)), default=None)
+        """The lowest rate of which most whole windows failed, at least two of them; None in quick mode, where only a list was
+        judged, and as long as there is none."""
+        return min((rate for rate, behind in self._whole().items() if _clearly(behind)), default=None) if self._confirms else None
 
     @property
     def upper_rps(self) -> float | None:
-        """The upper end: the lowest failing rate above which the fit leaves at most UPPER_WEIGHT for the knee. Where a
-        mode looks for no clear fail, and where nothing says where the knee lies, the first fail. None: open above."""
-        failed_rps = self.failed_rps
-        fit = self.fit() if self._confirms and self._looks else None
+        """The upper end: the lowest failing rate above which the fit leaves at most the mode's weight for the knee; where
+        nothing says where the knee lies, the first fail. None: open above."""
+        failed_rps, fit, passed_rps = self.failed_rps, self._guard, self.passed_rps or 0.0
         if fit is None or failed_rps is None:
             return failed_rps
-        return min((rate for rate in self._all_failed() if fit.above(rate) <= UPPER_WEIGHT), default=None)
+        sure = (rate for rate in self._mostly_failing() if rate > passed_rps and fit.above(rate) <= self._upper_weight)
+        return min(sure, default=None)
 
     @property
     def searched(self) -> tuple[StepResult, ...]:
         """The full steps of the search."""
         return tuple(step for step in self._steps if step.phase == "search")
-
-    @property
-    def unsure_fail_rps(self) -> float | None:
-        """The highest rate that failed clearly without being sure enough for the upper end, or for one so low."""
-        upper_rps = self.upper_rps
-        failed = [step.rate_rps for step in self._tightened() if _mostly_failed(step)]
-        return max((rate for rate in failed if upper_rps is None or rate < upper_rps), default=None)
 
     @property
     def failed_steps(self) -> int:
@@ -152,16 +205,23 @@ class Bracket:
     def broken(self) -> Fact | None:
         """How many requests ended in errors at the lowest failing rate, and in which, when most of those that ended did."""
         endings: Counter[str] = Counter()
-        said = None
+        said, turned_away = None, 0
         for step in self._at(self.failed_rps):
             for repeat in step.repeats:
-                endings.update({name: n for name, n in repeat.endings.items() if name != "aborted"})
+                endings.update({name: n for name, n in repeat.endings.items() if name not in ("aborted", "previous_failed")})
+                turned_away += sum(repeat.endings.get(name, 0) for name in GATEWAY_ENDINGS)
                 said = said or repeat.errors_said
         ended = sum(endings.values())
-        errors = ended - endings.pop("ok", 0)
+        errors = ended - endings["ok"] - turned_away
         if 2 * errors <= ended or self.failed_rps is None:
             return None
-        return fact("ended_in_errors", errors=errors, ended=ended, said=said, endings=dict(endings))
+        return fact(
+            "ended_in_errors",
+            errors=errors,
+            ended=ended,
+            said=said,
+            endings={name: n for name, n in endings.items() if name not in NO_ERRORS},
+        )
 
     @property
     def required_met(self) -> bool | None:
@@ -171,10 +231,9 @@ class Bracket:
 
     def knee(self, notes: tuple[Said, ...] = (), *, estimated: bool = False) -> Knee:
         """The knee as far as it is known, with its notes and then those given; `estimated`: with the fitted interval, too."""
-        fit = self.fit() if estimated else None
         passed_rps, failed_rps, clear_rps, upper_rps = self.passed_rps, self.failed_rps, self.clear_fail_rps, self.upper_rps
         pass_repeats = sum(
-            repeat.verdict == "pass" for step in self._at(passed_rps) if step.phase in self._holding for repeat in step.repeats
+            repeat.verdict == "pass" for step in self._at(passed_rps) if step.phase in self._counting for repeat in step.repeats
         )
         return Knee(
             pass_rps=passed_rps,
@@ -186,13 +245,13 @@ class Bracket:
             upper_rps=upper_rps,
             upper=self._clear_count(upper_rps) if upper_rps is not None and upper_rps == clear_rps else self._counted(upper_rps),
             open_above=failed_rps is not None and upper_rps is None,
-            estimate=None if fit is None else fit.estimate(),
-            notes=(*self._notes(pass_repeats, upper_rps), *notes),
+            estimate=self.estimate() if estimated else None,
+            notes=(*self._notes(passed_rps, pass_repeats, upper_rps), *notes),
         )
 
     # --- notes ---
 
-    def _notes(self, pass_repeats: int, upper_rps: float | None) -> list[Fact]:
+    def _notes(self, passed_rps: float | None, pass_repeats: int, upper_rps: float | None) -> list[Fact]:
         notes: list[Fact] = []
         if (upper := self._upper_note(upper_rps)) is not None:
             notes.append(upper)
@@ -200,9 +259,23 @@ class Bracket:
             notes.append(fact("one_repeat") if pass_repeats == 1 else fact("two_repeats"))
         if pass_repeats >= FLIPS_EARLY_FROM and self._confirms:
             notes.append(fact("flips_early", repeats=pass_repeats))
-        above = [rate for rate in self._passed(self._holding) if self.failed_rps is not None and rate > self.failed_rps]
-        if above:
+        elif pass_repeats > 1 and self._confirms and self._looks:
+            notes.append(fact("min_of_windows", repeats=pass_repeats))
+        return [*notes, *self._doubts(passed_rps)]
+
+    def _doubts(self, passed_rps: float | None) -> list[Fact]:
+        """What speaks against the passing rate: failing rates below it, or too thin a margin. Where the lowest failing rate is an
+        end by itself, passes above it."""
+        failed_rps = self.failed_rps
+        below = [rate for rate in self._all_failed() if passed_rps is not None and rate < passed_rps]
+        above = [rate for rate in self._passed(self._holding) if failed_rps is not None and rate > failed_rps]
+        notes: list[Fact] = []
+        if below and passed_rps is not None:
+            notes.append(fact("not_monotone_pass", pass_rps=passed_rps, fail_rps=max(below)))
+        elif above:
             notes.append(fact("not_monotone", pass_rps=max(above)))
+        if passed_rps is not None and self.sure_rps is None:
+            notes.append(fact("thin_margin", pass_rps=passed_rps))
         return notes
 
     def _upper_note(self, upper_rps: float | None) -> Fact | None:
@@ -225,13 +298,14 @@ class Bracket:
 
     def _clear_count(self, rate_rps: float | None) -> FailCount:
         steps = self._at(rate_rps)
-        return _fail_count([step for step in steps if step.phase == "tighten"] or steps)
+        return _fail_count([step for step in steps if step.phase in _WHOLE] or steps)
 
     def _at(self, rate_rps: float | None) -> list[StepResult]:
         return [step for step in self._steps if step.rate_rps == rate_rps]
 
-    def _tightened(self) -> list[StepResult]:
-        return [step for step in self._steps if step.phase == "tighten"]
+    def _whole(self) -> dict[float, FailCount]:
+        """The rates at which whole windows were read, with how many of these failed."""
+        return {rate: _fail_count([step for step in self._at(rate) if step.phase in _WHOLE]) for rate in self.read_rps}
 
     def _passed(self, phases: Iterable[Phase]) -> list[float]:
         return [step.rate_rps for step in self._steps if step.phase in phases and step.verdict == "pass"]
@@ -239,6 +313,12 @@ class Bracket:
     def _all_failed(self) -> list[float]:
         ramp = [] if self._ramp_failed_rps is None else [self._ramp_failed_rps]
         return [*ramp, *self._failed({"search", "confirm", "tighten", "list"})]
+
+    def _mostly_failing(self) -> list[float]:
+        """The rate that failed in the ramp, and those at which at least half of the repeats did."""
+        ramp = [] if self._ramp_failed_rps is None else [self._ramp_failed_rps]
+        counts = {step.rate_rps: _fail_count(self._at(step.rate_rps)) for step in self._steps}
+        return ramp + [rate for rate, behind in counts.items() if behind.failed and 2 * behind.failed >= behind.run]
 
     def _failed(self, phases: Iterable[Phase]) -> list[float]:
         return [step.rate_rps for step in self._steps if step.phase in phases and step.verdict != "pass"]
@@ -253,9 +333,8 @@ def _fail_count(steps: Sequence[StepResult]) -> FailCount:
     return FailCount(failed=verdicts.count("fail"), run=len(verdicts))
 
 
-def _mostly_failed(step: StepResult) -> bool:
+def _clearly(behind: FailCount) -> bool:
     """At least two and at least half of the repeats failed."""
-    behind = _fail_count([step])
     return behind.failed >= 2 and 2 * behind.failed >= behind.run
 
 

@@ -7,11 +7,14 @@ leaves for the knee. With both ends there, the time left goes where it is expect
 """
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
+import numpy as np
 
-from core.judge.search.fit import Fit
+from core.judge.search.bracket import PASS_WEIGHT, UPPER_WEIGHT
+from core.judge.search.posterior import Posterior
 from core.modes import RAMP_FACTOR, STEPS_EXPECTED, Stage
 
 _DUST = 1e-9
@@ -67,91 +70,75 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True):
         return float(math.ceil(math.log2(math.log(high_rps / low_rps) / math.log(self.grid)) - _DUST))
 
 
-REPEATS, REPEATS_EXPECTED = 3, 2.0
-"""A rate clearly fails when two of three repeats fail there; the third is run only if the first two disagree."""
-START_REPEATS = 2.0
-"""Such a step is begun if so many full repeats fit the time left: two are needed at least."""
-RESERVED = 1.5
-"""Before a rate has passed, so many times the repeats of a candidate are kept back for it: one of two candidates fails."""
-STEP = 1.03
-"""Rates closer than this cannot be told apart by three repeats of a minute, whose attainment scatters by 2 to 13 points."""
-PASS_QUANTILE, PASS_CHANCE = 0.25, 0.5
-"""A candidate for the passing rate: no more than a quarter of the weight for the knee lies below it, and half of them pass."""
-FAIL_QUANTILE, FAIL_CHANCE = 0.93, 0.8
-"""A candidate for the clear fail: at least 93 % of the weight lie below it, and four of five fail clearly."""
-FAIL_SHARE, PASS_SHARE = 0.6, 0.4
-"""How much of its full length a repeat takes that fails, and of all its repeats a candidate for the passing rate that fails."""
-NEAR = 1.35
-"""A clear fail within this ratio of the candidate for the passing rate is near enough to look for that first."""
-UNPROVEN = 1.2
-"""What one failing step is worth as an upper end: as much as a clear fail at this many times its rate."""
-_FINE = 1.01
+STEP = 1.02
+"""Rates closer than this to an end cannot be told from it by windows of a minute."""
+FIRST_QUANTILE, FIRST_WITHIN = 0.35, 0.25
+"""Before any whole window has been read within this (log rate) of the likely knee, one is read a little below it."""
+FALL_BACK_LOW, FALL_BACK_HIGH = 0.62, 1.6
+"""What the ends count as, against the likely knee, while there are none."""
+PASS_TAKES, FAIL_TAKES = 0.9, 0.8
+"""How much of its full length a candidate takes on average: some fail, and the hopeless are cut."""
+PASS_FROM, PASS_TO, FAIL_FROM, FAIL_TO, FINE = -1.0, 0.02, -0.02, 0.80, 0.01
+"""Where candidates are looked for, in log rate from the likely knee."""
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """The ends so far (each None: none). `confirmed_fail_rps`: lowest fail of the confirmation; `floor_rps`: highest rate where
-    most repeats of a tightening passed; `upper_rps`: the upper end; `unsure_rps`: the highest clear fail below it; `ceiling_rps`:
-    the lowest rate above the floor that failed before, for sure or not."""
+    """What the windows amount to so far. `passed_rps` and `upper_rps`: the ends (None: none). `read_rps`: the rates of whole
+    windows; `passing`: those whose windows all passed, with how many these are."""
 
     passed_rps: float | None
-    failed_rps: float | None
-    confirmed_fail_rps: float | None
-    floor_rps: float | None
     upper_rps: float | None
-    unsure_rps: float | None
-    ceiling_rps: float | None
+    read_rps: tuple[float, ...]
+    passing: dict[float, int]
 
 
 class Aim(msgspec.Struct, frozen=True, kw_only=True):
-    """One possible step: by how much it is expected to narrow the bracket (log rate per repeat), the repeats that have to fit."""
+    """One possible step: so many repeats at a rate, which are expected to take `takes_s` and to narrow the bracket by `narrows`, in
+    log rate a second."""
 
     phase: Literal["confirm", "tighten"]
     rate_rps: float
+    repeats: int
+    takes_s: float
     narrows: float
-    repeats: float
 
 
-def passing(fit: Fit, known: Known, stage: Stage, measure_s: float) -> Aim | None:
-    """The next candidate for the passing rate; None where none is left between the ends."""
-    rate_rps = fit.knee_rps(PASS_QUANTILE)
-    while fit.all_pass(rate_rps, stage.repeats, measure_s) < PASS_CHANCE:
-        rate_rps /= _FINE
-    if known.failed_rps is not None:
-        rate_rps = min(rate_rps, known.failed_rps / STEP)
-    if known.confirmed_fail_rps is not None:
-        rate_rps = min(rate_rps, known.confirmed_fail_rps / stage.grid)
-    if known.passed_rps is None:
-        return Aim(phase="confirm", rate_rps=rate_rps, narrows=math.inf, repeats=stage.repeats)
-    if rate_rps <= STEP * known.passed_rps:
-        return None
-    chance = fit.all_pass(rate_rps, stage.repeats, measure_s)
-    takes = stage.repeats * (chance + (1 - chance) * PASS_SHARE)
-    narrows = chance * math.log(rate_rps / known.passed_rps) / takes
-    return Aim(phase="confirm", rate_rps=rate_rps, narrows=narrows, repeats=stage.repeats)
-
-
-def failing(fit: Fit, known: Known, measure_s: float, top_rps: float) -> Aim | None:
-    """The next candidate for the upper end; None where none is left that is likely enough to fail clearly."""
-    tried_rps = STEP * max(rate or 0.0 for rate in (known.floor_rps, known.passed_rps, known.unsure_rps))
-    if tried_rps > top_rps:
-        return None
-    low_rps = max(fit.knee_rps(FAIL_QUANTILE), tried_rps)
-    upper_rps, highest_rps = _upper(known, low_rps)
-    best: Aim | None = None
-    rate_rps = min(low_rps, top_rps)
-    while rate_rps <= min(highest_rps, top_rps):
-        chance = fit.most_fail(rate_rps, measure_s)
-        takes = chance * 2 * FAIL_SHARE + (1 - chance) * 2.3
-        narrows = chance * math.log(upper_rps / rate_rps) / takes
-        if chance >= FAIL_CHANCE and (best is None or narrows > best.narrows):
-            best = Aim(phase="tighten", rate_rps=rate_rps, narrows=narrows, repeats=START_REPEATS)
-        rate_rps *= _FINE
-    return best
-
-
-def _upper(known: Known, low_rps: float) -> tuple[float, float]:
-    """What the upper end counts as now, and the highest candidate for a lower one."""
-    if known.upper_rps is not None:
-        return known.upper_rps, known.upper_rps / STEP
-    highest_rps = max(low_rps, known.ceiling_rps or 0.0)
-    return UNPROVEN * highest_rps, highest_rps
+def aims(
+    fit: Posterior,
+    known: Known,
+    stage: Stage,
+    allowed: Callable[[float], float],
+    repeat_s: Callable[[float], float],
+    top_rps: float,
+) -> list[Aim]:
+    """Every step that may be worth its time, the most worthwhile first: a rate that can become an end is one that would not be
+    disqualified at once if it were judged as hoped. `repeat_s`: what a repeat takes at a rate, `allowed`: how many misses the
+    target allows it."""
+    middle_rps = fit.knee_rps(0.5)
+    near = any(abs(math.log(rate_rps / middle_rps)) < FIRST_WITHIN for rate_rps in known.read_rps)
+    if not known.read_rps or (known.passed_rps is not None and not near):
+        rate_rps = min(fit.knee_rps(FIRST_QUANTILE), top_rps)
+        return [Aim(phase="tighten", rate_rps=rate_rps, repeats=1, takes_s=repeat_s(rate_rps), narrows=math.inf)]
+    low_rps = known.passed_rps or FALL_BACK_LOW * middle_rps
+    high_rps = known.upper_rps or FALL_BACK_HIGH * middle_rps
+    found = []
+    around = {min(middle_rps * math.exp(at), top_rps): stage.repeats for at in np.arange(PASS_FROM, PASS_TO, FINE)}
+    lacking = {at: stage.repeats - have for at, have in known.passing.items() if have < stage.repeats}
+    for rate_rps, repeats in (around | lacking).items():
+        chance, below = fit.if_passed(rate_rps, repeats, allowed(rate_rps))
+        if below > PASS_WEIGHT or rate_rps <= STEP * (known.passed_rps or 0.0):
+            continue
+        takes_s = PASS_TAKES * repeats * repeat_s(rate_rps)
+        narrows = chance * math.log(rate_rps / low_rps) / takes_s
+        found.append(Aim(phase="confirm", rate_rps=rate_rps, repeats=repeats, takes_s=takes_s, narrows=narrows))
+    for rate_rps in (min(middle_rps * math.exp(at), top_rps) for at in np.arange(FAIL_FROM, FAIL_TO, FINE)):
+        chance, above = fit.if_failed(rate_rps, allowed(rate_rps))
+        if above > UPPER_WEIGHT or rate_rps * STEP >= (known.upper_rps or math.inf):
+            continue
+        takes_s = FAIL_TAKES * repeat_s(rate_rps)
+        narrows = chance * math.log(high_rps / rate_rps) / takes_s
+        found.append(Aim(phase="tighten", rate_rps=rate_rps, repeats=1, takes_s=takes_s, narrows=narrows))
+    worthwhile = [aim for aim in found if aim.narrows > 0]
+    if known.passed_rps is None:  # an answer needs a rate that holds before it needs anything else
+        worthwhile = [aim for aim in worthwhile if aim.phase == "confirm"] or worthwhile
+    return sorted(worthwhile, key=lambda aim: aim.narrows, reverse=True)

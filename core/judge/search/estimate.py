@@ -3,7 +3,6 @@
 from core import modes
 from core.config import Method, Slo
 from core.facts import Fact, fact
-from core.judge.search import candidates
 from core.judge.search.actions import Action, Ramp, Step
 from core.modes import STEPS_EXPECTED, ModeRules
 
@@ -53,6 +52,12 @@ class Pace:
         """A repeat of the stage that may set the passing rate."""
         return final_repeat_s(self.rules, self._slo, rate_rps, self.e2e_s, self.planned_warmup_s(rate_rps))
 
+    def listed_s(self, rate_rps: float) -> float:
+        """A repeat of a rate that is judged by itself."""
+        return final_repeat_s(
+            self.rules, self._slo, rate_rps, self.e2e_s, self.planned_warmup_s(rate_rps), self.rules.listed.measure_s
+        )
+
     def confirmation_s(self, rate_rps: float) -> float:
         """The whole of confirming and tightening."""
         return confirmation_s(self.rules, self._slo, rate_rps, self.e2e_s, self.planned_warmup_s(rate_rps))
@@ -68,8 +73,8 @@ class Pace:
                 return sum(segment.duration_s for segment in segments[: modes.RAMP_SEGMENTS_EXPECTED])
             case Step(phase="search", rate_rps=rate_rps):
                 return self.likely_s(rate_rps)
-            case Step(phase="tighten", rate_rps=rate_rps):
-                return candidates.REPEATS_EXPECTED * self.repeat_s(rate_rps)
+            case Step(phase="list", rate_rps=rate_rps, repeats=repeats):
+                return repeats * self.listed_s(rate_rps)
             case Step(rate_rps=rate_rps, repeats=repeats):
                 return repeats * self.repeat_s(rate_rps)
         return 0.0
@@ -81,9 +86,13 @@ def search_step_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, war
     return rules.search.repeats * one_s
 
 
-def final_repeat_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmup_s: float) -> float:
-    """One repeat of the stage that may set the passing rate, waiting for its last request."""
-    return modes.repeat_cost_s(rules.final.measure_s, slo, rate_rps, e2e_s, warmup_s, rules.requests_within_s, curtail_pass=False)
+def final_repeat_s(
+    rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmup_s: float, asked_s: float | None = None
+) -> float:
+    """One repeat of the stage that may set the passing rate, or with another M, waiting for its last request."""
+    return modes.repeat_cost_s(
+        asked_s or rules.final.measure_s, slo, rate_rps, e2e_s, warmup_s, rules.requests_within_s, curtail_pass=False
+    )
 
 
 def confirmation_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmup_s: float) -> float:
@@ -109,10 +118,11 @@ def extension_s(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmu
 def expected(method: Method, rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmup_s: float, total_s: float) -> Fact:
     """The expected time, with what makes a repeat longer than asked: of a list, which has no budget, always; of a search where the
     whole is longer than its budget."""
+    stage = rules.listed if method.rates_rps else rules.final
     longer = bool(method.rates_rps) or total_s > rules.budget_s
     return fact(
         "time_expected",
-        *(why_longer(rules, slo, rate_rps, e2e_s, warmup_s) if longer else ()),
+        *(why_longer(rules, slo, rate_rps, e2e_s, warmup_s, stage.measure_s) if longer else ()),
         total_s=total_s,
         budget_s=None if method.rates_rps else rules.budget_s,
         mode=method.mode,
@@ -121,15 +131,15 @@ def expected(method: Method, rules: ModeRules, slo: Slo, rate_rps: float, e2e_s:
     )
 
 
-def why_longer(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmup_s: float) -> list[Fact]:
+def why_longer(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, warmup_s: float, asked_s: float) -> list[Fact]:
     """Why a repeat at a rate measures longer than asked, or warms up for long; empty where neither is so."""
-    window = _longer_window(rules, slo, rate_rps, e2e_s)
+    window = _longer_window(rules, slo, rate_rps, e2e_s, asked_s)
     warmup = fact("warmup_long", warmup_s=warmup_s) if warmup_s > modes.LONG_WARMUP_S else None
     return [each for each in (window, warmup) if each is not None]
 
 
-def _longer_window(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float) -> Fact | None:
-    asked_s, needed_s = rules.final.measure_s, modes.needed_s(slo, rate_rps)
+def _longer_window(rules: ModeRules, slo: Slo, rate_rps: float, e2e_s: float, asked_s: float) -> Fact | None:
+    needed_s = modes.needed_s(slo, rate_rps)
     measured_s = modes.measured_s(asked_s, slo, rate_rps, e2e_s, rules.requests_within_s)
     if measured_s < needed_s:
         return fact("window_too_few", requests=measured_s * rate_rps, needed=needed_s * rate_rps, target=slo.target)

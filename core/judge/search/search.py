@@ -17,13 +17,14 @@ from core.facts import Fact, Said, fact
 from core.judge.idle import idle_e2e_s, idle_e2es_s, why_infeasible
 from core.judge.search import candidates, estimate
 from core.judge.search.actions import Action, Done, Hold, Ramp, Step
-from core.judge.search.bracket import Bracket, conclude
+from core.judge.search.bracket import PASS_WEIGHT, QUICK_WEIGHT, UPPER_WEIGHT, Bracket, conclude
 from core.judge.search.candidates import Ends
 from core.judge.search.estimate import Pace
-from core.judge.search.fit import Fit
 from core.judge.search.futile import Futile, futile
+from core.judge.search.posterior import Posterior
+from core.judge.search.recorded import Reach
 from core.records import Phase, RequestRecord, Segment
-from core.results import Answer, Outcome, StepResult
+from core.results import Answer, Outcome, StepResult, TwinReading
 
 FLOOR_FRAC = 1 / 64
 """Below this share of the ramp's first rate nothing is looked for: the server hardly carries a single user."""
@@ -33,12 +34,14 @@ OVERTIME = 1.3
 """Without a pass there is no answer yet, so the search may take this much of its budget to find one."""
 START_SHARE = 0.6
 """A step is begun if this share of its full length fits the budget: half of them fail, and those are cut short."""
-CONFIRM_SHARE = 0.5
-"""The same for a candidate of the confirmation while none has passed. With a pass in hand, all its repeats must fit."""
+COARSE_SHARE = 0.4
+"""Of its budget a mode that reads whole windows spends no more than this on where to read them."""
 END_S = 3.0
 """Kept back of --max-duration for the end of the last step: whatever runs when it is over has no verdict."""
 STRICT_MISSES = 3
 """Acceptance keeps windows in which so many misses would be allowed, however long that takes: half the rate still has one."""
+WIDE, WIDE_AFTER = 1.5, 2
+"""A factor between the ends that many cannot plan with is said as soon as so many whole windows have been read."""
 _DUST = 1e-9
 
 
@@ -53,17 +56,20 @@ class Search:
     def __init__(self, config: ProbeConfig) -> None:
         self._config = config
         self._rules = modes.rules_of(config.method)
-        self._bracket = Bracket.of(config.method)
+        self._bracket = Bracket.of(config.method, target=config.slo.target)
         self._pace = Pace(self._rules, config.slo)
         self._list = _listed(config)
+        self._reach = None if config.workload.trace is None else Reach(config.workload.trace, config.limits, config.safety)
+        self._reach_rps = math.inf
+        self._taken_s: dict[float, float] = {}
         self._judged: set[float] = set()
         self._skipped = Skipped()
-        self._search_over = False
+        self._search_over = self._told_wide = False
         self._ramp: tuple[Segment, ...] = ()
         self._ramp_over = False
         self._ramp_passed_rps: float | None = None
         self._budget_s = self._rules.budget_s
-        self._hard_s = math.inf
+        self._hard_s = self._beat_rps = math.inf
         self._answer: Answer | None = None
         self._running: Action | None = None
         self._began_s = self._confirm_began_s = self._idle_p50_s = self._announced_s = self._allowed_s = 0.0
@@ -83,7 +89,7 @@ class Search:
 
         `spent_s`: how much of --max-duration is over by now.
         """
-        why, idle_s = why_infeasible(records, self._config.slo), idle_e2e_s(records)
+        why, idle_s = why_infeasible(records, self._config.limits), idle_e2e_s(records)
         if why is not None or idle_s is None:
             self._answer = _infeasible(why)
             return
@@ -95,10 +101,27 @@ class Search:
             self._pace.grow()
         else:
             start_rps = method.start_rps or modes.START_PER_IDLE / idle_s
-            self._ramp = modes.ramp_segments(start_rps, idle_s, self._config.safety.max_rps)
+            if self._reach is not None:
+                self._reach_rps = self._reach.highest_rps(self._rules, self._pace.e2e_s, self._pace.warmup_s)
+            max_rps = min(self._config.safety.max_rps or math.inf, self._reach_rps or math.inf)
+            self._ramp = modes.ramp_segments(start_rps, idle_s, max_rps if max_rps < math.inf else None)
         self._keep_limits(spent_s)
         self._announced_s = self.expected_s() or 0.0
         self._allowed_s = self._left_s(0.0, step_share=1.0) or 0.0
+
+    def beat(self, rate_rps: float) -> None:
+        """Another setting of the server holds this rate: the search is over once its own upper end is no higher."""
+        self._beat_rps = rate_rps
+
+    @property
+    def too_little(self) -> Fact | None:
+        """Why the recording that is played is too short for what is planned, before any load; None where it is not, or none is."""
+        if self._reach is None or self._answer is not None or self._config.method.hold_rps is not None:
+            return None
+        if self._ramp and not self._reach_rps:
+            return self._reach.nothing(self._rules)
+        steps = (self._step("list", rate_rps) for rate_rps in self._list)
+        return next((self._reach.short(step) for step in steps if not self._reach.holds(step)), None)
 
     def observe_ramp(self, passed_rps: float | None, failed_rps: float | None) -> None:
         """`passed_rps`: the segment before the failing one (None: none); `failed_rps`: the failing one (None: none failed)."""
@@ -109,6 +132,35 @@ class Search:
             self._pace.grow()
         self._extend_budget(self._ends().candidate())
 
+    def observe_twin(self, reading: TwinReading | None) -> None:
+        """What a twin of the server shows by now: it helps to choose rates and guards the ends, where it explains the windows."""
+        self._bracket.add_twin(reading)
+
+    def stays_wide(self, elapsed_s: float) -> Fact | None:
+        """An early word, said once, that the bracket is likely to be wide when the time is up; None while that is not so. The doubt
+        that is left falls with the root of the number of windows."""
+        read, fit = len(self._bracket.read_rps), self._bracket.fit()
+        if self._told_wide or self._answer is not None or fit is None or read < WIDE_AFTER:
+            return None
+        more = max(0.0, self._budget_s - elapsed_s) / self._pace.repeat_s(fit.knee_rps(0.5))
+        doubt = math.log(fit.knee_rps(1 - UPPER_WEIGHT) / fit.knee_rps(PASS_WEIGHT))
+        factor = math.exp(doubt * math.sqrt(read / (read + more)))
+        if factor < WIDE:
+            return None
+        self._told_wide = True
+        return fact("stays_wide", factor=factor, wanted_factor=self.wanted_width)
+
+    @property
+    def wanted_width(self) -> float:
+        """How many times the passing rate the failing one may be for nothing to be left to look for."""
+        return self._rules.search.grid if self._rules.confirm is None else self._rules.clear_width
+
+    @property
+    def near_rps(self) -> float | None:
+        """Where the knee is likely to be, by what is known so far; None before a step has passed and something failed."""
+        fit = self._bracket.fit()
+        return None if fit is None else fit.knee_rps(0.5)
+
     def longer_s(self, elapsed_s: float) -> float | None:
         """The whole time expected, in seconds, where that has turned out to be far longer than what was announced; else None."""
         left_s = self.left_s(elapsed_s)
@@ -117,6 +169,9 @@ class Search:
 
     def observe_step(self, result: StepResult, mean_e2e_s: float | None) -> None:
         """How a step ended; `mean_e2e_s` over its measured requests becomes E when it passed."""
+        if self._reach is not None and isinstance(self._running, Step):
+            repeats = max((repeat.index + 1 for repeat in result.repeats), default=0)
+            self._taken_s[result.rate_rps] = self._running.from_s + repeats * self._reach.stretch_s(self._running)
         self._running = None
         self._bracket.add_step(result)
         if result.phase == "list" and result.verdict in ("pass", "fail", "mixed"):
@@ -199,11 +254,20 @@ class Search:
 
     def _decide(self, elapsed_s: float) -> Action:
         action = self._wanted(elapsed_s)
+        if isinstance(action, Step) and self._reach is not None and not self._reach.holds(action):
+            return self._out_of_recording(self._reach.short(action))
         if not isinstance(action, Step) or elapsed_s + self._pace.action_s(action) <= self._hard_s:
             return action
         # with a rate that held there is an answer, which a step that is cut off would only lose; without one it may still come
         lost = action.phase != "list" and self._bracket.passed_rps is not None
         return self._finish(fact("time_up_limit")) if lost else action
+
+    def _out_of_recording(self, why: Fact) -> Done:
+        """The end where requests took so much longer than on the idle server that the next step has no stretches of its own."""
+        bracket = self._bracket
+        if bracket.passed_rps is not None or bracket.failed_rps is not None:
+            return self._done(self._seen(), why)
+        return Done(answer=Answer(outcome="void", message=why, knee=bracket.knee(self._skipped.notes)))
 
     def _wanted(self, elapsed_s: float) -> Action:
         if self._answer is not None:
@@ -221,21 +285,25 @@ class Search:
     def _hold(self, rate_rps: float, elapsed_s: float) -> Hold | Done:
         if elapsed_s >= modes.HOLD_S:
             return Done(answer=self.answer_so_far("held", fact("held_a_day")))
-        config, measure_s = self._config, self._rules.final.measure_s
+        config, measure_s = self._config, self._rules.listed.measure_s
         lasts_s, warmup_s = self._pace.e2e_s, self._pace.warmup_s
+        most = modes.HOLD_REQUESTS if self._reach is None else modes.RECORDED_HOLD_REQUESTS
         segments = modes.hold_segments(
-            measure_s, config.slo, config.safety, rate_rps, lasts_s, warmup_s, self._rules.requests_within_s
+            measure_s, config.limits, config.safety, rate_rps, lasts_s, warmup_s, self._rules.requests_within_s, most=most
         )
         return Hold(segments=segments)
 
     def _narrow(self, elapsed_s: float) -> Step | Done:
         """Full steps until the ends are within the grid, or the time is used up, or nothing is left to try."""
+        if (beaten := self._beaten()) is not None:
+            return self._done(self._seen(), beaten)
         ends = self._ends()
         if ends.found() or self._search_over:
             return self._confirm(elapsed_s)
         rate_rps = ends.candidate()
         if ends.passed_rps is not None:
-            if elapsed_s + START_SHARE * self._pace.search_s(rate_rps) > self._budget_s:
+            share = 1.0 if self._rules.confirm is None else COARSE_SHARE
+            if elapsed_s + START_SHARE * self._pace.search_s(rate_rps) > share * self._budget_s:
                 return self._confirm(elapsed_s)
         elif ends.failed_rps is not None:
             if self._too_low(rate_rps):
@@ -244,85 +312,88 @@ class Search:
                 return self._done("below", _in_vain(found))
             if self._bracket.failed_steps >= GIVE_UP_AFTER and elapsed_s > OVERTIME * self._budget_s:
                 return self._done("below", fact("time_up_no_pass"))
-            if self._bracket.failed_steps and self._hardly_any(rate_rps):
+            # with few requests a rate says little, which a mode that reads whole windows allows for and quick does not
+            too_late = self._rules.confirm is None or elapsed_s + self._pace.search_s(rate_rps) > self._budget_s
+            if self._bracket.failed_steps and too_late and self._hardly_any(rate_rps):
                 return self._done("below", fact("time_up_too_few"))
         return self._step("search", rate_rps)
 
     def _confirm(self, elapsed_s: float) -> Step | Done:
-        """All repeats of the mode where they are likely to pass, and a majority of three where most are likely to fail."""
+        """Whole windows, each where it is expected to narrow the bracket most in a second, until the ends are within the width of
+        the mode, or the time is used up. The first is always read."""
         stage, bracket, start_rps = self._rules.confirm, self._bracket, self._bracket.coarse_passed_rps
-        if stage is None or start_rps is None or self._ended_by_user():
+        if start_rps is None or self._ended_by_user():
             return self._finish()
+        if stage is None:
+            return self._surer(elapsed_s)
         fit = bracket.fit()
         if fit is None:
             return self._finish() if bracket.passed_rps == start_rps else self._step("confirm", start_rps)
-        up, down = self._aims(fit, stage)
-        if bracket.passed_rps is not None:
-            return self._narrow_more([each for each in (up, down) if each is not None], elapsed_s)
-        rate_rps = start_rps if up is None else up.rate_rps
-        if self._too_low(rate_rps):
-            return self._done("below")
-        if down is not None and self._fails_first(down, rate_rps, elapsed_s):
-            return self._step("tighten", down.rate_rps)
-        if self._may_confirm(rate_rps, elapsed_s):
-            return self._step("confirm", rate_rps)
+        passed_rps, sure_rps, upper_rps = bracket.passed_rps, bracket.sure_rps, bracket.upper_rps
+        if sure_rps is not None and upper_rps is not None and upper_rps <= self._rules.clear_width * sure_rps * (1 + _DUST):
+            return self._finish()
+        aims = self._aims(fit, stage)
+        allowed_s = self._budget_s if passed_rps is not None else OVERTIME * self._budget_s
+        fitting = [aim for aim in aims if not bracket.read_rps or elapsed_s + aim.takes_s <= allowed_s]
+        if fitting:
+            return self._step(fitting[0].phase, fitting[0].rate_rps, fitting[0].repeats)
+        if passed_rps is not None:
+            return self._finish(self._out_of_time() if aims else fact("nothing_between"))
         return self._done("below", fact("time_up_not_confirmed", repeats=stage.repeats))
+
+    def _beaten(self) -> Fact | None:
+        """Why what is still to be found is of no use: another setting holds what fails here. The ramp alone, whose segments last
+        seconds, does not say so."""
+        upper_rps = self._bracket.upper_rps
+        if self._beat_rps == math.inf or upper_rps is None or not self._bracket.searched:
+            return None
+        return fact("beaten", fail_rps=upper_rps, best_rps=self._beat_rps) if upper_rps <= self._beat_rps * (1 + _DUST) else None
+
+    def _surer(self, elapsed_s: float) -> Step | Done:
+        """In quick mode: windows below the lowest rate that passed, where that may be above the knee, and above it, where no
+        failing rate surely is, while the time lasts."""
+        bracket, fit, passed_rps = self._bracket, self._bracket.fit(), self._bracket.passed_rps
+        if fit is None or passed_rps is None:
+            return self._finish()
+        if bracket.sure_rps is None:
+            rate_rps = min(fit.knee_rps(QUICK_WEIGHT), passed_rps / self._rules.search.grid**0.5)
+        elif bracket.upper_rps is None and bracket.failed_rps is not None:
+            rate_rps = max(fit.knee_rps(1 - QUICK_WEIGHT), passed_rps * self._rules.search.grid**0.5)
+        else:
+            return self._finish()
+        too_long = elapsed_s + START_SHARE * self._pace.search_s(rate_rps) > self._budget_s
+        again = any(math.isclose(rate_rps, each, rel_tol=0.01) for each in bracket.read_rps)
+        beyond = self._too_low(rate_rps) or rate_rps > self._ramp[-1].rate_rps
+        return self._finish() if too_long or again or beyond else self._step("search", rate_rps)
 
     def _ended_by_user(self) -> bool:
         """Whether the user has ended the confirmation, or with a passing rate in hand the search for a clear fail."""
         tightening = self._bracket.passed_rps is not None and self._skipped.lowest_rps("tighten") is not None
         return tightening or self._skipped.lowest_rps("confirm") is not None
 
-    def _aims(self, fit: Fit, stage: modes.Stage) -> tuple[candidates.Aim | None, candidates.Aim | None]:
-        """The next candidates for the passing rate and for the clear fail."""
-        bracket, middle_rps = self._bracket, fit.knee_rps(0.5)
-        within_s = self._rules.requests_within_s
-        measure_s = modes.measured_s(stage.measure_s, self._config.slo, middle_rps, self._pace.e2e_s, within_s)
+    def _aims(self, fit: Posterior, stage: modes.Stage) -> list[candidates.Aim]:
+        """What may be worth its time next, the most worthwhile first."""
+        bracket, slo = self._bracket, self._config.slo
+
+        def allowed(rate_rps: float) -> float:
+            within_s = self._rules.requests_within_s
+            window_s = modes.measured_s(stage.measure_s, slo, rate_rps, self._pace.e2e_s, within_s)
+            return rate_rps * window_s * (1 - slo.target)
+
         known = candidates.Known(
-            passed_rps=bracket.passed_rps,
-            failed_rps=bracket.failed_rps,
-            confirmed_fail_rps=bracket.confirm_failed_rps,
-            floor_rps=bracket.majority_passed_rps,
+            passed_rps=bracket.sure_rps,
             upper_rps=bracket.upper_rps,
-            unsure_rps=bracket.unsure_fail_rps,
-            ceiling_rps=bracket.ceiling_rps,
+            read_rps=bracket.read_rps or self._skipped.rates_rps("tighten"),
+            passing=bracket.passing,
         )
-        return candidates.passing(fit, known, stage, measure_s), candidates.failing(fit, known, measure_s, self._ramp[-1].rate_rps)
-
-    def _fails_first(self, down: candidates.Aim, rate_rps: float, elapsed_s: float) -> bool:
-        """Whether to look for the upper end before the passing rate `rate_rps`: it is far off, and there is time for both."""
-        upper_rps, one_s = self._bracket.upper_rps, self._pace.repeat_s(rate_rps)
-        if self._skipped.lowest_rps("tighten") is not None:
-            return False
-        if upper_rps is not None and upper_rps <= candidates.NEAR * rate_rps:
-            return False
-        return elapsed_s + (candidates.RESERVED * self._rules.final.repeats + down.repeats) * one_s <= self._budget_s
-
-    def _narrow_more(self, aims: list[candidates.Aim], elapsed_s: float) -> Step | Done:
-        """The time left goes where it narrows most, until the ends are within the width of the mode."""
-        passed_rps, upper_rps = self._bracket.passed_rps, self._bracket.upper_rps
-        if passed_rps is not None and upper_rps is not None and upper_rps <= self._rules.clear_width * passed_rps * (1 + _DUST):
-            return self._finish()
-        fitting = [each for each in aims if elapsed_s + each.repeats * self._pace.repeat_s(each.rate_rps) <= self._budget_s]
-        if not fitting:
-            return self._finish(self._out_of_time() if aims else fact("nothing_between"))
-        best = max(fitting, key=lambda each: each.narrows)
-        return self._step(best.phase, best.rate_rps)
+        aims = candidates.aims(fit, known, stage, allowed, self._pace.repeat_s, self._ramp[-1].rate_rps)
+        return [aim for aim in aims if not self._too_low(aim.rate_rps)]
 
     def _out_of_time(self) -> Fact:
-        knee, width = self._bracket.knee(), self._rules.clear_width
+        knee, width = self._bracket.knee(), self.wanted_width
         if knee.pass_rps is None or knee.fail_rps is None:
             return fact("time_up_no_clear_fail")
         return fact("time_up_ends_apart", factor=knee.fail_rps / knee.pass_rps, wanted_factor=width)
-
-    def _may_confirm(self, rate_rps: float, elapsed_s: float) -> bool:
-        """Whether there is time for a candidate. The first is always judged."""
-        if self._bracket.passed_rps is None and self._bracket.confirm_failed_rps is None:
-            return True
-        all_s = self._rules.final.repeats * self._pace.repeat_s(rate_rps)
-        if self._bracket.passed_rps is None:
-            return elapsed_s + CONFIRM_SHARE * all_s <= OVERTIME * self._budget_s
-        return elapsed_s + all_s <= self._budget_s
 
     def _ends(self) -> Ends:
         limits_rps = [self._bracket.coarse_failed_rps, self._skipped.lowest_rps("search")]
@@ -343,36 +414,38 @@ class Search:
     def _too_low(self, rate_rps: float) -> bool:
         return rate_rps < FLOOR_FRAC * self._ramp[0].rate_rps * (1 - _DUST)
 
-    def _step(self, phase: Phase, rate_rps: float) -> Step:
-        config, stage = self._config, self._rules.search if phase == "search" else self._rules.final
+    def _step(self, phase: Phase, rate_rps: float, repeats: int | None = None) -> Step:
+        config, rules = self._config, self._rules
+        stage = rules.search if phase == "search" else rules.listed if phase == "list" else rules.final
         return Step(
             phase=phase,
             rate_rps=rate_rps,
-            repeats=candidates.REPEATS if phase == "tighten" else stage.repeats,
+            repeats=repeats or stage.repeats,
             segments=modes.step_segments(
                 stage.measure_s,
-                config.slo,
+                config.limits,
                 config.safety,
                 config.method.drain_s,
                 rate_rps,
                 self._pace.e2e_s,
                 self._pace.planned_warmup_s(rate_rps),
-                self._rules.requests_within_s,
+                rules.requests_within_s,
             ),
             curtail_pass=phase == "search",
-            stop="majority" if phase == "tighten" else "first_fail",
+            reads_whole=phase in ("confirm", "tighten"),
+            from_s=self._taken_s.get(rate_rps, 0.0),
         )
 
     # --- how it ends ---
 
     def _finish(self, *notes: Fact) -> Done:
         """The end of a search that has a passing rate."""
-        knee, grid = self._bracket.knee(), self._rules.search.grid
+        knee, wanted = self._bracket.knee(), self.wanted_width
         other_reason = bool(notes) or bool(self._skipped) or self._rules.confirm is not None
         if not other_reason and knee.pass_rps is not None and knee.first_fail_rps is not None:
             apart = knee.first_fail_rps / knee.pass_rps
-            if apart > grid * (1 + _DUST):
-                notes = (fact("time_up_ends_apart", factor=apart, wanted_factor=grid),)
+            if apart > wanted * (1 + _DUST):
+                notes = (fact("time_up_ends_apart", factor=apart, wanted_factor=wanted),)
         return self._done(self._seen(), *notes)
 
     def _seen(self) -> Outcome:
@@ -385,6 +458,8 @@ class Search:
         bracket = self._bracket
         if outcome == "below" and self._skipped.below(bracket.failed_rps):
             outcome = "interrupted"  # a lower rate was to be judged and was not
+        if outcome == "at_least" and self._reach is not None and self._ramp and self._ramp[-1].rate_rps == self._reach_rps:
+            notes = (*notes, self._reach.end(self._reach_rps))
         answer = conclude(
             outcome,
             bracket.knee((*notes, *self._skipped.notes), estimated=True),
@@ -438,22 +513,25 @@ class Search:
         the search takes of its whole length."""
         now_rps = action.rate_rps if isinstance(action, Step) else None
         listed = [rate for rate in self._list if rate not in self._judged and rate != now_rps]
-        listed_s = sum(self._rules.final.repeats * self._pace.repeat_s(rate) for rate in listed)
+        listed_s = sum(self._rules.listed.repeats * self._pace.listed_s(rate) for rate in listed)
         if not self._ramp or isinstance(action, Done):
             return listed_s
         return listed_s + self._search_later_s(action, elapsed_s, step_share)
 
     def _search_later_s(self, action: Action, elapsed_s: float, step_share: float) -> float:
+        """Steps of the search and the windows that an answer needs, and no less than what such a search spends of its budget."""
         rate_rps = self._usual_rps()
         confirm_s = self._pace.confirmation_s(rate_rps)
+        over_s = self._pace.action_s(action) + (elapsed_s if self._running is None else self._began_s)
+        spends_s = self._rules.spends_frac * self._budget_s - over_s
+        surer = modes.SURER_STEPS if self._rules.confirm is None else 0.0
         if isinstance(action, Ramp):
-            return modes.STEPS_EXPECTED * step_share * self._pace.likely_s(rate_rps) + confirm_s
+            return max(spends_s, (modes.STEPS_EXPECTED + surer) * step_share * self._pace.likely_s(rate_rps) + confirm_s)
         phase = action.phase if isinstance(action, Step) else "hold"
         if phase in ("search", "list"):
             steps = self._ends().steps_expected() - (phase == "search")
-            return max(steps, 0.0) * step_share * self._pace.likely_s(rate_rps) + confirm_s
-        began_s = elapsed_s if self._running is None else self._began_s
-        later_s = self._confirm_began_s + confirm_s - began_s - self._pace.action_s(action)
+            return max(spends_s, (max(steps, 0.0) + surer) * step_share * self._pace.likely_s(rate_rps) + confirm_s)
+        later_s = max(spends_s, self._confirm_began_s + confirm_s - over_s)
         return max(0.0, min(later_s, self._budget_s - elapsed_s))
 
 
@@ -485,6 +563,10 @@ class Skipped:
 
     def __bool__(self) -> bool:
         return bool(self._steps)
+
+    def rates_rps(self, phase: Phase) -> tuple[float, ...]:
+        """The rates whose step for that phase was ended."""
+        return tuple(rate for each, rate in self._steps if each == phase)
 
     def lowest_rps(self, phase: Phase) -> float | None:
         """The lowest rate whose step for that phase was ended; None without one."""

@@ -6,9 +6,9 @@ Out: `direct` takes a connection of the `pool` (its way may go through a `proxy`
 
 from core.load.transport.batching import Digest
 from core.load.transport.direct import DirectTransport, transport_name
-from core.load.transport.pool import SPARE_CONNECTIONS
+from core.load.transport.pool import spare_connections
 from core.load.transport.proxy import proxy_on_the_way
 from core.load.transport.request import Ready
 from core.load.transport.response import OnSent, Reply
 
-__all__ = ["SPARE_CONNECTIONS", "Digest", "DirectTransport", "OnSent", "Ready", "Reply", "proxy_on_the_way", "transport_name"]
+__all__ = ["Digest", "DirectTransport", "OnSent", "Ready", "Reply", "proxy_on_the_way", "spare_connections", "transport_name"]

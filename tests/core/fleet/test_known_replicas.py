@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from core.config import FleetAsk
+from core.engine import BLOCK_TOKENS
 from core.fleet import End, Evidence, Unit, gates, tokens_of
 from core.records import RepeatOrder, Segment, ServerInfo
 from core.replica.catalog import CATALOG, Replica
-from core.replica.scheduler import BLOCK_TOKENS
 from core.schedule import Plan, draw
-from tests.core.judge.fast_engine import FastEngine
+from core.twin import FastEngine
 from tests.core.judge.virtual import probe_of
 
 WINDOW_S, WARMUP_S = 60.0, 20.0

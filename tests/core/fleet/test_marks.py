@@ -141,6 +141,24 @@ def test_the_estimate_is_near_simulated_knees_and_not_above_them(
     assert simulated - 0.1 < said < simulated
 
 
+def test_the_burstiness_mark_is_off_where_burstiness_was_measured() -> None:
+    at_pass = End(rate_rps=11.3, e2e_mean_s=6.0)
+    ask = FleetAsk(peak_rps=50, lost=0, burstiness=0.25)
+    found = marks(ask, evidence=Evidence(at_pass=at_pass, arrival_cv=2.0))
+    off = found["burstiness"]
+    assert off.why == fact("mark_burst_measured", burstiness=0.25, arrival_cv=2.0)
+    assert (off.rho, off.replicas, off.holds, off.binds) == (None, None, None, False)
+    assert found["peak"].binds
+    assert marks(ask, evidence=Evidence(at_pass=at_pass))["burstiness"].replicas is not None
+
+
+def test_the_burstiness_mark_is_off_where_arrivals_were_recorded() -> None:
+    ask = FleetAsk(peak_rps=50, lost=0, burstiness=0.25)
+    off = marks(ask, evidence=Evidence(at_pass=End(rate_rps=11.3, e2e_mean_s=6.0), recorded=True))["burstiness"]
+    assert off.why == fact("mark_burst_recorded", burstiness=0.25)
+    assert (off.rho, off.replicas, off.holds, off.binds) == (None, None, None, False)
+
+
 def test_the_burstiness_mark_needs_a_latency_and_says_so() -> None:
     ask = FleetAsk(peak_rps=50, burstiness=0.25)
     unknown = marks(ask)["burstiness"]

@@ -3,10 +3,11 @@
 import pytest
 
 from core.config import FleetAsk, Lengths, ProbeConfig, Target, Workload
+from core.facts import fact
 from core.fleet import Evidence, Fleet, Held, Unit, evidence_of, floor_at, plan, unit_of
 from core.fleet.lengths import answers_of
 from core.records import Phase, ServerInfo
-from core.results import Knee, Percentiles, StepResult, StepVerdict
+from core.results import GatewayUse, Knee, OutputTokens, Percentiles, StepResult, StepVerdict
 from tests.core.test_report import step
 
 KNEE = Knee(pass_rps=11.3, first_fail_rps=13.6)
@@ -111,8 +112,56 @@ def test_evidence_of_a_run() -> None:
     assert (found.target, found.tpot_limit_s, found.single_tpot_s) == (0.95, 0.05, 0.012)
 
 
+def test_a_request_that_waits_at_a_gateway_is_no_stream_of_the_server() -> None:
+    use = GatewayUse(limit=8, wait_s=Percentiles(mean=1.5, n=100), held=60, rejected=0, timed_out=0, never_sent=0)
+    judged = steps((11.3, "search", "pass", 0.97, {"e2e_s": Percentiles(mean=4.0, n=100), "gateway": use}))
+    found = evidence_of(ProbeConfig(target=Target(url="http://x")), KNEE, judged, None)
+    assert found.at_pass is not None
+    assert found.at_pass.e2e_mean_s == 2.5
+
+
 def test_evidence_where_nothing_held() -> None:
     found = evidence_of(ProbeConfig(target=Target(url="http://x")), Knee(first_fail_rps=2.0), [], None)
     assert (found.held, found.at_pass) == ((), None)
     assert found.at_fail is not None
     assert found.at_fail.e2e_mean_s is None
+
+
+# --- answers that stop by themselves ----------------------------------------------------------------------------------
+
+NATURAL = ProbeConfig(target=Target(url="http://x"), workload=Workload(output_tokens=Lengths(median=1024), stop="natural"))
+
+
+def came(mean: float, p90: float, n: int) -> dict[str, object]:
+    return {"output_tokens": OutputTokens(mean=mean, sd=0.0, p50=mean, p90=p90, p95=p90, n=n)}
+
+
+def test_answers_that_stop_by_themselves_are_as_long_as_those_at_the_rate_that_holds() -> None:
+    judged = steps(
+        (8.0, "search", "pass", 0.99, came(900.0, 999.0, 50)),
+        (11.3, "search", "pass", 0.97, came(100.0, 200.0, 100)),
+        (11.3, "confirm", "pass", 0.97, came(140.0, 280.0, 300)),
+        (13.6, "search", "fail", 0.5, came(5.0, 5.0, 50)),
+    )
+    found = evidence_of(NATURAL, KNEE, judged)
+    assert found.tokens is not None
+    assert (found.tokens.mean_output, found.tokens.p90_output) == (130.0, 260.0)
+    assert (found.tokens.mean_total, found.tokens.p90_total) == (642.0, 772.0)
+    fleet = planned(FleetAsk(peak_rps=50, cost_per_gpu_h=2.5), found)
+    assert fleet.at_p90_output is not None
+    assert fleet.at_p90_output.replica_rps == pytest.approx(11.3 / 2)
+    assert fleet.assumptions[-1] == fact("answers_as_they_came", mean_tokens=130.0, p90_tokens=260.0)
+    assert fleet.cost is not None
+    assert fleet.cost.per_million_at_peak is not None
+
+
+def test_where_their_lengths_are_not_known_nothing_rests_on_the_most_that_was_asked_for() -> None:
+    judged = steps((11.3, "search", "pass", 0.97, came(100.0, 200.0, 100)), (11.3, "confirm", "pass", 0.97, {}))
+    for found in (evidence_of(NATURAL, KNEE, judged), evidence_of(NATURAL, Knee(first_fail_rps=2.0), judged)):
+        assert (found.tokens, found.natural) == (None, True)
+    fleet = planned(FleetAsk(peak_rps=50, cost_per_gpu_h=2.5), evidence_of(NATURAL, KNEE, judged))
+    assert (fleet.at_p90_output, fleet.mean_output) == (None, None)
+    assert fleet.assumptions[-1] == fact("answer_lengths_unknown")
+    assert fleet.cost is not None
+    assert fleet.cost.per_million_at_peak is None
+    assert planned(FleetAsk(peak_rps=50), Evidence()).assumptions[-1] == fact("same_lengths")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from core.config import Slo
+from core.config import Slo, Stop
 from core.facts import Code, fact
 from core.judge.tally import Tally
 from core.judge.verdict import Decision, judge_repeat
@@ -36,9 +36,10 @@ def judge(
     done_at: float = 100.0,
     server: ServerInfo = SERVER,
     strict: bool = False,
+    stop: Stop = "exact",
 ) -> RepeatResult:
     done = LoadDone(order=7, t=START + done_at, sent=tally.sent_count, unsent=unsent, cpu_frac=0.1, loop_lag_max_s=0.001)
-    result = judge_repeat(tally, decision, START + done_at, rules(slo, strict=strict), samples, ticks, done, server)
+    result = judge_repeat(tally, decision, START + done_at, rules(slo, strict=strict, stop=stop), samples, ticks, done, server)
     assert all_finite(msgspec.to_builtins(result))
     return result
 

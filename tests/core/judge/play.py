@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from core.config import Slo
+from core.config import Slo, Stop
 from core.judge.tally import Tally
 from core.records import (
     CountedBy,
@@ -15,25 +15,28 @@ from core.records import (
     RepeatOrder,
     RequestEnded,
     RequestFirst,
+    RequestHeld,
     RequestSent,
     Segment,
     ServerInfo,
 )
 from core.results import JudgeRules
 from core.schedule import Plan
+from core.workloads import COLD, Prefix
 
 START = 1000.0
 SERVER = ServerInfo(url="http://127.0.0.1:8000")
 SLO = Slo(ttft_s=0.8, tpot_s=0.05)
 
-RequestEvent = RequestSent | RequestFirst | RequestEnded
+RequestEvent = RequestHeld | RequestSent | RequestFirst | RequestEnded
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """What becomes of one request. Times are seconds after it was due; None: did not come so far.
 
-    `last` is the last token, `closing` how much later the body ended.
+    `last` is the last token, `closing` how much later the body ended. `held`: a gateway's limit kept it from leaving for as long as
+    it was late, or to its end. `known`: tokens at the beginning of its prompt that came before, by the trace that it is of.
     """
 
     late: float | None = 0.0
@@ -48,17 +51,25 @@ class Request:
     error: str | None = None
     gaps: GapSummary = field(default_factory=GapSummary)
     prompt: int | None = 512
+    cached: int | None = None
     asked_input: int = 512
+    known: int | None = None
     usage: bool = True
     counted_by: CountedBy | None = None
     finish: str | None = "length"
+    held: bool = False
+    retries: int = 0
 
     def events(self, index: int, due: float, order: int = 7) -> list[RequestEvent]:
         events: list[RequestEvent] = []
         t_first = None if self.first is None else due + self.first
         t_last = None if self.last is None else due + self.last
+        waited_s = 0.0 if not self.held else self.late if self.late is not None else self.end or 0.0
+        if self.held:
+            events.append(RequestHeld(order=order, index=index, t_sched=due, t=due))
         if self.late is not None:
-            events.append(RequestSent(order=order, index=index, t_sched=due, t_sent=due + self.late))
+            sent = RequestSent(order=order, index=index, t_sched=due, t_sent=due + self.late, gateway_wait_s=waited_s)
+            events.append(sent)
         if t_first is not None:
             events.append(RequestFirst(order=order, index=index, t_first=t_first, first_tokens=self.first_tokens))
         t_end = due + self.end if self.end is not None else None if t_last is None else t_last + self.closing
@@ -75,6 +86,7 @@ class Request:
                     first_tokens=self.first_tokens if self.first is not None else 0,
                     output_tokens=self.output if self.last is not None else 0,
                     prompt_tokens=self.prompt,
+                    cached_tokens=self.cached,
                     asked_input=self.asked_input,
                     asked_output=self.asked,
                     ending=self.ending,
@@ -83,6 +95,8 @@ class Request:
                     gaps=self.gaps,
                     usage=self.usage,
                     counted_by=self.counted_by,
+                    gateway_wait_s=waited_s,
+                    retries=self.retries,
                 )
             )
         return events
@@ -149,11 +163,13 @@ class Play:
         return sorted(events, key=time_of)
 
     def tally(self, slo: Slo = SLO) -> Tally:
+        known = [r.known for r in self.flat]
         plan = Plan(
             offsets_s=np.array(self.offsets_s, dtype=np.float64),
             segment=np.repeat(np.arange(len(self.segments)), [len(part) for part in self.requests]).astype(np.int32),
             input_tokens=np.array([r.asked_input for r in self.flat], dtype=np.int64),
             output_tokens=np.array([r.asked for r in self.flat], dtype=np.int64),
+            known_tokens=np.array(known, dtype=np.int64) if None not in known else None,
         )
         return Tally(order(*self.segments, phase=self.phase), plan, slo)
 
@@ -178,6 +194,8 @@ def ramp(*parts: Sequence[Request], duration_s: float = 10.0) -> Play:
 
 def time_of(event: RequestEvent) -> float:
     match event:
+        case RequestHeld():
+            return event.t
         case RequestSent():
             return event.t_sent
         case RequestFirst():
@@ -189,6 +207,8 @@ def time_of(event: RequestEvent) -> float:
 def apply(tally: Tally, events: Iterable[RequestEvent]) -> None:
     for event in events:
         match event:
+            case RequestHeld():
+                tally.held(event)
             case RequestSent():
                 tally.sent(event)
             case RequestFirst():
@@ -197,25 +217,27 @@ def apply(tally: Tally, events: Iterable[RequestEvent]) -> None:
                 tally.ended(event)
 
 
-def rules(slo: Slo = SLO, *, curtail_pass: bool = True, cold: bool = True, strict: bool = False) -> JudgeRules:
-    return JudgeRules(slo=slo, curtail_pass=curtail_pass, cold=cold, strict=strict)
+def rules(
+    slo: Slo = SLO, *, curtail_pass: bool = True, prefix: Prefix = COLD, strict: bool = False, stop: Stop = "exact"
+) -> JudgeRules:
+    return JudgeRules(slo=slo, curtail_pass=curtail_pass, prefix=prefix, strict=strict, stop=stop)
 
 
 def aborted(play: Play, at: float, slo: Slo = SLO) -> Tally:
-    """The tally of a play that was cut off `at` seconds after its start: what was open then ended aborted."""
+    """The tally of a play that was cut off `at` seconds after its start: what was open then, or waited, ended aborted."""
     tally = play.tally(slo)
     before = [e for e in play.events() if time_of(e) <= START + at]
     apply(tally, before)
-    sent = {e.index: e for e in before if isinstance(e, RequestSent)}
+    came = {e.index: e for e in before if isinstance(e, RequestHeld | RequestSent)}
     over = {e.index for e in before if isinstance(e, RequestEnded)}
-    for index, e in sent.items():
+    for index, e in came.items():
         if index not in over:
             t_first = next((f.t_first for f in before if isinstance(f, RequestFirst) and f.index == index), None)
             cut = RequestEnded(
                 order=7,
                 index=index,
                 t_sched=e.t_sched,
-                t_sent=e.t_sent,
+                t_sent=e.t_sent if isinstance(e, RequestSent) else None,
                 t_first=t_first,
                 t_end=START + at,
                 asked_input=play.flat[index].asked_input,

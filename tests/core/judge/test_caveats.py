@@ -167,3 +167,13 @@ def test_requests_that_went_out_twice_are_counted() -> None:
     ok = record(Request())
     assert caveats.resent([ok]) is None
     assert caveats.resent([msgspec.structs.replace(ok, resent=True), ok]) == fact("resent", requests=1)
+
+
+def test_luck_is_told_where_it_made_the_verdict_likelier_and_is_no_chance_in_a_recording() -> None:
+    assert caveats.luck("pass", -0.2) == fact("window_lucky", less_frac=0.2)
+    assert caveats.luck("fail", 0.2, recorded=True) == fact("window_unlucky", more_frac=0.2, recorded=True)
+    assert caveats.luck("pass", -0.2, recorded=True) == fact("window_lucky", less_frac=0.2, recorded=True)
+    assert caveats.luck("pass", 0.2) is None
+    assert caveats.luck("fail", -0.2) is None
+    assert caveats.luck("pass", -0.09) is None
+    assert caveats.luck("pass", None) is None

@@ -17,6 +17,7 @@ from core.results import (
     Answer,
     Diagnosis,
     EngineUse,
+    GatewayUse,
     Gauges,
     Idle,
     MachineUse,
@@ -344,6 +345,24 @@ def test_requests_that_were_not_sent_are_the_client_too() -> None:
     assert figures(at(found, "client"), "not_sent") == {"requests": 50}
 
 
+def test_turns_that_nobody_could_send_yet_are_not_held_against_the_client() -> None:
+    found = explained(repeat(sent=150, endings={"ok": 140, "http": 10, "previous_failed": 30}, not_due=20))
+    assert not [each for each in parts(at(found, "client")) if isinstance(each, Fact) and each.code == "not_sent"]
+
+
+def test_turns_behind_a_request_that_failed_do_not_hide_that_requests_failed() -> None:
+    endings = {"ok": 120, "http": 16, "previous_failed": 64}
+    found = explained(repeat(sent=136, misses=80, errors=16, endings=endings, missed=Missed(failed=16, previous=64)))
+    assert found.cause == "failures"
+
+
+def test_turns_behind_a_request_that_a_gateway_turned_away_do_not_hide_the_gateway() -> None:
+    use = GatewayUse(limit=8, wait_s=Percentiles(), held=20, rejected=16, timed_out=0, never_sent=16)
+    endings = {"ok": 120, "rejected": 16, "previous_failed": 64}
+    found = explained(repeat(sent=120, misses=80, endings=endings, missed=Missed(gateway=16, previous=64), gateway=use))
+    assert found.cause == "gateway"
+
+
 def test_warm_prompts_and_other_lengths_are_named() -> None:
     assert explained(void(validity.warm_prompts(0.3, []), prefix_hit_frac=0.3)).cause == "prefix"
     short = MeanLengths(input=100.0, input_asked=100.0, output=20.0, output_asked=40.0, finish_reasons={"stop": 200})
@@ -353,6 +372,16 @@ def test_warm_prompts_and_other_lengths_are_named() -> None:
     assert explained(void(lengths=msgspec.structs.replace(short, output=1.04 * short.output_asked))).cause == "unknown"
     seen = figures(at(found, "workload"), "lengths_seen")
     assert (seen["output_tokens"], seen["output_asked_tokens"], seen["finish_reasons"]) == (20.0, 40.0, {"stop": 200})
+
+
+def test_answers_that_may_stop_by_themselves_are_not_off_by_being_short() -> None:
+    short = MeanLengths(
+        input=100.0, input_asked=100.0, output=20.0, output_asked=40.0, finish_reasons={"stop": 200}, stop="natural"
+    )
+    found = explained(void(lengths=short))
+    assert found.cause == "unknown"
+    assert figures(at(found, "workload"), "lengths_seen")["natural"] is True
+    assert explained(void(lengths=msgspec.structs.replace(short, output=50.0))).cause == "lengths"
 
 
 def test_any_other_void_is_said_in_its_own_words() -> None:

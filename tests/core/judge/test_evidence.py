@@ -1,5 +1,6 @@
 """What a repeat keeps for the diagnosis."""
 
+import msgspec
 import pytest
 
 from core.config import Slo
@@ -7,7 +8,7 @@ from core.facts import fact
 from core.judge import evidence
 from core.judge.server_readings import Readings
 from core.records import EngineSample, LoadDone, LoadTick, MachineSample, RequestEnded, ServerSample
-from core.results import EngineUse, Gauges, MeanLengths, Missed, Stages
+from core.results import EngineUse, Gauges, MeanLengths, Missed, OutputTokens, Stages
 
 SLO = Slo(ttft_s=1.0, tpot_s=0.1, e2e_s=3.0)
 
@@ -162,3 +163,41 @@ def test_the_client_and_the_machine() -> None:
     assert use.gpu_frac == pytest.approx(0.85)
     assert (use.dram_frac, use.memory_frac) == (None, None)
     assert evidence.machine(readings, 7.0, 8.0) is None
+
+
+# --- how long answers are ---------------------------------------------------------------------------------------------
+
+
+def answer(index: int, tokens: int = 11, ending: str = "ok", finish: str | None = "stop") -> RequestEnded:
+    return msgspec.structs.replace(record(0.5, 1.0, ending=ending, output=tokens), index=index, finish_reason=finish)
+
+
+def test_only_the_beginning_of_a_window_in_which_all_had_ended_tells_how_long_answers_are() -> None:
+    """At the cut the sixth was open: those sent after it that had ended are the short ones among many."""
+    records = [answer(5), answer(7, ending="http"), answer(6), answer(9, ending="aborted"), answer(8), answer(10), answer(4)]
+    assert [each.index for each in evidence.answered(records, range(5, 20))] == [5, 6, 8]
+    assert [each.index for each in evidence.answered(records, [*range(4, 9), 10])] == [4, 5, 6, 8, 10]
+    assert evidence.answered([answer(6)], range(5, 20)) == []
+
+
+def test_how_long_answers_are() -> None:
+    found = evidence.output_tokens([answer(at, tokens=1 + at) for at in range(10)])
+    assert found is not None
+    assert found.sd == pytest.approx(3.02765)
+    assert msgspec.structs.replace(found, sd=3.0) == OutputTokens(mean=5.5, sd=3.0, p50=5.0, p90=9.0, p95=10.0, n=10)
+    assert evidence.output_tokens([answer(0, tokens=3)]) == OutputTokens(mean=3.0, sd=0.0, p50=3.0, p90=3.0, p95=3.0, n=1)
+    assert evidence.output_tokens([]) is None
+
+
+def test_one_answer_that_nobody_counts_leaves_all_lengths_unknown() -> None:
+    """Of such answers only long ones would be known."""
+    by_events = msgspec.structs.replace(answer(1, tokens=4), usage=False, counted_by="events")
+    assert evidence.output_tokens([answer(0), by_events]) is None
+    assert evidence.stopped_frac([answer(0), by_events]) == 1.0
+
+
+def test_the_share_of_answers_that_a_stop_condition_ended() -> None:
+    """One without a finish reason is whole by its count: it has all the tokens that were asked for."""
+    reasons = ("stop", "length", None, "tool_calls")
+    assert evidence.stopped_frac([answer(at, finish=reason) for at, reason in enumerate(reasons)]) == 0.5
+    assert evidence.stopped_frac([]) is None

@@ -4,9 +4,12 @@ import msgspec
 import pytest
 
 from core import prose
+from core.config import Method, Slo
+from core.facts import Fact
+from core.judge.search.actions import Done
 from core.judge.search.futile import futile
-from core.results import Percentiles, StepResult
-from tests.core.judge.feed import after_fails, step_result
+from core.results import Answer, Percentiles, StepResult
+from tests.core.judge.feed import after_fails, answer_of, config, ramp_of, started, step_of, step_result
 
 
 def failing(rate_rps: float, good: int, misses: int, e2e_p50_s: float | None = 2.2) -> StepResult:
@@ -52,3 +55,22 @@ def test_a_search_stops_going_down_and_says_why() -> None:
 def test_a_search_whose_misses_fall_goes_on() -> None:
     _, rates_rps = after_fails(lambda rate_rps: failing(rate_rps, 100 - round(20 * rate_rps), round(20 * rate_rps), e2e_p50_s=1.1))
     assert rates_rps[:3] == [4.0, 2.0, 1.0]
+
+
+def with_few_requests(step_s: float) -> Answer:
+    """A standard search for 99 % at rates whose windows allow less than one miss; all its steps fail, and each takes so long."""
+    search = started(config(slo=Slo(ttft_s=5.0, tpot_s=None, target=0.99), method=Method(mode="standard")), idle_s=4.0)
+    ramp_of(search)
+    search.observe_ramp(None, 1.0)
+    for steps in range(4):
+        if isinstance(search.next(steps * step_s), Done):
+            return answer_of(search, steps * step_s)
+        search.observe_step(step_result(step_of(search, steps * step_s).rate_rps, "fail"), None)
+    return search.answer_so_far("interrupted", "still going down")
+
+
+def test_rates_of_few_requests_are_judged_while_the_time_lasts() -> None:
+    assert with_few_requests(30.0).outcome == "interrupted"
+    slow = with_few_requests(330.0)
+    assert slow.outcome == "below"
+    assert "time_up_too_few" in [note.code for note in slow.knee.notes if isinstance(note, Fact)]

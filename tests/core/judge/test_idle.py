@@ -6,9 +6,10 @@ import pytest
 
 from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
 from core.facts import Code, Fact
-from core.judge.idle import IdleServer, idle_e2es_s, lengths_check
+from core.judge.idle import IdleServer, idle_e2es_s, lengths_check, mean_tokens
 from core.modes import warmup_needed_s
 from core.records import Check, CheckStatus, RequestRecord
+from core.workloads import parse_mix
 
 TPOT_S, PREFILL_S = 0.01, 1e-4
 DRAWN = Workload(input_tokens=Lengths(median=500), output_tokens=Lengths(median=180, sigma=0.7, maximum=1024))
@@ -115,3 +116,54 @@ def test_the_check_says_how_many_and_what_the_target_allows() -> None:
     assert found.figures["missed_frac"] == pytest.approx(0.045, abs=0.001)
     assert found.figures["allowed_frac"] == pytest.approx(0.05)
     assert lengths_check(config, [answered(500, 900)]) is None, "the single requests missed themselves, which is said by another"
+
+
+MIX = Workload(mix=parse_mix("500:60=6,500:400=3,8000:60=1"))
+
+
+def test_the_idle_server_serves_each_kind_of_a_mix_as_often_as_it_comes() -> None:
+    server = IdleServer.of(SINGLES, MIX)
+    assert server is not None
+    assert server.misses(Slo(ttft_s=0.5, tpot_s=None)) == pytest.approx(0.1)
+    assert server.misses(Slo(ttft_s=None, tpot_s=None, e2e_s=2.0)) == pytest.approx(0.3)
+    assert server.misses(Slo(ttft_s=0.5, tpot_s=None, e2e_s=2.0)) == pytest.approx(0.4)
+    kind_with_its_own = Workload(mix=parse_mix("500:60=6,500:400=3@e2e=5s,8000:60=1@ttft=1s"))
+    assert server.misses(kind_with_its_own.limits(Slo(ttft_s=0.5, tpot_s=None, e2e_s=2.0))) == 0.0
+    too_fast = Workload(mix=parse_mix("500:60=6,500:400=3@tpot=9ms,500:1=1@tpot=9ms"))
+    of_it = IdleServer.of(SINGLES, too_fast)
+    assert of_it is not None
+    assert of_it.misses(too_fast.limits(Slo(ttft_s=9.0, tpot_s=0.05))) == pytest.approx(0.3), "whatever kinds were sent alone"
+    told = idle_e2es_s(SINGLES, MIX, 1.0)
+    assert np.mean(told > 2.0) == pytest.approx(0.3, abs=0.001)
+    assert list(mean_tokens(MIX)) == pytest.approx([1250.0, 162.0])
+    assert mean_tokens(DRAWN)[0] == 500
+    assert idle_e2es_s(SINGLES, Workload(mix=parse_mix("500:60")), 1.7).tolist() == [1.7], "one kind is one length"
+
+
+@pytest.mark.parametrize("r", [-0.9, 0.9])
+def test_lengths_that_go_together_meet_the_idle_server_together(r: float) -> None:
+    both = Workload(
+        input_tokens=Lengths(median=20_000, sigma=0.8, maximum=200_000),
+        output_tokens=Lengths(median=180, sigma=0.7, maximum=4000),
+        length_correlation=r,
+    )
+    rng = np.random.default_rng(3)
+    z, own = rng.standard_normal((2, 200_000))
+    prompts = np.clip(20_000 * np.exp(0.8 * z), 1, 200_000)
+    outputs = np.clip(180 * np.exp(0.7 * (r * z + np.sqrt(1 - r**2) * own)), 1, 4000)
+    late = (PREFILL_S * prompts + TPOT_S * outputs > 6.0).mean()
+    server = IdleServer.of(SINGLES, both)
+    assert server is not None
+    assert server.misses(Slo(ttft_s=None, tpot_s=None, e2e_s=6.0)) == pytest.approx(late, abs=0.006)
+
+
+def test_answers_that_may_stop_by_themselves_are_not_held_to_be_long() -> None:
+    natural = msgspec.structs.replace(DRAWN, stop="natural", input_tokens=Lengths(median=1000, sigma=1.0, maximum=16_000))
+
+    def check(slo: Slo) -> Check | None:
+        return lengths_check(ProbeConfig(target=Target(url="http://127.0.0.1:8000"), slo=slo, workload=natural), SINGLES)
+
+    assert check(Slo(ttft_s=None, tpot_s=None, e2e_s=4.5)) is None
+    prompts = check(Slo(ttft_s=TPOT_S + PREFILL_S * 1000, tpot_s=None))
+    assert prompts is not None
+    assert one_of(prompts).code == "lengths_miss"

@@ -15,7 +15,7 @@ from tests.core.judge.play import HANGS, REFUSED, SERVER, START, Play, Request, 
 
 LIMITS = Slo(ttft_s=0.8, tpot_s=None)
 DRAIN_S = 120.0
-PER_S, WINDOW_S = 20, 10.0
+PER_S, WINDOW_S = 100, 10.0
 WINDOW_END, LONGER_END = 2.0 + WINDOW_S, 2.0 + 1.5 * WINDOW_S
 
 
@@ -24,14 +24,14 @@ def waiting(first_s: float) -> Request:
 
 
 def waits(start_s: float, end_s: float, seconds: float = WINDOW_S) -> tuple[Request, ...]:
-    """20 requests/s whose waiting goes from one time to the other: so many times 20 stand in the queue."""
+    """100 requests/s whose waiting goes from one time to the other: so many times 100 stand in the queue."""
     n = int(PER_S * seconds)
     return tuple(waiting(start_s + (end_s - start_s) * i / n) for i in range(n))
 
 
 CREEPING = waits(0.1, 0.25)
-"""The queue grows from 2 to 5 while 200 requests arrive, by 1.5 %: too much to be flat, too little to be rising."""
-SETTLES, CREEPS_ON, RUNS_AWAY = waits(0.1, 0.1), waits(0.25, 0.4), waits(0.25, 3.0)
+"""The queue grows from 10 to 25 while 1,000 requests arrive, by 1.5 %: too much to be flat, too little to be rising."""
+SETTLES, CREEPS_ON, RUNS_AWAY = waits(0.1, 0.1), waits(0.25, 0.4), waits(0.25, 6.0)
 
 
 def played(after: tuple[Request, ...], window: tuple[Request, ...] = CREEPING, tail_s: float = WINDOW_S) -> Play:
@@ -102,7 +102,7 @@ def test_a_fail_is_not_delayed() -> None:
     decision = decide(play, WINDOW_END + 0.8 + REPORT_DELAY_S)
     assert decision is not None
     assert decision.kind == "fail"
-    refused = decide(played(SETTLES, (*CREEPING[:-5], *[REFUSED] * 5)), WINDOW_END + REPORT_DELAY_S + 0.1)
+    refused = decide(played(SETTLES, (*CREEPING[:-25], *[REFUSED] * 25)), WINDOW_END + REPORT_DELAY_S + 0.1)
     assert refused is not None
     assert refused.kind == "fail"
 

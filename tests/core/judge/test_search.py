@@ -1,6 +1,7 @@
 """Each transition of the quick search, with results fed by hand."""
 
 import math
+from typing import Literal
 
 import msgspec
 import pytest
@@ -214,6 +215,7 @@ def ended(rate_rps: float, **endings: int) -> StepResult:
         ({"truncated": 30, "http": 2, "ok": 20, "aborted": 9}, "void"),
         ({"truncated": 20, "ok": 20}, "below"),
         ({"http": 1}, "void"),
+        ({"http": 12, "ok": 4, "previous_failed": 60}, "void"),
         ({"aborted": 5}, "below"),
         ({}, "below"),
     ],
@@ -401,24 +403,24 @@ def test_left_counts_down_while_a_step_runs_and_never_below_zero() -> None:
     search = after_ramp(8.0, 16.0)
     before = search.left_s(20.0)
     step_of(search, 20.0)
-    # W 6 + M 40 + E 1.5, twice: the middle, which may pass, and then the ramp's pass, which may be cut short
-    assert search.left_s(20.0) == before == pytest.approx(47.5 + 0.7 * 47.5)
-    assert search.left_s(50.0) == pytest.approx(17.5 + 0.7 * 47.5)
-    assert search.left_s(500.0) == search.later_s(500.0) == pytest.approx(0.7 * 47.5)
+    # W 6 + M 40 + E 1.5, twice: the middle, which may pass, and then the ramp's pass, which may be cut short; and one more, mostly
+    assert search.left_s(20.0) == before == pytest.approx(47.5 + 1.8 * 0.7 * 47.5)
+    assert search.left_s(50.0) == pytest.approx(17.5 + 1.8 * 0.7 * 47.5)
+    assert search.left_s(500.0) == search.later_s(500.0) == pytest.approx(1.8 * 0.7 * 47.5)
     fed(search, (math.sqrt(128.0), "fail"))
-    assert search.left_s(60.0) == pytest.approx(47.5)
+    assert search.left_s(60.0) == pytest.approx(47.5 + 0.8 * 0.7 * 47.5)
     fed(search, (8.0, "pass"))
     assert search.left_s(60.0) == 0.0
     answer_of(search, 60.0)
     assert search.left_s(60.0) == 0.0
 
 
-def test_left_before_the_ramp_is_five_segments_and_two_and_a_half_steps() -> None:
+def test_left_before_the_ramp_is_five_segments_and_the_steps_that_follow() -> None:
     search = started()
     ramp = ramp_of(search)
     # at 32/s M is 40 s; E is 1 s as yet, W is planned for twice that: 45 s a step that passes
-    assert search.left_s(0.0) == pytest.approx(sum(s.duration_s for s in ramp[:5]) + 2.5 * 0.7 * 45)
-    assert search.left_s(10.0) == pytest.approx(sum(s.duration_s for s in ramp[:5]) - 10 + 2.5 * 0.7 * 45)
+    assert search.left_s(0.0) == pytest.approx(sum(s.duration_s for s in ramp[:5]) + 3.3 * 0.7 * 45)
+    assert search.left_s(10.0) == pytest.approx(sum(s.duration_s for s in ramp[:5]) - 10 + 3.3 * 0.7 * 45)
 
 
 # --- what is known in the middle ---
@@ -454,3 +456,9 @@ def test_a_typical_course_takes_the_time_of_quick_mode() -> None:
     course = run(started(idle_s=2.1), lambda rate_rps: rate_rps <= 13.1, e2e_s=4.0)
     assert course.answer.knee.pass_rps == pytest.approx(10.8, rel=0.01)
     assert course.elapsed_s < 180
+
+
+@pytest.mark.parametrize(("mode", "width"), [("quick", 1.42), ("standard", 1.14), ("acceptance", 1.15)])
+def test_the_width_that_is_wanted_is_that_of_the_mode(mode: Literal["quick", "standard", "acceptance"], width: float) -> None:
+    """Quick mode brings no end closer once two neighbours of its grid differ."""
+    assert Search(config(method=Method(mode=mode))).wanted_width == width

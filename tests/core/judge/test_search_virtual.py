@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 
+import msgspec
 import numpy as np
 import pytest
 
 from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
 from core.records import RepeatOrder, Segment
 from core.replica.catalog import CATALOG
+from core.results import Answer
 from core.schedule import Plan, draw
-from tests.core.judge.fast_engine import Emitted
+from core.twin import Emitted
+from core.workloads import parse_mix
 from tests.core.judge.virtual import QUEUE_LENGTHS, VirtualRun, batching, lengths_of, one_at_a_time, probe_of
 
 
@@ -27,6 +30,19 @@ def test_the_knee_of_a_simulated_replica_is_found(name: str) -> None:
     assert answer.knee.first_fail_rps / answer.knee.pass_rps <= 2
 
 
+def test_quick_judges_a_lower_rate_where_the_lowest_that_passed_may_be_above_the_knee() -> None:
+    replica = CATALOG["demo"]
+    run = VirtualRun(probe_of(replica, 100), batching(replica))
+    knee = run.answer().knee
+    rates_rps = [step.rate_rps for step in run.results if step.phase == "search" and step.verdict == "pass"]
+    assert rates_rps == sorted(rates_rps, reverse=True)
+    assert len(rates_rps) > 1
+    assert knee.pass_rps == rates_rps[-1]
+    assert replica.truth_rps is not None
+    assert knee.upper_rps is not None
+    assert knee.pass_rps < replica.truth_rps < knee.upper_rps
+
+
 def test_standard_confirms_what_it_found() -> None:
     replica = CATALOG["rag"]
     run = VirtualRun(probe_of(replica, 11, Method(mode="standard")), batching(replica))
@@ -36,11 +52,14 @@ def test_standard_confirms_what_it_found() -> None:
     assert replica.truth_rps is not None
     assert knee.pass_rps is not None
     assert knee.first_fail_rps is not None
-    assert knee.clear_fail_rps is not None
-    assert knee.pass_repeats == 3
+    assert knee.upper_rps is not None
+    assert knee.pass_repeats >= 2
     assert knee.pass_rps < 1.1 * replica.truth_rps
-    assert knee.pass_rps < knee.first_fail_rps <= knee.clear_fail_rps
-    assert knee.clear_fail_rps > 0.9 * replica.truth_rps
+    assert knee.pass_rps < knee.upper_rps
+    assert knee.upper_rps > 0.9 * replica.truth_rps
+    windows = [repeat for step in run.results if step.phase in ("confirm", "tighten") for repeat in step.repeats]
+    assert all(repeat.slo_margin is not None and repeat.work is not None for repeat in windows)
+    assert {repeat.verdict for repeat in windows if repeat.slo_margin and (repeat.slo_margin.at_target or 9) > 1} == {"fail"}
 
 
 def test_a_pass_on_a_short_warm_up_is_run_once_more() -> None:
@@ -106,7 +125,37 @@ def test_a_server_that_collapses_under_overload_is_judged_by_what_it_holds(seed:
     assert answer.knee.first_fail_rps is not None
     assert answer.knee.pass_rps <= 8.5
     assert answer.knee.first_fail_rps >= 7.5
-    assert answer.knee.first_fail_rps / answer.knee.pass_rps <= 1.42
+    assert answer.knee.first_fail_rps / answer.knee.pass_rps <= 2 + 1e-9
+
+
+def test_a_replica_holds_less_of_what_comes_in_bursts() -> None:
+    """Over four searches each, of the same seeds: quick ones tell a rate only roughly (`tests/benchmarks/arrivals.py` has more)."""
+
+    def held_rps(cv: float, seed: int) -> float:
+        probe = probe_of(CATALOG["demo"], seed)
+        workload = msgspec.structs.replace(probe.workload, arrival_cv=cv)
+        answer = VirtualRun(msgspec.structs.replace(probe, workload=workload), batching(CATALOG["demo"])).answer()
+        return answer.knee.pass_rps or 0.0
+
+    even, poisson, bursty = (sum(held_rps(cv, seed) for seed in range(4)) for cv in (0.5, 1.0, 4.0))
+    assert even >= poisson
+    assert bursty < 0.8 * poisson
+
+
+def test_a_kind_with_a_wider_limit_is_judged_by_it_from_the_single_requests_to_the_answer() -> None:
+    """Documents of 4,000 tokens take 0.2 s alone, and are a quarter of all: with the limit of the chats nothing can hold."""
+    rag = CATALOG["rag"]
+
+    def found(limits: str) -> Answer:
+        workload = Workload(mix=parse_mix(f"300:60=3,4000:60=1{limits}"))
+        probe = msgspec.structs.replace(probe_of(rag, seed=11), slo=Slo(ttft_s=0.15, tpot_s=None), workload=workload)
+        return VirtualRun(probe, batching(rag)).answer()
+
+    assert found("").knee.pass_rps is None
+    answer = found("@ttft=3s")
+    assert answer.outcome == "bracket"
+    assert answer.knee.pass_rps is not None
+    assert answer.knee.pass_rps > 0.5
 
 
 def test_limits_that_an_idle_server_misses_end_before_any_load() -> None:

@@ -5,11 +5,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from core.config import Slo
+from core.config import Slo, Workload
 from core.records import CountedBy, Ending
 from core.slo import (
     allowed_misses,
     e2e_s,
+    first_within_s,
     floor,
     good,
     least_tpot_s,
@@ -21,6 +22,7 @@ from core.slo import (
     ttft_s,
     within,
 )
+from core.workloads import parse_mix
 from tests.core.judge.play import START, Request, record
 
 DEFAULT = Slo(ttft_s=0.8, tpot_s=0.05, e2e_s=None)
@@ -70,11 +72,14 @@ def test_tpot_is_known_where_something_counts_or_events_are_as_many(output: int,
     assert tpot_s(known) == least_tpot_s(known) == pytest.approx(0.45 / (output - 1))
 
 
-@given(st.integers(2, 64), st.floats(0.1, 5.0), st.floats(0.001, 0.1))
-def test_what_surely_missed_is_never_good_in_the_end(output: int, took_s: float, limit_s: float) -> None:
-    """The bound by which an open request is given up holds also for one whose tokens nobody counts."""
+@given(st.integers(2, 64), st.floats(0.1, 5.0), st.floats(0.001, 0.1), st.sampled_from(["events", "usage"]))
+def test_what_surely_missed_is_never_good_in_the_end(output: int, took_s: float, limit_s: float, by: CountedBy) -> None:
+    """The bound by which an open request is given up holds also for one whose tokens nobody counts, and for one that stopped by
+    itself before all that it was asked for had come."""
     slo = Slo(ttft_s=None, tpot_s=limit_s)
-    ended = record(Request(first=0.1, last=0.1 + took_s, output=output, asked=64, usage=False, counted_by="events"))
+    ended = record(
+        Request(first=0.1, last=0.1 + took_s, output=output, asked=64, usage=by == "usage", counted_by=by, finish="stop")
+    )
     assert ended.t_first is not None
     assert ended.t_last is not None
     if ended.t_last > sure_miss_at(slo, ended.t_sched, 64, ended.t_first, 1) + 1e-6:
@@ -170,6 +175,21 @@ def test_limits_not_set_are_left_out() -> None:
     slow = record(Request(first=5.0, last=50.0))
     assert good(slow, Slo(ttft_s=None, tpot_s=None, e2e_s=60.0))
     assert not good(slow, Slo(ttft_s=None, tpot_s=None, e2e_s=40.0))
+
+
+@pytest.mark.parametrize(
+    ("slo", "mix", "within_s"),
+    [
+        (Slo(ttft_s=0.8, e2e_s=None), "8:8", 0.8),
+        (Slo(ttft_s=0.8, e2e_s=0.5), "8:8", 0.5),
+        (Slo(ttft_s=None, tpot_s=0.05), "8:8", None),
+        (Slo(ttft_s=0.8), "8:8,9:9@ttft=3s", 3.0),
+        (Slo(ttft_s=0.8), "8:8,9:9@ttft=none", None),
+        (Slo(ttft_s=0.8), "8:8@ttft=2s@e2e=1s", 1.0),
+    ],
+)
+def test_how_late_a_first_token_may_come_by_the_loosest_kind_of_request(slo: Slo, mix: str, within_s: float | None) -> None:
+    assert first_within_s(Workload(mix=parse_mix(mix)).limits(slo)) == within_s
 
 
 def test_before_the_first_token_the_nearer_of_ttft_and_e2e_decides() -> None:

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.config import Slo
+from core.config import Slo, SloByKind
 from core.judge.stopping import REPORT_DELAY_S, decide_ramp, decide_step
 from core.judge.tally import CLOSING_S, Tally
 from core.records import Ending
@@ -21,16 +21,24 @@ LIMITS = st.sampled_from(
         Slo(ttft_s=None, tpot_s=None, e2e_s=2.0),
         Slo(ttft_s=0.8, tpot_s=0.05, e2e_s=1.5, target=0.8),
         Slo(ttft_s=0.5, tpot_s=0.1, e2e_s=3.0, target=0.5, max_error_rate=0.2),
+        SloByKind(
+            ttft_s=0.8,
+            tpot_s=0.05,
+            kinds={(512, 1): Slo(ttft_s=0.2, tpot_s=None, e2e_s=0.5), (512, 2): Slo(ttft_s=None, tpot_s=None, e2e_s=4.0)},
+        ),
     ]
 )
 ENDINGS: st.SearchStrategy[Ending] = st.sampled_from(
     ("ok", "ok", "ok", "ok", "http", "stream", "truncated", "empty", "timeout", "connection")
 )
 
+TURNED_AWAY: tuple[Ending, ...] = ("rejected", "queue_timeout")
+
 
 @st.composite
 def requests(draw: st.DrawFn) -> Request:
-    """Any fate: fast, slow, at the limit, one clump, an early end, a hanging stream, an error, a slow end of the body."""
+    """Any fate: fast, slow, at the limit, one clump, an early end, a hanging stream, an error, a slow end of the body; held back by
+    a gateway's limit until it left, or turned away there."""
     late = draw(st.sampled_from([0.0, 0.001, 0.4]))
     asked = draw(st.sampled_from([1, 2, 21]))
     first_tokens = draw(st.integers(1, asked))
@@ -40,6 +48,10 @@ def requests(draw: st.DrawFn) -> Request:
     last = first + per_token * (output - first_tokens)
     closing = draw(st.sampled_from([0.0, 0.001, 0.99 * CLOSING_S]))
     ok = Request(late=late, first=first, last=last, closing=closing, first_tokens=first_tokens, output=output, asked=asked)
+    ok = replace(ok, held=draw(st.booleans()))
+    if ok.held and draw(st.integers(0, 3)) == 0:
+        away = draw(st.sampled_from(TURNED_AWAY))
+        return replace(ok, ending=away, late=None, first=None, last=None, end=draw(st.floats(0, 3)))
     ending = draw(ENDINGS)
     if ending == "ok":
         return replace(ok, end=None) if draw(st.integers(0, 9)) else replace(ok, last=None)
@@ -71,10 +83,10 @@ def final_good(play: Play, slo: Slo, part: int = 1) -> int:
     for r in play.requests[part]:
         if r.ending != "ok" or r.first is None or r.last is None:
             continue
-        later = r.output - r.first_tokens
-        fast = slo.ttft_s is None or r.first <= slo.ttft_s + 1e-9
-        steady = slo.tpot_s is None or later == 0 or (r.last - r.first) / later <= slo.tpot_s + 1e-9
-        done = slo.e2e_s is None or r.last <= slo.e2e_s + 1e-9
+        later, own = r.output - r.first_tokens, slo.of(r.asked_input, r.asked)
+        fast = own.ttft_s is None or r.first <= own.ttft_s + 1e-9
+        steady = own.tpot_s is None or later == 0 or (r.last - r.first) / later <= own.tpot_s + 1e-9
+        done = own.e2e_s is None or r.last <= own.e2e_s + 1e-9
         good += fast and steady and done
     return good
 

@@ -206,6 +206,13 @@ def test_tpot_alone_that_nobody_has_is_not_decidable() -> None:
     assert validity.tpot_undecidable([], only_tpot) is None
 
 
+def test_a_window_in_a_lull_of_a_recording() -> None:
+    assert validity.recorded_lull(80, 40.0, 4.0) is None
+    assert validity.recorded_lull(9, 40.0, 0.475) is None  # of 19 so few may come by chance
+    figures = {"planned": 79, "measure_s": 40.0, "rate_rps": 4.0, "expected": 160.0}
+    assert validity.recorded_lull(79, 40.0, 4.0) == fact("recorded_lull", **figures)
+
+
 def test_a_window_without_requests() -> None:
     assert validity.nothing_planned(3, 40.0, 0.01) is None
     assert validity.nothing_planned(0, 40.0, 0.01) == fact("nothing_planned", measure_s=40.0, rate_rps=0.01)

@@ -3,14 +3,16 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from core import prose
 from core.config import Slo
-from core.facts import Code, Fact, fact, says, several
+from core.facts import Code, Fact, Figure, fact, says, several
 from core.judge.stopping import still_open
 from core.judge.verdict import Decision, decide_step, judge_repeat
 from core.records import GapSummary, LoadTick, ServerInfo
-from core.results import Bounds
+from core.results import Bounds, RepeatResult
+from core.workloads import Prefix
 from tests.core.judge.judging import COMPLETE, OVER, judge, lagging
 from tests.core.judge.play import (
     GOOD,
@@ -332,12 +334,76 @@ def test_void_comes_before_fail(play: Play, extra: dict[str, object], code: Code
     assert tally.bounds(OVER).good == 0
 
 
-def test_warm_prompts_are_fine_where_they_were_asked_for() -> None:
-    tally = step(*[GOOD] * 20).played()
-    samples = [sample(-1, hits=0, queries=0), sample(9, hits=50, queries=5000)]
-    result = judge_repeat(tally, COMPLETE, OVER, rules(cold=False), samples, [], None, SERVER)
+SHARED = Prefix(kind="shared", tokens=270, groups=2)
+"""Of the prompts of 512 tokens here half, since 14 tokens are no block."""
+
+
+def judged_as_shared(hits: float, prefix: Prefix = SHARED, *, with_others: bool = False, cached: int | None = None) -> RepeatResult:
+    """`hits` of a thousand tokens by the counters, `cached` of each prompt by the answers."""
+    tally = step(*[Request(cached=cached)] * 20).played()
+    judging = structs.replace(rules(prefix=prefix), with_others=with_others)
+    samples = [sample(-1, hits=0, queries=0), sample(9, hits=hits, queries=1000)]
+    return judge_repeat(tally, COMPLETE, OVER, judging, samples, [], None, SERVER)
+
+
+@pytest.mark.parametrize("hits", [500, 451, 549])
+def test_prefix_hits_as_planned_are_what_was_asked_for(hits: int) -> None:
+    result = judged_as_shared(hits)
     assert result.verdict == "pass"
-    assert result.prefix_hit_frac == pytest.approx(0.01)
+    assert result.prefix_hit_frac == pytest.approx(hits / 1000)
+    assert result.planned_hit_frac == 0.5
+
+
+@pytest.mark.parametrize("hits", [0, 449, 551])
+def test_prefix_hits_off_the_plan_are_another_workload(hits: int) -> None:
+    result = judged_as_shared(hits)
+    figures: dict[str, Figure] = {
+        "hit_frac": hits / 1000,
+        "planned_frac": 0.5,
+        "counted": True,
+        "shared_tokens": 540,
+        "kv_tokens": None,
+    }
+    assert (result.verdict, result.reason) == ("void", Fact(code="hits_off", figures=figures))
+
+
+def test_hits_beside_others_are_those_that_the_answers_tell() -> None:
+    """The counters are everybody's then."""
+    assert judged_as_shared(0, with_others=True, cached=256).verdict == "pass"
+    result = judged_as_shared(500, with_others=True, cached=0)
+    assert isinstance(result.reason, Fact)
+    assert (result.reason.code, result.reason.figures["counted"]) == ("hits_off", False)
+
+
+def test_hits_that_nothing_tells_are_said_not_to_be_known() -> None:
+    result = judged_as_shared(0, with_others=True)
+    assert result.verdict == "pass"
+    assert fact("hits_unseen") in result.warnings
+
+
+def judged_as_recorded(hits: float, *, chains: bool = True) -> RepeatResult:
+    """Half of each prompt came before, by the trace; a ramp has none of it."""
+    tally = step(*[Request(known=270 if chains else None)] * 20).played()
+    samples = [sample(-1, hits=0, queries=0), sample(9, hits=hits, queries=1000)]
+    return judge_repeat(tally, COMPLETE, OVER, rules(prefix=Prefix(kind="trace")), samples, [], None, SERVER)
+
+
+@pytest.mark.parametrize("hits", [500, 451, 549])
+def test_hits_near_those_of_an_endless_cache_are_the_recording(hits: int) -> None:
+    result = judged_as_recorded(hits)
+    assert (result.verdict, result.planned_hit_frac) == ("pass", 0.5)
+
+
+@pytest.mark.parametrize("hits", [449, 551])
+def test_hits_off_those_of_an_endless_cache_are_another_workload(hits: int) -> None:
+    result = judged_as_recorded(hits)
+    figures: dict[str, Figure] = {"hit_frac": hits / 1000, "planned_frac": 0.5, "counted": True, "kv_tokens": None}
+    assert (result.verdict, result.reason) == ("void", Fact(code="trace_hits_off", figures=figures))
+
+
+def test_nothing_is_planned_where_no_blocks_are_sent() -> None:
+    result = judged_as_recorded(0, chains=False)
+    assert (result.verdict, result.planned_hit_frac) == ("pass", None)
 
 
 def test_what_the_server_said_of_the_repeat() -> None:

@@ -1,4 +1,4 @@
-"""What stands beside a verdict: stalls of the client, small samples, worst blocks, classes of length."""
+"""What stands beside a verdict: stalls of the client, small samples, worst blocks, lengths."""
 
 from dataclasses import replace
 
@@ -104,3 +104,35 @@ def test_answers_that_were_all_longer_than_asked_are_void() -> None:
     assert result.verdict == "void"
     assert result.reason == fact("long_answers", tokens_mean=23.0, asked_mean=21.0)
     assert judge(step(*[replace(GOOD, output=22)] * 100).played()).verdict == "pass"
+
+
+# --- answers that may stop by themselves ------------------------------------------------------------------------------
+
+
+def test_answers_that_stopped_early_void_only_what_asked_for_their_length() -> None:
+    short = Request(first=0.1, last=0.3, output=8, asked=21, finish="stop")
+    play = step(*[short] * 60, *[GOOD] * 40).played()
+    assert says(judge(play).reason, "short_answers")
+    natural = judge(play, stop="natural")
+    assert natural.verdict == "pass"
+    assert natural.output_tokens is not None
+    assert (natural.output_tokens.mean, natural.output_tokens.n) == (0.6 * 8 + 0.4 * 21, 100)
+    assert (natural.output_tokens.p50, natural.output_tokens.p90, natural.stopped_frac) == (8.0, 21.0, 0.6)
+    assert natural.lengths is not None
+    assert natural.lengths.stop == "natural"
+
+
+def test_answers_longer_than_the_most_void_with_natural_stopping_too() -> None:
+    long = Request(output=30, asked=21)
+    assert says(judge(step(*[long] * 100).played(), stop="natural").reason, "long_answers")
+
+
+def test_a_window_that_was_cut_short_tells_of_long_answers_as_of_short_ones() -> None:
+    """Every other answer takes 6 s more. At the cut half of what was sent in the last seconds is open, and none of it long."""
+    long = Request(first=0.1, last=6.1, output=201, asked=400, finish="stop")
+    short = Request(first=0.1, last=0.2, output=11, asked=400, finish="stop")
+    result = judge(aborted(step(*[long, short] * 50, measure_s=10.0, warm_s=2.0), at=11.0), None, done_at=11.0, stop="natural")
+    assert result.output_tokens is not None
+    assert result.output_tokens.mean == pytest.approx(106.0, abs=6.0)
+    assert result.lengths is not None
+    assert result.lengths.output < 80

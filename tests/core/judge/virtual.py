@@ -5,7 +5,7 @@ warm-up is run once more, follows what the run does.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
 
@@ -13,11 +13,14 @@ import msgspec
 
 from core import modes
 from core.config import Lengths, Method, ProbeConfig, Safety, Slo, Target, Workload
+from core.judge.idle import idle_speed
 from core.judge.rate_verdicts import step_over, step_verdict, too_short_warmup
 from core.judge.search.actions import Done, Hold, Ramp, Step
 from core.judge.search.search import Search
+from core.judge.search.windows import windows_of
 from core.judge.tally import Tally
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
+from core.judge.window import token_costs
 from core.records import (
     Ending,
     LoadDone,
@@ -31,9 +34,9 @@ from core.records import (
     ServerInfo,
 )
 from core.replica.catalog import Replica, TokenLengths
-from core.results import Answer, JudgeRules, RepeatResult, StepResult
-from core.schedule import Plan, draw
-from tests.core.judge.fast_engine import Emitted, fast_engine
+from core.results import Answer, JudgeRules, RepeatResult, StepResult, TokenCosts, TwinReading
+from core.schedule import Plan, draw, fresh_draw
+from core.twin import Emitted, TwinWindow, fast_engine
 from tests.core.judge.queue_model import LONG_S, SHORT_S, SHORT_SHARE
 
 POLL_S = 0.25
@@ -45,6 +48,8 @@ QUEUE_LENGTHS = TokenLengths(median=1000, sigma=1.0, maximum=100_000)
 QUEUE_LENGTHS_SPLIT = 1000 * math.exp(NormalDist().inv_cdf(SHORT_SHARE))
 """Answers for `one_at_a_time`: a fifth of them is longer than this."""
 
+Look = Callable[[Sequence[TwinWindow], Sequence[RequestRecord], float], TwinReading | None]
+"""A twin: what it shows after these windows and their requests, with its knee looked for near a rate."""
 Serve = Callable[[Plan], Iterator[Emitted]]
 """A server: for a plan, in order of time, who gets a first and who a last token."""
 
@@ -85,21 +90,29 @@ def lengths_of(lengths: TokenLengths) -> Lengths:
 @dataclass
 class VirtualRun:
     """One search from its single requests to its answer; `elapsed_s` is the virtual time since the load began, `expected_s`
-    what was expected before it, `results` its steps."""
+    what was expected before it, `results` its steps. `twin` looks at the windows after each step, in no time."""
 
     config: ProbeConfig
     serve: Serve
     redo: bool = True
+    twin: Look | None = None
+    fresh: bool = True
     elapsed_s: float = 0.0
     orders: int = 0
     steps: int = 0
     redone: int = 0
     expected_s: float | None = None
     results: list[StepResult] = field(default_factory=list)
+    windows: list[TwinWindow] = field(default_factory=list)
+    records: list[RequestRecord] = field(default_factory=list)
+    latest: list[RequestRecord] = field(default_factory=list)
+    _costs: TokenCosts | None = None
 
     def answer(self) -> Answer:
         search = Search(self.config)
-        search.observe_singles(self._singles())
+        singles = self._singles()
+        search.observe_singles(singles)
+        self._costs = token_costs(self.config.workload, idle_speed(singles))
         self.expected_s = search.expected_s()
         while True:
             match search.next(self.elapsed_s):
@@ -112,6 +125,8 @@ class VirtualRun:
                     self.results.append(result)
                     passed = [repeat.e2e_s.mean for repeat in result.repeats if repeat.verdict == "pass"]
                     search.observe_step(result, passed[-1] if passed else None)
+                    if self.twin is not None and (near_rps := search.near_rps) is not None:
+                        search.observe_twin(self.twin(self.windows, self.records, near_rps))
                 case Hold():
                     raise AssertionError("nobody asked to hold a rate")
 
@@ -122,7 +137,9 @@ class VirtualRun:
             phase=phase,
             step=self.steps,
             repeat=repeat,
-            seed=self.config.method.seed,
+            seed=self.config.method.seed_of_requests,
+            arrival_seed=self.config.method.seed_of_arrivals,
+            draw=fresh_draw(phase, self.steps) if self.fresh else None,
             segments=segments,
             offsets_s=offsets_s,
             start_at=0.0,
@@ -138,7 +155,7 @@ class VirtualRun:
     def _ramp(self, segments: tuple[Segment, ...]) -> tuple[float | None, float | None]:
         """The rates of the last segment before the failing one, and of that; None where there is none."""
         play = self._play("ramp", 0, segments)
-        rules = JudgeRules(slo=self.config.slo)
+        rules = JudgeRules(slo=self.config.limits)
         decision, now = play.until(lambda now: decide_ramp(play.tally, now, rules))
         self.elapsed_s += now + SETTLE_S
         if decision is None or decision.kind != "fail" or decision.segment is None:
@@ -161,14 +178,37 @@ class VirtualRun:
         return _step_result(self.steps, step, results)
 
     def _judged(self, step: Step, index: int, segments: tuple[Segment, ...]) -> RepeatResult:
-        rules = JudgeRules(slo=self.config.slo, curtail_pass=step.curtail_pass)
+        rules = JudgeRules(slo=self.config.limits, curtail_pass=step.curtail_pass, reads_whole=step.reads_whole, costs=self._costs)
         play = self._play(step.phase, index, segments)
         decision, now = play.until(lambda now: decide_step(play.tally, now, rules, self.config.method.drain_s))
         done = play.abort(now)
         self.elapsed_s += now + SETTLE_S
+        self.latest = play.tally.records
         result = judge_repeat(play.tally, decision, now, rules, (), (), done, ServerInfo(url=""))
         assert result.verdict in ("pass", "fail"), f"a perfect client leaves nothing to void: {result.reason}"
+        if self.twin is not None:
+            self._keep(play, result)
         return result
+
+    def _keep(self, play: "Play", result: RepeatResult) -> None:
+        """A window for the twin, in place of one that was done again."""
+        order = play.tally.order
+        window = windows_of([_step_result(order.step, _KEPT, [result])], self.config.slo.target)[0]
+        from_s, to_s = play.tally.layout.window
+        kept = TwinWindow(
+            order=order,
+            repeat=result.index,
+            from_s=from_s,
+            to_s=to_s,
+            x=window.x,
+            least=window.least,
+            passed=window.passed,
+        )
+        self.windows = [each for each in self.windows if (each.order.step, each.repeat) != (order.step, result.index)] + [kept]
+        self.records = [*self.records, *play.tally.records]
+
+
+_KEPT = Step(phase="search", rate_rps=1.0, repeats=1, segments=(), curtail_pass=True)
 
 
 def _step_result(number: int, step: Step, repeats: list[RepeatResult]) -> StepResult:
@@ -183,7 +223,7 @@ class Play:
 
     def __init__(self, order: RepeatOrder, config: ProbeConfig, serve: Serve) -> None:
         self.plan = draw(order, config.workload)
-        self.tally = Tally(order, self.plan, config.slo)
+        self.tally = Tally(order, self.plan, config.limits)
         self._order = order.order
         self._emitted = serve(self.plan)
         self._due = self.plan.offsets_s.tolist()

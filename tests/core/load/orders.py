@@ -41,6 +41,7 @@ def order(
     phase: Phase = "search",
     repeat: int = 0,
     seed: int = 11,
+    arrival_seed: int | None = None,
     offsets_s: tuple[float, ...] | None = None,
     start_at: float = 0.0,
 ) -> RepeatOrder:
@@ -51,6 +52,7 @@ def order(
         step=1,
         repeat=repeat,
         seed=seed,
+        arrival_seed=arrival_seed,
         segments=tuple(Segment(rate_rps=rate, duration_s=duration, role="measured") for rate, duration in segments),
         offsets_s=offsets_s,
         start_at=start_at,

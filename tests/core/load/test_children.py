@@ -12,6 +12,7 @@ from core.errors import UserError
 from core.load.generator import Generator, children_for
 from core.records import LoadReady, LoadTick
 from core.schedule import draw
+from core.workloads import parse_mix
 from tests.core.load.orders import hello, order
 from tests.core.load.server import WAIT_S, endless, serving, whole
 from tests.core.load.test_generator import LATER, at_once, done, ends, generating, until_done
@@ -97,3 +98,8 @@ async def test_a_plan_that_needs_more_children_gets_them_before_its_order(monkey
         assert generator.children == 2, "what runs stays"
         await generator.order(at_once(4))
         assert len(ends(await until_done(generator))) == 4
+
+
+def test_a_mix_needs_children_for_its_mean_answer() -> None:
+    mix = Workload(mix=parse_mix("8:40=1,8:440=1"))
+    assert children_for(40, mix) == children_for(40, Workload(output_tokens=Lengths(median=240)))

@@ -10,10 +10,11 @@ import pytest
 from core.load import dispatch
 from core.load.dispatch import BODIES_AHEAD, OrderRun
 from core.load.sender import Emit, Job, Prepared
-from core.records import ChildMessage, Ending, LoadDone, LoadTick, RequestEnded, RequestSent
+from core.records import Ending, LoadDone, LoadTick, RequestEnded, RequestSent
 from core.schedule import draw
 from tests.core.load.orders import hello, order
 from tests.core.load.server import WAIT_S
+from tests.core.load.told import Told
 
 WORKLOAD = hello().workload
 LATER = 1000.0
@@ -56,38 +57,20 @@ def end_of(job: Job, ending: Ending) -> RequestEnded:
     )
 
 
-class Bench:
+class Bench(Told):
     """A run with a fake sender and everything that was told."""
 
     def __init__(self, *offsets_s: float, start_at: float | None = None) -> None:
+        super().__init__()
         start = time.monotonic() if start_at is None else start_at
         self.order = order(offsets_s=offsets_s, start_at=start, number=4)
         self.sender = FakeSender()
-        self.told: list[ChildMessage] = []
-        self._changed = asyncio.Event()
         self.run = OrderRun(self.order, draw(self.order, WORKLOAD), lambda i: b"body %d" % i, self.sender, self.tell)
-
-    def tell(self, message: ChildMessage) -> None:
-        self.told.append(message)
-        self._changed.set()
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(WAIT_S):
-            while not condition():
-                self._changed.clear()
-                await self._changed.wait()
 
     async def finish(self) -> LoadDone:
         async with asyncio.timeout(WAIT_S):
             await self.run.run()
         return self.done
-
-    @property
-    def done(self) -> LoadDone:
-        done = self.told[-1]
-        assert isinstance(done, LoadDone)
-        assert sum(isinstance(m, LoadDone) for m in self.told) == 1
-        return done
 
     @property
     def endings(self) -> list[tuple[int, str]]:

@@ -123,6 +123,17 @@ async def test_three_hundred_streams_are_all_at_the_server_at_once() -> None:
         assert 300 <= server.connections <= 300 + SPARE_CONNECTIONS
 
 
+async def test_a_burst_finds_more_connections_open() -> None:
+    """By a request that is not due for long, so that only those ahead of need are opened."""
+    bursty = Workload(input_tokens=Lengths(median=32), output_tokens=Lengths(median=2), arrival_cv=3.0)
+    async with serving(endless) as server, generating() as generator:
+        await generator.hello(hello(server.url, workload=bursty))
+        await generator.order(order(offsets_s=(LATER,), start_at=time.monotonic()))
+        await server.until(lambda s: s.connections == 3 * SPARE_CONNECTIONS)
+        await generator.abort(1)
+        assert done(await until_done(generator)).sent == 0
+
+
 async def test_ticks_come_while_it_waits() -> None:
     async with serving(endless) as server, generating() as generator:
         await generator.hello(hello(server.url))

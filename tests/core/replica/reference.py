@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from core.replica.scheduler import EngineSpec
+from core.engine import EngineSpec
 
 
 @dataclass(frozen=True)

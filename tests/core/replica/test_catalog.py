@@ -5,14 +5,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from core.engine import blocks_for
 from core.errors import UserError
 from core.replica.catalog import CATALOG, Replica, TokenLengths, load
-from core.replica.scheduler import blocks_for
 from tests.benchmarks.demo_knee import WARMUP_S, run
 
 
 def test_the_names() -> None:
-    assert list(CATALOG) == ["demo", "chat", "rag", "kvlim", "slot"]
+    assert list(CATALOG) == ["demo", "chat", "rag", "kvlim", "slot", "queue"]
     assert load("rag") is CATALOG["rag"]
 
 
@@ -32,6 +32,7 @@ def test_context_lengths_are_powers_of_two_that_the_cache_can_hold() -> None:
         "rag": 16384,
         "kvlim": 8192,
         "slot": 8192,
+        "queue": 2048,
     }
 
 
@@ -42,7 +43,7 @@ def test_a_file_of_that_shape_is_read_back_equal(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_lists_what_there_is() -> None:
-    with pytest.raises(UserError, match="'chta'; use one of demo, chat, rag, kvlim, slot, or a JSON file"):
+    with pytest.raises(UserError, match="'chta'; use one of demo, chat, rag, kvlim, slot, queue, or a JSON file"):
         load("chta")
 
 

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager, suppress
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from core.engine import EngineSpec
 from core.replica.engine import Delta, Engine, Generation
 from core.replica.metrics import EngineMetrics
-from core.replica.scheduler import EngineSpec
 from tests.core.replica.timeline import spec
 
 STEP_S = 0.01

@@ -1,7 +1,8 @@
 """Prefix caching: who hits, what it saves, and that it forgets."""
 
+from core.engine import BLOCK_TOKENS
 from core.replica.prefix import PrefixCache, prefix_hashes
-from core.replica.scheduler import BLOCK_TOKENS, Scheduler, Sequence
+from core.replica.scheduler import Scheduler, Sequence
 from tests.core.replica.timeline import spec
 
 PROMPT = list(range(100, 200))
@@ -26,6 +27,14 @@ def test_only_the_same_salt_and_the_same_beginning_hit() -> None:
     assert _cached(scheduler, _sequence(PROMPT, None)) == 0
     assert _cached(scheduler, _sequence(PROMPT[:40] + [7] * 60, "a")) == 32
     assert _cached(scheduler, _sequence([7, *PROMPT[1:]], "a")) == 0
+
+
+def test_the_next_turn_finds_the_answer_before_it() -> None:
+    scheduler = Scheduler(spec())
+    answer = [5] * 40
+    first = Sequence(0.0, len(PROMPT), len(answer), prefix_hashes([*PROMPT, *answer], "a", BLOCK_TOKENS))
+    assert _cached(scheduler, first) == 0
+    assert _cached(scheduler, _sequence([*PROMPT, *answer, *PROMPT], "a")) == 128  # of 140: the last token of an answer is not kept
 
 
 def test_the_last_token_is_always_computed() -> None:

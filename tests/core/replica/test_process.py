@@ -53,7 +53,7 @@ async def test_it_starts_answers_and_stops() -> None:
 async def test_when_its_stdin_ends_open_streams_are_aborted_and_it_ends() -> None:
     replica = await start("demo")
     assert replica.process.stdin is not None
-    body = {"prompt": [9] * 10, "max_tokens": 1500, "stream": True}
+    body = {"prompt": [9] * 10, "max_tokens": 1500, "ignore_eos": True, "stream": True}
     url = f"{replica.url}/v1/completions"
     async with httpx.AsyncClient(trust_env=False) as client, client.stream("POST", url, json=body) as stream:
         lines = stream.aiter_lines()

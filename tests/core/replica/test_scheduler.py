@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.replica.scheduler import BLOCK_TOKENS, EngineSpec, Scheduler, Sequence, Step
+from core.engine import BLOCK_TOKENS, EngineSpec
+from core.replica.scheduler import Scheduler, Sequence, Step
 from tests.core.replica.reference import simulate
 from tests.core.replica.timeline import cold, play, spec
 

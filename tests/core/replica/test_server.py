@@ -11,6 +11,8 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from core.replica.catalog import NATURAL_SHARE
+from core.replica.requests import natural_tokens
 from core.replica.tokens import ANSWER_TEXT, VOCABULARY, encode
 from tests.core.replica.serving import FAST, MODEL, calling, serving
 from tests.core.replica.timeline import spec
@@ -48,12 +50,13 @@ async def scrape(client: httpx.AsyncClient) -> dict[tuple[str, str], float]:
 
 
 async def complete(client: httpx.AsyncClient, **fields: Any) -> httpx.Response:
-    body = {"model": MODEL, "prompt": [11, 12, 13], "max_tokens": 4, "temperature": 0.0, **fields}
+    body = {"model": MODEL, "prompt": [11, 12, 13], "max_tokens": 4, "ignore_eos": True, "temperature": 0.0, **fields}
     return await client.post("/v1/completions", json=body)
 
 
 async def chat(client: httpx.AsyncClient, **fields: Any) -> httpx.Response:
-    body = {"model": MODEL, "messages": [{"role": "user", "content": "hello"}], "max_completion_tokens": 4, **fields}
+    said = [{"role": "user", "content": "hello"}]
+    body = {"model": MODEL, "messages": said, "max_completion_tokens": 4, "ignore_eos": True, **fields}
     return await client.post("/v1/chat/completions", json=body)
 
 
@@ -268,3 +271,34 @@ async def test_the_kv_capacity_is_told_as_vllm_tells_it() -> None:
     assert int(info.labels["kv_cache_size_tokens"]) == FAST.engine.kv_tokens
     assert (int(info.labels["num_gpu_blocks"]) - 1) * int(info.labels["block_size"]) == FAST.engine.kv_tokens
     assert info.labels["enable_prefix_caching"] == "True"
+
+
+# --- answers that may stop by themselves ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [{"ignore_eos": False}, {"ignore_eos": None}])
+async def test_an_answer_stops_by_itself_where_it_may(given: dict[str, Any]) -> None:
+    """By its prompt alone: the same one gets the same answer, streamed or whole, whatever its salt."""
+    async with calling() as client:
+        whole = [(await complete(client, prompt=[9, size], max_tokens=100, **given)).json() for size in range(1, 41)]
+        again = [
+            (await complete(client, prompt=[9, size], max_tokens=100, cache_salt="ab", **given)).json() for size in range(1, 41)
+        ]
+        streamed = events((await complete(client, prompt=[9, 1], max_tokens=100, stream=True, stream_options=USAGE, **given)).text)
+        seen = await scrape(client)
+    tokens = [answer["usage"]["completion_tokens"] for answer in whole]
+    assert tokens == [answer["usage"]["completion_tokens"] for answer in again]
+    assert all(100 * NATURAL_SHARE[0] <= n <= 100 * NATURAL_SHARE[1] for n in tokens)
+    assert len(set(tokens)) > 20
+    reasons = [answer["choices"][0]["finish_reason"] for answer in whole]
+    assert reasons == ["length" if n == 100 else "stop" for n in tokens]
+    assert streamed[-1]["usage"]["completion_tokens"] == tokens[0]
+    assert streamed[-2]["choices"][0]["finish_reason"] == reasons[0]
+    assert seen["request_success_total", "stop"] + seen["request_success_total", "length"] == 81
+
+
+def test_natural_lengths_are_spread_evenly_over_their_share() -> None:
+    shares = [natural_tokens([size, 7], 1000) / 1000 for size in range(2000)]
+    assert sum(shares) / len(shares) == pytest.approx(sum(NATURAL_SHARE) / 2, abs=0.02)
+    assert (min(shares), max(shares)) == pytest.approx(NATURAL_SHARE, abs=0.01)
+    assert natural_tokens([1], 1) == 1

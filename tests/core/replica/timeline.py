@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from core.replica.scheduler import EngineSpec, Scheduler, Sequence, Step
+from core.engine import EngineSpec
+from core.replica.scheduler import Scheduler, Sequence, Step
 from tests.core.replica.reference import Timeline
 
 Watch = Callable[[Scheduler, Step], None]

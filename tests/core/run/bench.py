@@ -13,6 +13,7 @@ from core.access import Access
 from core.config import ProbeConfig
 from core.judge.search.actions import Action, Done
 from core.judge.search.search import Search
+from core.records import Check
 from core.results import Answer, StepResult
 from core.run import log as runs
 from core.run.events import Event, RunEnded, time_of
@@ -22,6 +23,7 @@ from core.run.session import Session
 from core.run.state import State
 from core.server.http import Credential
 from core.server.preflight import SendSingles
+from core.traffic import TraceArrivals
 from core.view import RunView
 from tests.core.run.fakes import FakeGenerator, FakePreflight, FakeScraper, FakeServer, config
 from tests.core.run.virtual import now, run
@@ -48,6 +50,9 @@ class Bench:
     refuse: tuple[str, ...] = ()
     between: str | None = None
     found: Found | None = None
+    read: tuple[Check, ...] = ()
+    trace: TraceArrivals | None = None
+    context: int | None = None
 
     def __post_init__(self) -> None:
         self.server = FakeServer()
@@ -64,6 +69,8 @@ class Bench:
             scraper=self._scrape,
             between=self.between,
             found=self.found,
+            read=self.read,
+            trace=self.trace,
             http=lambda: httpx.AsyncClient(transport=httpx.MockTransport(self._answer), trust_env=False),
             clock=now,
         )
@@ -76,6 +83,7 @@ class Bench:
     ) -> FakePreflight:
         preflight = FakePreflight(config, access, nonce, http, send)
         preflight.refuse = self.refuse
+        preflight.context = self.context
         preflight.info = msgspec.structs.replace(preflight.info, alive_path=self.alive_path)
         return preflight
 
@@ -101,13 +109,15 @@ def on_bench(
     probe: ProbeConfig | None = None,
     between: str | None = None,
     set_up: Callable[[Bench], None] = lambda bench: None,
+    trace: TraceArrivals | None = None,
+    context: int | None = None,
 ) -> tuple[Bench, T]:
     """Do `work` on a fresh bench in virtual time."""
 
     async def whole() -> tuple[Bench, T]:
         log = RunLog(path)
         try:
-            bench = Bench(log, probe or config(), refuse, between)
+            bench = Bench(log, probe or config(), refuse, between, trace=trace, context=context)
             set_up(bench)
             return bench, await work(bench)
         finally:

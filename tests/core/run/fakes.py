@@ -17,6 +17,7 @@ from core.errors import UserError
 from core.records import (
     Check,
     ChildMessage,
+    ClosedOrder,
     Ending,
     Hello,
     LoadDone,
@@ -55,12 +56,14 @@ config = partial(
 
 @dataclass
 class FakeServer:
-    """First come, first served, SLOTS at a time, SERVICE_S each. What is wrong with it is set by the tests.
+    """First come, first served, SLOTS at a time, `service_s` each. What is wrong with it is set by the tests.
 
     From `refuses_from` on it refuses connections, but with `serves_singles` only under load; with `cuts` it also breaks those that
     are open then. No GET is answered when the server `hangs`, none of those in `slow`; all are refused when it is not `healthy`.
+    `answer_tokens` tells how long the answers of an order are; those that are shorter than asked stopped by themselves.
     """
 
+    service_s: float = SERVICE_S
     frozen_at: float = math.inf
     refuses_from: float = math.inf
     cuts: bool = False
@@ -68,6 +71,7 @@ class FakeServer:
     healthy: bool = True
     hangs: bool = False
     slow: tuple[str, ...] = ()
+    answer_tokens: Callable[[RepeatOrder], int] = lambda order: TOKENS
     in_flight: set[tuple[int, int]] = field(default_factory=set)
     tokens: float = 0.0
     ended: float = 0.0
@@ -95,6 +99,7 @@ class FakeGenerator:
         self.server = server
         self.commands: list[str] = []
         self.orders: list[RepeatOrder] = []
+        self.closed_orders: list[ClosedOrder] = []
         self.planned_rps: list[float] = []
         self.plan_takes_s = 0.0
         self.leads_s: list[float] = []
@@ -107,6 +112,8 @@ class FakeGenerator:
         self._task: asyncio.Task[None] | None = None
         self._stop_at = math.inf
         self._aborted = asyncio.Event()
+        self._free: list[float] = []
+        self._index = 0
         self._inbox.put_nowait(LoadReady(t=now(), python="3.11", loop="virtual", transport="fake", fd_limit=1024))
 
     async def hello(self, hello: Hello) -> None:
@@ -117,15 +124,19 @@ class FakeGenerator:
         self.planned_rps.append(peak_rps)
         await asyncio.sleep(self.plan_takes_s)
 
-    async def order(self, order: RepeatOrder) -> None:
+    async def order(self, order: RepeatOrder | ClosedOrder) -> None:
         assert self._hello is not None
         assert self._task is None or self._task.done(), "an order came while another was running"
-        self.orders.append(order)
+        if isinstance(order, ClosedOrder):
+            self.closed_orders.append(order)
+        else:
+            self.orders.append(order)
         self.leads_s.append(order.start_at - now())
         self.commands.append(f"order {order.order}")
         self._stop_at = math.inf
         self._aborted = asyncio.Event()
-        self._task = asyncio.create_task(self._run(order, self._hello))
+        run = self._closed(order) if isinstance(order, ClosedOrder) else self._run(order, self._hello)
+        self._task = asyncio.create_task(run)
 
     async def stop_arrivals(self, order: int) -> None:
         self.commands.append(f"stop_arrivals {order}")
@@ -201,6 +212,60 @@ class FakeGenerator:
         done = LoadDone(order=order.order, t=now(), sent=sent, unsent=0, cpu_frac=0.01, loop_lag_max_s=0.0)
         self._inbox.put_nowait(done)
 
+    async def _closed(self, order: ClosedOrder) -> None:
+        """As many places as there are in flight, each with its next request when one has ended, served as `_events` has it."""
+        self._free, self._index = [0.0] * SLOTS, 0
+        await asyncio.sleep(order.start_at - now())
+        places = [asyncio.create_task(self._place(order)) for _ in range(order.in_flight)]
+        ticking = asyncio.create_task(self._ticks(order))
+        aborting = asyncio.create_task(self._abort_them(places))
+        await asyncio.gather(*places, return_exceptions=True)
+        for task in (ticking, aborting):
+            task.cancel()
+        await asyncio.gather(ticking, aborting, return_exceptions=True)
+        self._inbox.put_nowait(LoadDone(order=order.order, t=now(), sent=self._index, unsent=0, cpu_frac=0.01, loop_lag_max_s=0.0))
+
+    async def _abort_them(self, tasks: "list[asyncio.Task[None]]") -> None:
+        await self._aborted.wait()
+        for task in tasks:
+            task.cancel()
+
+    async def _ticks(self, order: ClosedOrder) -> None:
+        while True:
+            await asyncio.sleep(0.5)
+            self._inbox.put_nowait(LoadTick(order=order.order, t=now(), in_flight=0, loop_lag_max_s=0.0, cpu_frac=0.01))
+
+    async def _place(self, order: ClosedOrder) -> None:
+        while now() < min(order.start_at + order.duration_s, self._stop_at):
+            index, sent = self._index, now()
+            self._index += 1
+            if sent >= self.server.refuses_from:
+                self._inbox.put_nowait(_record(order.order, index, sent, sent, None, sent, "connection"))
+                await asyncio.sleep(0.5)
+                continue
+            self._inbox.put_nowait(RequestSent(order=order.order, index=index, t_sched=sent, t_sent=sent))
+            self.server.in_flight.add((order.order, index))
+            start = max(sent, self._free[0])
+            first, end = start + PREFILL_S, start + self.server.service_s
+            heapq.heapreplace(self._free, end)
+            try:
+                await self._served(first)
+                self._inbox.put_nowait(RequestFirst(order=order.order, index=index, t_first=first, first_tokens=1))
+                await self._served(end)
+            except asyncio.CancelledError:
+                self.server.in_flight.discard((order.order, index))
+                self._inbox.put_nowait(_record(order.order, index, sent, sent, None, now(), "aborted"))
+                raise
+            record = _record(order.order, index, sent, sent, first, end, "ok")
+            self._finished(record)
+            self._inbox.put_nowait(record)
+
+    async def _served(self, t: float) -> None:
+        """Until then; never by a server that is frozen."""
+        await asyncio.sleep(t - now())
+        if t >= self.server.frozen_at:
+            await asyncio.Event().wait()
+
     def _finished(self, record: RequestEnded) -> None:
         self.server.in_flight.discard((record.order, record.index))
         self.server.tokens += record.output_tokens
@@ -225,7 +290,7 @@ class FakeGenerator:
             sched = order.start_at + float(offsets_s[index])
             events.append((t, RequestSent(order=order.order, index=index, t_sched=sched, t_sent=t)))
             start = max(t, free[0])
-            first, end = start + PREFILL_S, start + SERVICE_S
+            first, end = start + PREFILL_S, start + self.server.service_s
             if t >= self.server.refuses_from and not (self.server.serves_singles and len(due) == 1):
                 events.append((t, _record(order.order, index, sched, t, None, t, "connection")))
                 continue
@@ -237,7 +302,9 @@ class FakeGenerator:
             if first < self.server.frozen_at:
                 events.append((first, RequestFirst(order=order.order, index=index, t_first=first, first_tokens=1)))
             if end < self.server.frozen_at:
-                events.append((end, _record(order.order, index, sched, t, first, end, "ok")))
+                ended, tokens = _record(order.order, index, sched, t, first, end, "ok"), self.server.answer_tokens(order)
+                reason = "length" if tokens == TOKENS else "stop"
+                events.append((end, msgspec.structs.replace(ended, output_tokens=tokens, finish_reason=reason)))
                 last = max(last, end)
         until = 1000 if min(self.server.frozen_at, self.server.refuses_from) < math.inf else 2
         for k in range(1, int(2 * (last - order.start_at)) + until):
@@ -272,7 +339,7 @@ def _aborted(sent: RequestSent) -> RequestEnded:
 
 class FakePreflight:
     """Four single requests through the generator, as the real one sends them; then one check of each name in `refuse`, of which
-    "slo" says what they show of the limits."""
+    "slo" says what they show of the limits. With a `context` the model is checked before them."""
 
     def __init__(self, config: ProbeConfig, access: Access, nonce: str, http: httpx.AsyncClient, send: SendSingles) -> None:
         metrics_url = "http://127.0.0.1:8000/metrics"
@@ -282,11 +349,19 @@ class FakePreflight:
             target=config.target, model="fake", workload=config.workload, alphabet=PromptAlphabet(token_ids=(1, 2)), nonce=nonce
         )
         self.refuse: tuple[str, ...] = ()
+        self.context: int | None = None
         self._send = send
         self._slo = config.slo
 
+    def settle(self, workload: Workload) -> None:
+        assert self.hello is not None
+        self.hello = msgspec.structs.replace(self.hello, workload=workload)
+
     async def checks(self) -> AsyncIterator[Check]:
         yield Check(check="reachable", status="pass", message="The server answers.")
+        if self.context is not None:
+            self.info = msgspec.structs.replace(self.info, max_model_len=self.context)
+            yield Check(check="model", status="pass", message="The model is there.")
         assert self.hello is not None
         self.singles = (await self._send(self.hello, 4, "single"))[1:]
         yield Check(check="request", status="pass", message="Four requests were answered.")

@@ -20,7 +20,18 @@ from core.judge.idle import idle_e2e_s, idle_speed
 from core.judge.rate_verdicts import floor_of, held_verdict, rechecked, set_aside, step_verdict
 from core.judge.search.bracket import Bracket
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
-from core.records import LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestSent, ServerInfo, ServerSample
+from core.judge.window import token_costs
+from core.records import (
+    LoadDone,
+    LoadTick,
+    RepeatOrder,
+    RequestEnded,
+    RequestFirst,
+    RequestHeld,
+    RequestSent,
+    ServerInfo,
+    ServerSample,
+)
 from core.report.why import diagnosis_data
 from core.results import Answer, JudgeRules, Knee, RepeatResult, StepResult
 from core.run import log as runs
@@ -34,6 +45,7 @@ from core.run.events import (
     ServerKnown,
     ServerSampled,
     StepJudged,
+    WorkloadKnown,
     time_of,
 )
 from core.run.hold import HeldOrder
@@ -122,6 +134,8 @@ class Rejudge:
         match event:
             case RunStarted(config=config):
                 self._config = config
+            case WorkloadKnown() if self._config is not None:
+                self._config = event.known(self._config)
             case ServerKnown(info=info):
                 self._server = info
             case ServerSampled(sample=sample):
@@ -136,7 +150,7 @@ class Rejudge:
                 self._repeat.run.ticks.append(event)
             case LoadDone() if self._repeat:
                 self._repeat.done = event
-            case RequestSent() | RequestFirst() | RequestEnded() if self._repeat and self._repeat.held:
+            case RequestHeld() | RequestSent() | RequestFirst() | RequestEnded() if self._repeat and self._repeat.held:
                 self._repeat.run.liveness.message(event)
                 self._repeat.held.hear(event)
             case _:
@@ -146,7 +160,7 @@ class Rejudge:
 
     def golden(self) -> dict[str, Any]:
         assert self._config is not None, "a run begins with its configuration"
-        knee = Bracket.of(self._config.method, self._steps).knee()
+        knee = Bracket.of(self._config.method, self._steps, target=self._config.slo.target).knee()
         answer = Answer(outcome="bracket", message="", knee=knee)
         diagnosis = diagnose(self._config.slo, answer, self._steps, self._server, idle_speed(self._singles))
         return {
@@ -165,7 +179,12 @@ class Rejudge:
         rules = JudgeRules(
             slo=self._config.slo,
             curtail_pass=order.phase in ("ramp", "search"),
+            reads_whole=order.phase in ("confirm", "tighten") and order.draw is not None,
+            costs=token_costs(self._config.workload, idle_speed(self._singles)),
             strict=method.mode == "acceptance",
+            stop=self._config.workload.stop,
+            gateway=self._config.workload.gateway,
+            estimated=self._config.workload.estimated,
         )
         held = None
         if order.phase == "hold":

@@ -10,6 +10,7 @@ from core.access import Access
 from core.config import Method, ProbeConfig
 from core.records import (
     ChildMessage,
+    ClosedOrder,
     Hello,
     LoadDone,
     LoadReady,
@@ -31,6 +32,7 @@ from core.schedule import draw
 from core.server.http import Credential
 from core.server.metrics import parse
 from core.server.preflight import SendSingles
+from core.traffic import TraceArrivals
 from tests.core.judge.virtual import probe_of
 from tests.core.run.fakes import FakePreflight
 from tests.core.run.virtual import now, run
@@ -65,8 +67,9 @@ class SimulatedLoad:
     async def plan(self, peak_rps: float) -> None:
         """It sends by itself, whatever the rate."""
 
-    async def order(self, order: RepeatOrder) -> None:
+    async def order(self, order: RepeatOrder | ClosedOrder) -> None:
         assert self._hello is not None
+        assert isinstance(order, RepeatOrder)
         self._stopped = asyncio.Event()
         self._order = asyncio.create_task(self._run(order, self._hello))
 
@@ -160,7 +163,9 @@ class Metered:
             await asyncio.sleep(0.5)
 
 
-async def _probe(replica: Replica, probe: ProbeConfig, path: Path, late_s: float, metrics: bool) -> Answer:
+async def _probe(
+    replica: Replica, probe: ProbeConfig, path: Path, late_s: float, metrics: bool, trace: TraceArrivals | None
+) -> Answer:
     shown = EngineMetrics(replica.model_name, replica.engine, replica.max_model_len)
     engine = Engine(replica.engine, shown, VirtualClock())
     serving = asyncio.create_task(engine.run())
@@ -192,6 +197,7 @@ async def _probe(replica: Replica, probe: ProbeConfig, path: Path, late_s: float
         scraper=scraper,
         http=lambda: httpx.AsyncClient(transport=transport, trust_env=False),
         clock=now,
+        trace=trace,
     )
     try:
         return await session.run()
@@ -201,8 +207,16 @@ async def _probe(replica: Replica, probe: ProbeConfig, path: Path, late_s: float
 
 
 def probe_in_virtual_time(
-    replica: Replica, path: Path, *, method: Method | None = None, seed: int = 11, late_s: float = 0.0, metrics: bool = True
+    replica: Replica,
+    path: Path,
+    *,
+    method: Method | None = None,
+    seed: int = 11,
+    late_s: float = 0.0,
+    metrics: bool = True,
+    trace: TraceArrivals | None = None,
 ) -> Answer:
     """A run of the session with the replica's own lengths and limits; `late_s`: a client whose sends are that late;
-    `metrics` False: the server shows none."""
-    return run(_probe(replica, probe_of(replica, seed, method), path, late_s, metrics))
+    `metrics` False: the server shows none; `trace`: its arrivals and lengths in place of the replica's."""
+    probe = probe_of(replica, seed, method)
+    return run(_probe(replica, probe if trace is None else trace.settled(probe), path, late_s, metrics, trace))

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from core.facts import fact
+from core.records import Check
 from core.run.events import CheckDone, Note
 from core.run.log import RunLog
 from core.run.session import Session
@@ -50,3 +52,18 @@ def test_the_prompts_of_a_run_are_not_those_of_its_checks(path: Path) -> None:
 def test_a_refusal_is_nothing_to_begin_with(path: Path) -> None:
     bench, _ = on_bench(path, to_the_end, refuse=("context",), probe=config())
     assert bench.session.found is None
+
+
+def test_what_was_read_before_is_the_first_check_and_said_anew_with_kept_ones(path: Path) -> None:
+    read = Check(check="lengths file", status="warn", message=fact("lengths_sampled", rows=4096, of_rows=9000))
+
+    async def whole() -> None:
+        checks = Bench(RunLog(path.with_name("checks.jsonl")), read=(read,))
+        assert (await checks.session.preflight())[0] == read
+        assert checks.session.found is not None
+        await Bench(RunLog(path), found=checks.session.found, read=(read,)).session.run()
+
+    run(whole())
+    told = [event.check for event in events_of(path, CheckDone)]
+    assert told[0] == read
+    assert told.count(read) == 1

@@ -1,10 +1,11 @@
 """What the view shows of the repeat that runs: the rates of a ramp, and what the client says of itself."""
 
+import msgspec
 import pytest
 
-from core.records import LoadTick, RepeatOrder, Segment
+from core.records import LoadTick, RepeatOrder, Segment, ServerSample, SharedBlocks
 from core.results import StepVerdict
-from core.run.events import RepeatJudged, StepJudged
+from core.run.events import RepeatJudged, ServerSampled, StepJudged
 from core.run.state import State
 from tests.core.run.events import START, due, opening, order, request, sent
 from tests.core.run.test_state import applied, repeat_result, step_result
@@ -113,3 +114,38 @@ def test_of_a_held_rate_the_client_is_seen_for_the_segment_that_is_sent() -> Non
     assert now is not None
     assert now.live is not None
     assert (now.live.client_cpu_frac, now.live.loop_lag_max_s) == (0.1, 0.002)
+
+
+def looked_up(t: float, queries: float, hits: float) -> ServerSampled:
+    reading = ServerSample(t=t, took_s=0.01, prefix_queries_total=queries, prefix_hits_total=hits, epoch=1.0)
+    return ServerSampled(t=t, sample=reading)
+
+
+def test_prefix_hits_are_those_of_the_repeat_that_runs() -> None:
+    """What its prefixes took is counted before it begins."""
+    plan = order()
+    begin, *rest = opening(plan)
+    state = applied(begin, looked_up(START, 5000, 4000), *rest)
+    found = []
+    for t, queries, hits in ((1.0, 5000, 4000), (2.0, 6000, 4600), (3.0, 7000, 5000)):
+        state.apply(looked_up(START + 1 + t, queries, hits))
+        current = state.view(START + 1 + t).current
+        assert current is not None
+        assert current.live is not None
+        found.append(current.live.prefix_hit_frac)
+    assert found == [None, 0.6, 0.5]
+
+
+def test_the_hits_that_were_planned_are_those_of_what_was_due() -> None:
+    """Of four prompts of 32 tokens, one a second, all but the first begin with a block of 16 that came before."""
+    blocks = SharedBlocks(block_tokens=16, parents=(-1,), blocks=(1,), of=(0, 0, 0, 0))
+    state = applied(*opening(msgspec.structs.replace(order(), offsets_s=(0.5, 1.5, 2.5, 3.5), shared=blocks)))
+    begin = order().start_at
+
+    def planned(after_s: float) -> float | None:
+        current = state.view(begin + after_s).current
+        assert current is not None
+        assert current.live is not None
+        return current.live.planned_hit_frac
+
+    assert [planned(after_s) for after_s in (0.1, 1.0, 2.0, 4.0)] == [None, 0.0, 0.25, 0.375]

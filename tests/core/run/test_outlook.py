@@ -1,8 +1,10 @@
 """When a run is expected to be over: never at once while it goes on, told again when it changes, with the reason."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from core.config import Method, ProbeConfig
@@ -236,6 +238,20 @@ def test_requests_that_take_long_to_end_push_the_end_away_and_never_to_now() -> 
     assert ends == sorted(ends)
     assert told.newest[0] > 20.0 + LEAST_S
     assert told.events[1].t > began + 34.0
+
+
+def test_the_end_of_a_repeat_of_conversations_waits_for_their_pauses() -> None:
+    left = {}
+    for think_s in (0.0, 90.0):
+        told, rules = Told(), JudgeRules(slo=config().slo)
+        tally = playing(told)
+        n = len(tally.plan)
+        after = np.where(np.arange(n) % 2, np.arange(n) - 1, -1).astype(np.int32)
+        turns = replace(tally.plan, after=after, think_s=np.where(after >= 0, think_s, 0.0))
+        tally, told.now = Tally(tally.order, turns, config().slo), told.now + 60.0
+        told.outlook.look(tally, rules, 1.0)
+        left[think_s] = told.newest[0]
+    assert left[90.0] > left[0.0]
 
 
 @pytest.mark.parametrize(("verdicts", "others"), [((), 1), (("fail",), 0), (("fail", "pass"), 0)])

@@ -55,7 +55,13 @@ def test_moments_beyond_the_ends_are_the_ends(replay: Replay) -> None:
 
 
 def test_going_back_starts_at_a_copy_on_the_way(replay: Replay) -> None:
-    replay.view(replay.length_s)
+    replay.view(0.99 * replay.length_s)
     assert CHECKPOINTS <= len(replay._checkpoints) <= CHECKPOINTS + 2
     replay.view(0.9 * replay.length_s)
     assert replay._applied > 0
+
+
+def test_nothing_is_copied_for_who_only_looks_at_the_end() -> None:
+    replay = Replay(runs.read_run(RUNS[0]))
+    replay.view(replay.length_s)
+    assert replay._checkpoints == []

@@ -6,14 +6,16 @@ from typing import Any
 import pytest
 
 from core import modes
+from core.config import Workload
 from core.facts import fact, says
 from core.records import LoadDone, RepeatOrder
 from core.run import log as runs
 from core.run.events import LoadStateChanged, Note, RepeatJudged, RepeatStarted, StepJudged, StepStarted
 from core.run.state import State
+from core.workloads import parse_mix
 from tests.builders import asked_step
 from tests.core.run.bench import Bench, Scripted, events_of, final_view, on_bench, scripted, stopped_at, to_the_end
-from tests.core.run.fakes import SERVICE_S, config
+from tests.core.run.fakes import SERVICE_S, TOKENS, config
 
 
 def verdicts(path: Path) -> list[tuple[int, str]]:
@@ -85,9 +87,9 @@ def test_a_pass_after_a_short_warmup_is_done_again_with_a_longer_one(path: Path)
 def test_a_run_that_is_stopped_promises_no_further_repeat(path: Path) -> None:
     other = path.with_name("other.jsonl")
     on_bench(other, to_the_end, set_up=scripted(asked_step(4.0, 2, warmup_s=1.0)))
-    repeat = events_of(other, RepeatJudged)[0].result.order
-    done = next(event.t for event in events_of(other, LoadDone) if event.order == repeat)
-    on_bench(path, stopped_at(done + 0.15), set_up=scripted(asked_step(4.0, 2, warmup_s=1.0)))
+    judged_at, repeat = next((event.t, event.result.order) for event in events_of(other, RepeatJudged))
+    done_at = next(event.t for event in events_of(other, LoadDone) if event.order == repeat)
+    on_bench(path, stopped_at((done_at + judged_at) / 2), set_up=scripted(asked_step(4.0, 2, warmup_s=1.0)))
 
     assert verdicts(path) == [(0, "unjudged")]
     judged = events_of(path, RepeatJudged)[0].result
@@ -176,3 +178,16 @@ def test_what_a_rate_needs_is_ready_before_it_begins(path: Path, method: dict[st
     assert sender.planned_rps == peaks_rps
     assert len(peaks_rps) >= 1
     assert all(lead_s > 0.2 for lead_s in sender.leads_s)
+
+
+def test_all_repeats_of_a_run_are_told_apart_by_the_buckets_of_its_workload(path: Path) -> None:
+    """Ten lengths, the longest of which hardly any window has: a window by itself would have each of its lengths apart."""
+    mix = parse_mix(",".join(f"{tokens}:{TOKENS}" for tokens in range(16, 24)) + f",64:{TOKENS}=0.1,600:{TOKENS}=0.01")
+    on_bench(path, to_the_end, set_up=scripted(asked_step(4.0, 3, stop="majority")), probe=config(workload=Workload(mix=mix)))
+
+    repeats = events_of(path, StepJudged)[0].result.repeats
+    known = {(16, 31), (64, 127), (512, 600)}
+    assert {bucket.input for repeat in repeats for bucket in repeat.buckets} <= known
+    assert all(repeat.buckets[0].input == (16, 31) for repeat in repeats)
+    assert all(sum(bucket.n for bucket in repeat.buckets) == repeat.planned for repeat in repeats)
+    assert all(sum(n for *_, n in repeat.sizes) == repeat.succeeded for repeat in repeats)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from core.config import Slo
 from core.judge import CLOSING_S
 from core.margins import AT_LIMIT, BINS, INNER_EDGES, bin_of, lower_edge
-from core.records import RepeatOrder, RequestEnded, RequestFirst, RequestSent
+from core.records import RepeatOrder, RequestEnded, RequestFirst, RequestHeld, RequestSent
 from core.results import Bounds
 from core.run import log as runs
 from core.run.events import Event, RepeatJudged, RepeatStarted, SearchRestarted, StepJudged, time_of
@@ -21,7 +21,7 @@ from core.slo import good, least_margin, margin, sure_miss_at
 from core.view import RateMargins, RunView
 from tests import builders
 from tests.core.judge.play import START as PLAYED_AT
-from tests.core.judge.play import Play, Request
+from tests.core.judge.play import Play, Request, RequestEvent
 from tests.core.judge.test_tally_property import LIMITS, plays, requests
 from tests.core.run.bench import Bench, events_of, final_view, on_bench, scripted, stopped_at, to_the_end
 from tests.core.run.events import CONFIG, SEGMENTS, START, due, ended, first, opening, order, request, sent
@@ -59,13 +59,15 @@ def test_a_bin_holds_what_is_above_its_lower_edge_and_not_above_the_next(share: 
 def least(r: Request, slo: Slo, now: float) -> float:
     """Of a request that was due at 0, by what is known of it at `now`."""
     begun = r.first is not None and r.first <= now
-    return least_margin(slo, now, 0.0, r.asked, r.first if begun else None, r.first_tokens if begun else 0)
+    return least_margin(
+        slo.of(r.asked_input, r.asked), now, 0.0, r.asked, r.first if begun else None, r.first_tokens if begun else 0
+    )
 
 
 @given(requests(), LIMITS, st.floats(0, 5))
 def test_the_least_margin_is_above_one_exactly_when_a_request_surely_misses(r: Request, slo: Slo, now: float) -> None:
     begun = r.first is not None and r.first <= now
-    by = sure_miss_at(slo, 0.0, r.asked, r.first if begun else None, r.first_tokens if begun else 0)
+    by = sure_miss_at(slo.of(r.asked_input, r.asked), 0.0, r.asked, r.first if begun else None, r.first_tokens if begun else 0)
     if not math.isclose(now, by, abs_tol=1e-9):  # there the two may round differently
         assert (least(r, slo, now) > 1.0) == (now > by)
 
@@ -83,12 +85,12 @@ def test_the_least_margin_never_falls_and_the_end_has_no_less(r: Request, slo: S
 # --- the account -------------------------------------------------------------------------------------------------
 
 
-def hear(
-    standing: Standing, event: RequestSent | RequestFirst | RequestEnded, r: Request, rate_rps: float | None = RATE_RPS
-) -> None:
+def hear(standing: Standing, event: RequestEvent, r: Request) -> None:
     match event:
-        case RequestSent():
-            standing.sent(event, Sent(event.t_sched, r.asked, RATE_RPS, True))
+        case RequestSent() if r.held:
+            standing.let_through(event)
+        case RequestHeld() | RequestSent():
+            standing.sent(event, Sent(event.t_sched, r.asked_input, r.asked, RATE_RPS, True))
         case RequestFirst():
             standing.first(event)
         case RequestEnded():
@@ -103,18 +105,18 @@ def only(standing: Standing, now: float) -> RateMargins:
 @settings(max_examples=60, deadline=None)
 @given(plays(), LIMITS)
 def test_every_request_is_counted_once_and_as_it_is_judged(play: Play, slo: Slo) -> None:
-    standing, sent_, records = Standing(slo), 0, []
+    standing, came, records = Standing(slo), set[int](), []
     for event in play.events():
         hear(standing, event, play.flat[event.index])
-        sent_ += isinstance(event, RequestSent)
+        came.add(event.index)
         if isinstance(event, RequestEnded):
             records.append(event)
         rate = only(standing, time_of(event))
-        assert (rate.sent, rate.judged) == (sent_, sent_)
+        assert (rate.sent, rate.judged) == (len(came), len(came))
         assert rate.good == sum(good(record, slo) for record in records)
         assert rate.missed >= sum(not good(record, slo) for record in records)
         assert rate.failed == sum(record.ending != "ok" for record in records)
-        assert sum(rate.open) == sent_ - len(records)
+        assert sum(rate.open) == len(came) - len(records)
 
 
 @settings(max_examples=100, deadline=None)
@@ -122,7 +124,7 @@ def test_every_request_is_counted_once_and_as_it_is_judged(play: Play, slo: Slo)
 def test_an_open_request_is_never_in_a_higher_bin_than_at_its_end(r: Request, slo: Slo, looks: list[float]) -> None:
     """Also where its body ends after its last token: until it has, nobody knows that the token was the last."""
     standing, bins = Standing(slo), list[int]()
-    pending: list[tuple[float, RequestSent | RequestFirst | RequestEnded | None]] = [(t, None) for t in looks]
+    pending: list[tuple[float, RequestEvent | None]] = [(t, None) for t in looks]
     pending += [(time_of(event) - PLAYED_AT, event) for event in r.events(0, PLAYED_AT)]
     for t, event in sorted(pending, key=lambda each: each[0]):
         if event is not None:
@@ -150,7 +152,7 @@ def test_an_answer_that_ended_ok_with_nothing_to_compare_is_as_good_as_can_be() 
 @pytest.mark.parametrize(("cut_s", "missed"), [(0.3, 0), (0.9, 1)], ids=["undecided", "past its limit"])
 def test_what_was_cut_off_stays_open_unless_it_had_missed(cut_s: float, missed: int) -> None:
     standing = Standing(Slo(ttft_s=0.8, tpot_s=None))
-    standing.sent(sent(0, START), Sent(START, 21, RATE_RPS, True))
+    standing.sent(sent(0, START), Sent(START, 64, 21, RATE_RPS, True))
     fate = standing.ended(ended(0, START, START + cut_s, ttft_s=None, ending="aborted"), CLOSING_S)
     rate = only(standing, START + 60)
 
@@ -165,7 +167,7 @@ def test_what_was_cut_off_stays_open_unless_it_had_missed(cut_s: float, missed: 
 def with_one(standing: Standing, number: int, repeat: int = 0) -> None:
     """A request of that order that ended well, and one that is still open."""
     for index in (0, 1):
-        standing.sent(sent(index, START, number=number), Sent(START, 11, RATE_RPS, True, repeat))
+        standing.sent(sent(index, START, number=number), Sent(START, 64, 11, RATE_RPS, True, repeat))
     standing.ended(ended(0, START, START + 0.3, number=number), CLOSING_S)
 
 
@@ -206,7 +208,7 @@ def test_a_void_segment_of_a_held_rate_takes_neither_its_neighbours_with_it_nor_
     for segment in range(3):  # the next one is being sent when a segment is judged
         for k in (0, 1):
             index = 2 * segment + k
-            standing.sent(sent(index, START), Sent(START, 11, RATE_RPS, True, segment))
+            standing.sent(sent(index, START), Sent(START, 64, 11, RATE_RPS, True, segment))
             if k or segment != 1:
                 standing.ended(ended(index, START, START + 0.3), CLOSING_S)
     standing.judged(1, 0, void=False)
@@ -236,7 +238,7 @@ def test_a_day_of_a_held_rate_keeps_no_more_than_an_hour() -> None:
     for segment in range(2160):
         for k in range(3):
             index = 3 * segment + k
-            standing.sent(sent(index, START), Sent(START, 11, RATE_RPS, True, segment))
+            standing.sent(sent(index, START), Sent(START, 64, 11, RATE_RPS, True, segment))
             standing.ended(ended(index, START, START + 0.3), CLOSING_S)
         standing.judged(1, segment, void=segment % 10 == 0)
     assert (len(standing._open), len(standing._unjudged), len(standing._kept)) == (0, 0, 1)

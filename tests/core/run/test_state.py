@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from core.config import Method, Slo
+from core.config import Method, Slo, Workload
 from core.facts import fact
 from core.judge.search.bracket import Bracket
 from core.judge.stopping import REPORT_DELAY_S
@@ -26,10 +26,13 @@ from core.run.events import (
     ServerSampled,
     StepJudged,
     StepStarted,
+    WorkloadKnown,
     time_of,
 )
+from core.run.material import recording
 from core.run.series import MAX_BINS
 from core.run.state import LINES_KEPT, State, step_told
+from core.workloads import MixPart, Source
 from tests import builders
 from tests.core.run.events import CONFIG, START, due, ended, first, opening, order, request, sample, sent, started
 
@@ -404,3 +407,16 @@ def test_how_slowly_answers_close_is_known_from_the_requests_before() -> None:
     limit_s = 0.1 + 10 * 0.05
     assert tally.bounds(t + limit_s + 5.9).bad == 0
     assert tally.bounds(t + limit_s + 6.1).bad == 1
+
+
+def test_what_requests_ask_for_is_what_was_drawn_before_load() -> None:
+    mix = tuple(MixPart(input_tokens=10 + row, output_tokens=3, row=row) for row in range(4))
+    drawn = Workload(mix=mix, source=Source(kind="dataset", file="a.jsonl", rows=4))
+    events: list[Event] = [started(), WorkloadKnown(t=START, workload=drawn), RepeatStarted(t=START, order=order())]
+
+    state = applied(*events)
+    config = state.view(START).config
+    assert config is not None
+    assert config.workload == recording(events).config.workload == drawn
+    assert state.tally is not None
+    assert set(state.tally.plan.input_tokens.tolist()) == {10, 11, 12, 13}

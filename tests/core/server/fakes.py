@@ -151,7 +151,9 @@ class FakeVllm:
         elif self.template_tokens is None:
             return httpx.Response(400, json={"error": {"message": "no chat template"}})
         else:
-            ids = [7] * self.template_tokens + self.tokenize(asked["messages"][0]["content"])
+            ids = [7] * self.template_tokens + [
+                token for message in asked["messages"] for token in self.tokenize(message["content"])
+            ]
         return httpx.Response(200, json={"count": len(ids), "max_model_len": 2048, "tokens": ids})
 
 

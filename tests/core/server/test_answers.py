@@ -6,6 +6,7 @@ from core.facts import Code, Fact, Figure, Said, fact, parts, says
 from core.records import CheckStatus, GapSummary, RequestRecord, ServerSample, Shape
 from core.server import answers
 from core.singles import judged
+from core.workloads import Prefix
 from tests.core.server.fakes import figures, found, record
 
 IN_TIME = Slo(ttft_s=0.8, tpot_s=0.05)
@@ -269,6 +270,36 @@ def test_isolation_of_a_server_without_prefix_cache() -> None:
     assert isolation(hits=0, queries=0, labels={"enable_prefix_caching": "True"}) == ("warn", fact("cold_unproven_still"))
 
 
+SHARED = Prefix(kind="shared", tokens=256, groups=4)
+GROUPS: dict[str, Figure] = {"tokens": 256, "groups": 4}
+
+
+@pytest.mark.parametrize(
+    ("hits", "status", "code"),
+    [
+        (1024, "pass", "shared_as_planned"),
+        (930, "pass", "shared_as_planned"),
+        (900, "warn", "shared_off_plan"),
+        (0, "warn", "shared_off_plan"),
+        (1500, "warn", "shared_off_plan"),
+    ],
+)
+def test_shared_prefixes_by_the_counters(hits: int, status: CheckStatus, code: Code) -> None:
+    """Of four prompts of 512 tokens half."""
+    check = answers.shared_check([record()] * 4, counters(1000, 10), counters(3048, 10 + hits), SHARED, 16)
+    assert (check.check, check.status) == ("isolation", status)
+    assert check.message == fact(code, **GROUPS, hit_frac=hits / 2048, planned_frac=0.5)
+
+
+def test_shared_prefixes_by_the_answers_where_no_counter_tells() -> None:
+    told = [record(cached_tokens=256)] * 4
+    assert answers.shared_check(told, None, None, SHARED, 16).message == fact(
+        "shared_as_planned", **GROUPS, hit_frac=0.5, planned_frac=0.5
+    )
+    check = answers.shared_check([*told, record()], counters(None, None), counters(None, None), SHARED, 128)
+    assert (check.status, check.message) == ("warn", fact("shared_unproven", **GROUPS, planned_frac=0.5))
+
+
 def test_output_length() -> None:
     assert (
         answers.output_length_check([record(output_tokens=128), record(output_tokens=116), record(output_tokens=122)]).status
@@ -405,3 +436,35 @@ def test_output_length_leaves_out_what_failed() -> None:
 def test_the_limits_are_checked_by_the_one_judgement_of_single_requests(singles: list[RequestRecord], status: CheckStatus) -> None:
     check = answers.slo_check(record(), singles, IN_TIME)
     assert (check.check, check.status, check.message) == ("slo", status, judged(singles, IN_TIME, record()))
+
+
+# --- answers that may stop by themselves ------------------------------------------------------------------------------
+
+
+def test_answers_that_stop_early_pass_with_how_long_they_were() -> None:
+    singles = [record(output_tokens=n, finish_reason=reason) for n, reason in ((20, "stop"), (40, "stop"), (128, "length"))]
+    check = answers.output_length_check(singles, stop="natural")
+    ended: dict[str, int] = {"stop": 2, "length": 1}
+    came: dict[str, Figure] = {"requests": 3, "mean_tokens": 188 / 3, "most_tokens": 128, "finish_reasons": ended}
+    assert (check.status, check.message) == ("pass", fact("answers_natural", **came))
+
+
+def test_answers_longer_than_the_most_are_refused_however_they_may_stop() -> None:
+    check = answers.output_length_check([record(output_tokens=512)] * 3, stop="natural")
+    assert (check.status, found(check).code) == ("refuse", "answers_long")
+
+
+def test_how_long_answers_get_that_stop_early_is_not_known_without_usage() -> None:
+    few = record(usage=False, counted_by="events", output_tokens=32, finish_reason="stop")
+    check = answers.output_length_check([few, record(), record()], stop="natural")
+    assert (check.status, found(check).code) == ("warn", "answers_natural")
+    assert figures(check, "mean_tokens") == (None,)
+    by_ids = record(usage=False, counted_by="token_ids", output_tokens=32, finish_reason="stop")
+    assert answers.output_length_check([by_ids] * 3, stop="natural").status == "pass"
+
+
+@pytest.mark.parametrize(("tokens", "status"), [(1, "pass"), (128, "pass"), (129, "warn")])
+def test_usage_of_fewer_tokens_than_the_most_is_as_good(tokens: int, status: CheckStatus) -> None:
+    assert answers.usage_check(record(output_tokens=tokens), stop="natural").status == status
+    by_ids = record(output_tokens=tokens, usage=False, counted_by="token_ids")
+    assert answers.usage_check(by_ids, stop="natural").status == status

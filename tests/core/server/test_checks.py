@@ -8,6 +8,7 @@ from core.records import CheckStatus, ServerSample
 from core.server import checks
 from core.server.checks import Layout
 from core.server.models import ModelCard
+from core.workloads import Source, parse_mix
 from tests.core.server.fakes import figures, found
 
 ONE = ModelCard("tiny", None, 2048)
@@ -81,6 +82,20 @@ def test_context_is_met_to_the_token(input_tokens: int, status: CheckStatus) -> 
     check = checks.context_check(2048, Workload(input_tokens=Lengths(median=input_tokens)), "0.32.0")
     assert (check.status, found(check).code) == (status, "context_fits" if status == "pass" else "context_too_short")
     assert figures(check, "prompt_tokens", "output_tokens", "context_tokens") == (input_tokens, 128, 2048)
+
+
+@pytest.mark.parametrize(("longest", "status"), [("1800:248", "pass"), ("1800:249", "refuse")])
+def test_context_of_a_mix_is_that_of_its_longest_request(longest: str, status: CheckStatus) -> None:
+    """Not of the longest prompt with the longest answer, which never come together."""
+    check = checks.context_check(2048, Workload(mix=parse_mix(f"8:1000,{longest},1900:8")), "0.32.0")
+    assert check.status == status
+    assert figures(check, "prompt_tokens", "output_tokens") == tuple(map(int, longest.split(":")))
+
+
+def test_rows_of_a_file_that_do_not_fit_are_told_by_their_share() -> None:
+    workload = Workload(mix=parse_mix("8:1000=3,1900:200=1"), source=Source(kind="lengths", file="pairs.csv", rows=4))
+    check = checks.context_check(2048, workload, "0.32.0")
+    assert (check.status, figures(check, "file", "longer_frac")) == ("refuse", ("pairs.csv", 0.25))
 
 
 def test_context_looks_at_the_longest_that_can_be_drawn() -> None:

@@ -6,6 +6,7 @@ from itertools import combinations
 import pytest
 from msgspec.structs import replace
 
+from core.config import Stop
 from core.records import RequestRecord, Shape
 from core.server.fallbacks import FIRST, give_way, sought, turned_down
 from tests.core.server.fakes import record
@@ -139,9 +140,9 @@ PARTS: dict[str, Callable[[Shape], bool]] = {
 }
 
 
-def found(whole: Shape, takes: Callable[[Shape], bool]) -> tuple[Shape | None, list[Shape]]:
+def found(whole: Shape, takes: Callable[[Shape], bool], stop: Stop = "exact") -> tuple[Shape | None, list[Shape]]:
     """What is found at a server that takes these shapes, and what was asked of it."""
-    search = sought(whole)
+    search = sought(whole, stop)
     asked = [next(search)]
     while True:
         try:
@@ -174,3 +175,11 @@ def test_what_was_left_out_before_is_not_put_back() -> None:
     fullest, asked = found(less, lambda shape: True)
     assert fullest == less
     assert all(not shape.salted and shape.usage != "continuous" and "top_p" in shape.left_out for shape in asked)
+
+
+@pytest.mark.parametrize("whole", [IDS, CHAT], ids=["completions", "chat"])
+def test_what_natural_stopping_does_not_send_is_neither_left_out_nor_tried(whole: Shape) -> None:
+    fullest, asked = found(whole, lambda shape: not shape.salted, "natural")
+    assert fullest == replace(whole, salted=False)
+    assert not any("ignore_eos" in shape.left_out for shape in asked)
+    assert len(asked) == len(found(whole, lambda shape: not shape.salted)[1]) - 1

@@ -6,11 +6,12 @@ import pytest
 
 from core.access import Access
 from core.config import Lengths, Target, Workload
-from core.facts import Code, Fact, fact
+from core.facts import Code, Fact, Figure, fact
 from core.records import Ending, GapSummary, Hello, Phase, RequestRecord
 from core.server.answers import SINGLES
 from core.server.preflight import Preflight
 from core.server.prompt_vocabulary import BLIND_RANGES, LETTERS
+from core.workloads import COLD, Prefix
 from tests.core.server.fakes import (
     ALL,
     BASE,
@@ -616,3 +617,47 @@ async def test_what_is_known_of_the_length_is_known_from_usage_too() -> None:
     ran = await run(FakeVllm())
     assert ran.preflight.hello is not None
     assert ran.preflight.hello.keeps_length
+
+
+async def test_with_natural_stopping_no_length_is_taken_for_kept() -> None:
+    """An answer that ended at the most says nothing of the next one."""
+    natural = config(workload=Workload(stop="natural"))
+    ran = await run(FakeVllm(), FakeSend(), natural)
+    assert ran.preflight.hello is not None
+    assert not ran.preflight.hello.keeps_length
+    assert (ran["usage"].status, ran["output length"].status) == ("pass", "pass")
+    assert found(ran["output length"]).code == "answers_natural"
+    short = FakeSend(lambda hello, i, phase: record(output_tokens=9, finish_reason="stop"))
+    stopped = await run(FakeVllm(), short, natural)
+    assert (stopped["output length"].status, stopped["usage"].status) == ("pass", "pass")
+    assert stopped.names == ran.names
+
+
+SHARED = Workload(prefix=Prefix(kind="shared", tokens=256, groups=12))
+
+
+async def test_shared_prefixes_come_before_the_single_requests() -> None:
+    """What they find in the cache is counted from then on."""
+    server = FakeVllm()
+    send = counting(server, hits_per_request=256)
+    ran = await run(server, send, config(workload=SHARED))
+    assert [(n, phase) for _, n, phase in send.calls] == [(1, "preflight"), (12, "prefix"), (4, "single")]
+    assert send.calls[1][0] == ran.preflight.hello
+    figures: dict[str, Figure] = {"tokens": 256, "groups": 12, "hit_frac": 0.5, "planned_frac": 0.5}
+    assert (ran["isolation"].status, ran["isolation"].message) == ("pass", Fact(code="shared_as_planned", figures=figures))
+
+
+async def test_a_server_without_a_prefix_cache_is_refused_where_prompts_share() -> None:
+    idle = capture("0.32.0-idle").replace('enable_prefix_caching="True"', 'enable_prefix_caching="False"')
+    send = FakeSend()
+    ran = await run(FakeVllm(metrics=lambda: idle), send, config(workload=SHARED))
+    assert (ran.checks[-1].status, ran.checks[-1].message) == ("refuse", fact("shared_uncached"))
+    assert [phase for _, _, phase in send.calls] == ["preflight"]
+
+
+async def test_what_calibrates_prompts_shares_nothing() -> None:
+    """A few letters would not hold a prefix."""
+    server = FakeVllm(tokenize=None)
+    send = FakeSend()
+    await run(server, send, config(workload=SHARED, api="chat"))
+    assert {hello.workload.prefix for hello, _, phase in send.calls if hello.workload.longest_input < 100} == {COLD}

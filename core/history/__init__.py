@@ -1,0 +1,28 @@
+"""Recorded runs: what they are called, the list of them, and which one a RUN of the command line means.
+
+Light to import: the list is printed without what a run needs.
+"""
+
+from core.history.index import Run, add, runs
+from core.history.labels import MOST_CHARS, default_label, label_of, parse_label, stored
+from core.history.lookup import resolve
+from core.history.prune import age_s, prunable, remove
+from core.history.reading import Limits
+from core.history.redaction import redact
+
+__all__ = [
+    "MOST_CHARS",
+    "Limits",
+    "Run",
+    "add",
+    "age_s",
+    "default_label",
+    "label_of",
+    "parse_label",
+    "prunable",
+    "redact",
+    "remove",
+    "resolve",
+    "runs",
+    "stored",
+]

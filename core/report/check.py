@@ -1,0 +1,149 @@
+"""What a check says of a run, as text, JSON, JUnit XML and Markdown."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+import msgspec
+
+from core import RESULT_SCHEMA, prose
+from core.check import Checked, Finding, Known, Verdict
+from core.facts import Said
+from core.report.json import finite
+from core.report.told import told
+from core.units import plain, rate_brief, rate_text
+
+_VERDICTS: dict[Verdict, str] = {"met": "met", "not_met": "not met", "not_known": "not known"}
+
+
+class CheckSides(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs of a check with the names of their files, and what was asked."""
+
+    new: Known
+    new_file: str
+    old: Known | None = None
+    old_file: str | None = None
+    require_rps: float | None = None
+    max_drop_frac: float
+
+
+def check_text(checked: Checked, sides: CheckSides) -> str:
+    """For people: the verdict, what was found, and both brackets."""
+    lines = [f"Check: {_VERDICTS[checked.verdict]}", ""]
+    for each in checked.findings:
+        lines.append(f"{_asked(each, sides)}: {_VERDICTS[each.verdict]}")
+        lines += [f"  {sentence}" for sentence in _sentences(each.why)]
+    lines += ["", f"New: {_bracket(sides.new)} ({sides.new_file})"]
+    if sides.old is not None:
+        lines.append(f"Old: {_bracket(sides.old)} ({sides.old_file})")
+    return "\n".join(_fit(line) for line in lines) + "\n"
+
+
+def check_json(checked: Checked, sides: CheckSides) -> str:
+    """As strict JSON, every key always there, null where not known."""
+    data = {
+        "schema": RESULT_SCHEMA,
+        "kind": "check",
+        "verdict": checked.verdict,
+        **told("message", checked.message, prose.sentence),
+        "require_rps": sides.require_rps,
+        "max_drop_frac": None if sides.old is None else sides.max_drop_frac,
+        "findings": [
+            {"asked": each.asked, "verdict": each.verdict, **told("message", each.why, prose.sentence)} for each in checked.findings
+        ],
+        "new": _side(sides.new, sides.new_file),
+        "old": None if sides.old is None else _side(sides.old, sides.old_file),
+    }
+    return json.dumps(finite(data), allow_nan=False, ensure_ascii=False, indent=2) + "\n"
+
+
+def check_junit(checked: Checked, sides: CheckSides) -> str:
+    """As JUnit XML: a test case for each thing asked; not met is a failure, not known an error."""
+    verdicts = [each.verdict for each in checked.findings]
+    suite = ElementTree.Element(
+        "testsuite",
+        name="kneescope check",
+        tests=str(len(verdicts)),
+        failures=str(verdicts.count("not_met")),
+        errors=str(verdicts.count("not_known")),
+        skipped="0",
+    )
+    for each in checked.findings:
+        case = ElementTree.SubElement(suite, "testcase", classname="kneescope.check", name=_fit(_asked(each, sides)))
+        sentences = " ".join(_sentences(each.why))
+        if each.verdict != "met":
+            kind = "failure" if each.verdict == "not_met" else "error"
+            ElementTree.SubElement(case, kind, type=each.verdict, message=_fit(sentences))
+        ElementTree.SubElement(case, "system-out").text = _fit(sentences)
+    ElementTree.indent(suite)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(suite, encoding="unicode")}\n'
+
+
+def check_markdown(checked: Checked, sides: CheckSides) -> str:
+    """As Markdown, for the summary of a job."""
+    rows = [(_asked(each, sides), _VERDICTS[each.verdict], " ".join(_sentences(each.why))) for each in checked.findings]
+    runs = [("new", sides.new, sides.new_file), *([("old", sides.old, sides.old_file)] if sides.old else [])]
+    return "\n".join(
+        [
+            f"### kneescope check: {_VERDICTS[checked.verdict]}",
+            "",
+            *_table(("asked", "verdict", "found"), rows),
+            "",
+            *_table(
+                ("run", "holds", "fails", "file"),
+                [(which, rate_brief(run.pass_rps), rate_brief(run.fail_rps), file or "") for which, run, file in runs],
+            ),
+            "",
+        ]
+    )
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return [f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines]
+
+
+def _cell(text: str) -> str:
+    """Without what would end the cell, or be taken for markup."""
+    return re.sub(r"([\\|`*_<>\[\]])", r"\\\1", " ".join(_fit(text).split()))
+
+
+def _fit(text: str) -> str:
+    """One line without control characters, which neither a terminal nor XML 1.0 has a place for."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def _asked(finding: Finding, sides: CheckSides) -> str:
+    if finding.asked == "require_rps" and sides.require_rps is not None:
+        return f"Holds {rate_text(sides.require_rps)}"
+    return f"Loses at most {plain(sides.max_drop_frac)} of the rate that held"
+
+
+def _sentences(why: Said) -> list[str]:
+    """One for each fact that stands by itself."""
+    if not isinstance(why, str) and why.code == "in_turn":
+        return [prose.sentence(each) for each in why.of]
+    return [prose.sentence(why)]
+
+
+def _bracket(run: Known) -> str:
+    if not run.answered:
+        return "no valid answer"
+    if run.outcome == "infeasible":
+        return "single requests miss the limits"
+    holds = "no rate held" if run.pass_rps is None else f"holds at {rate_text(run.pass_rps)}"
+    return f"{holds}, {'no rate failed for sure' if run.fail_rps is None else f'fails at {rate_text(run.fail_rps)}'}"
+
+
+def _side(run: Known, file: str | None) -> dict[str, Any]:
+    return {
+        "file": file,
+        "outcome": run.outcome,
+        "pass_rps": run.pass_rps,
+        "first_fail_rps": run.knee.first_fail_rps,
+        "clear_fail_rps": run.knee.clear_fail_rps,
+        "fail_rps": run.fail_rps,
+        "mode": None if run.method is None else run.method.mode,
+    }

@@ -1,0 +1,26 @@
+"""The knee that was measured of one replica, for comparison with what arrives at it now."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.errors import UserError
+from core.run import read_recording
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaKnee:
+    """The highest rate that one replica held, and the lowest that it did not; `path` is the run's file."""
+
+    pass_rps: float
+    fail_rps: float | None
+    model: str | None
+    path: Path
+
+
+def knee_of(path: Path) -> ReplicaKnee:
+    """The knee of a recorded run. Raises UserError where it has no rate that held."""
+    recorded = read_recording(path)
+    if recorded.knee.pass_rps is None:
+        raise UserError(f"--run: no rate held in {path}, so there is no knee to compare with; give a run that found one.")
+    model = recorded.server.model if recorded.server is not None else recorded.config.target.model
+    return ReplicaKnee(recorded.knee.pass_rps, recorded.knee.fail_rps, model, path)

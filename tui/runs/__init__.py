@@ -1,0 +1,1 @@
+"""The screen to choose a recorded run from."""
