@@ -4,9 +4,12 @@ How far requests may be from what was asked: the checks before the load and the 
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from core.config import Slo
+import numpy as np
+from numpy.typing import NDArray
+
+from core.config import Slo, SloByKind
 from core.records import RequestRecord
 
 _DUST = 1e-9
@@ -20,6 +23,9 @@ MAX_PROMPT_OFF_FRAC = 0.02
 
 MAX_HIT_FRAC = 0.01
 """From this share of prompt tokens out of the prefix cache on, prompts are not cold."""
+
+MAX_HIT_OFF_FRAC = 0.05
+"""So far may the share of prompt tokens from the prefix cache be from the planned one where prompts share prefixes: five points."""
 
 ENOUGH_COUNTED = 0.95
 """By how much answers may be shorter than asked at all: a count by events that is no further off moves no TPOT by more."""
@@ -44,12 +50,17 @@ def tpot_s(record: RequestRecord) -> float | None:
 
 
 def uncounted(record: RequestRecord) -> bool:
-    """Whether an answer may have had many more tokens than were counted: one per event, and too few for what it was asked for."""
+    """Whether an answer may have had many more tokens than were counted: one per event, and too few for what it was asked for.
+
+    With natural stopping that is as it is: an answer which ended by itself has fewer tokens than were asked for, and without usage
+    nothing tells whether it had as many as there were events.
+    """
     return record.counted_by == "events" and record.output_tokens < ENOUGH_COUNTED * record.asked_output
 
 
 def least_tpot_s(record: RequestRecord) -> float | None:
-    """Its TPOT in seconds; where that is not known the least that it can be, by the tokens it was asked for."""
+    """Its TPOT in seconds; where that is not known the least that it can be, by the tokens it was asked for: it can have had no
+    more, with natural stopping either."""
     return _per_token_s(record, record.asked_output if uncounted(record) else record.output_tokens)
 
 
@@ -60,14 +71,32 @@ def _per_token_s(record: RequestRecord, tokens: int) -> float | None:
     return (record.t_last - record.t_first) / later_tokens
 
 
+def limits_of(record: RequestRecord, slo: Slo) -> Slo:
+    """What a request is judged by, of the limits of its run."""
+    return slo.of(record.asked_input, record.asked_output)
+
+
+def by_limits(
+    slo: Slo, input_tokens: NDArray[np.int64], output_tokens: NDArray[np.int64]
+) -> Iterator[tuple[Slo, NDArray[np.bool_]]]:
+    """Many requests of a run by their limits: these, and whose they are. Together they are all requests, each once."""
+    others = np.ones(input_tokens.shape, dtype=bool)
+    for (asked_input, asked_output), own in slo.kinds.items() if isinstance(slo, SloByKind) else ():
+        whose = (input_tokens == asked_input) & (output_tokens == asked_output)
+        others &= ~whose
+        yield own, whose
+    yield slo, others
+
+
 def margin(record: RequestRecord, slo: Slo) -> float | None:
     """The worst of its latencies as a share of that latency's limit: 1.0 is at the limit, above it the request is a miss.
 
     None where there is nothing to compare: it did not end ok, or its only limit is on TPOT and it has none. An answer without a
-    first or a last token is infinitely late. A TPOT that is not known counts as the least that it can be.
+    first or a last token is infinitely late. A TPOT that is not known counts as the least that it can be. `slo`: those of the run.
     """
     if record.ending != "ok":
         return None
+    slo = limits_of(record, slo)
     shares = [
         math.inf if value_s is None else value_s / limit_s
         for value_s, limit_s in ((ttft_s(record), slo.ttft_s), (e2e_s(record), slo.e2e_s))
@@ -97,11 +126,13 @@ def too_long(record: RequestRecord) -> bool:
 
 
 def sure_miss_at(slo: Slo, t_sched: float, asked_output: int, t_first: float | None = None, first_tokens: int = 0) -> float:
-    """The moment after which an open request, still without its last token, is surely a miss; inf if only its end can tell.
+    """The moment after which an open request, still without its last token, is surely a miss; inf if only its end can tell. `slo`:
+    those of the request (`Slo.of`).
 
     Before the first token the limits on TTFT and E2E decide. After it, E2E does, and TPOT: an answer has at most
-    `asked_output` tokens, so (now - t_first)/(asked_output - k) is a lower bound of its final TPOT. When the first event
-    brought all tokens that were asked for, nothing can become late any more.
+    `asked_output` tokens, so (now - t_first)/(asked_output - k) is a lower bound of its final TPOT. That holds with natural
+    stopping, too: an answer that ends earlier has a higher TPOT for the same time. When the first event brought all tokens that
+    were asked for, nothing can become late any more.
     """
     limit_s = min(slo.ttft_s or math.inf, slo.e2e_s or math.inf)
     if t_first is None or t_first - t_sched > limit_s:
@@ -115,11 +146,18 @@ def sure_miss_at(slo: Slo, t_sched: float, asked_output: int, t_first: float | N
     )
 
 
+def first_within_s(slo: Slo) -> float | None:
+    """How long after it was due a request of any kind may get its first token without a sure miss; None: no limit tells. `slo`:
+    those of the run, with those of its kinds."""
+    longest_s = max(min(each.ttft_s or math.inf, each.e2e_s or math.inf) for each in slo.each)
+    return None if math.isinf(longest_s) else longest_s
+
+
 def least_margin(
     slo: Slo, now: float, t_sched: float, asked_output: int, t_first: float | None = None, first_tokens: int = 0
 ) -> float:
     """The least margin (`margin`) that a request can still have whose last token has not come by `now`; above 1 it is past
-    `sure_miss_at`, and never before.
+    `sure_miss_at`, and never before. `slo`: those of the request.
 
     It never falls as `now` goes on, and the request ends with no less: an answer has at most `asked_output` tokens.
     """
@@ -133,6 +171,15 @@ def least_margin(
     if slo.tpot_s is not None and t_first is not None and asked_output > first_tokens:
         shares.append((now - t_first) / (asked_output - first_tokens) / slo.tpot_s)
     return max(shares)
+
+
+def least_margin_of_cut(record: RequestRecord, slo: Slo, closing_s: float) -> float:
+    """`least_margin` of a request that was cut off: its last token, unlike its first one, may have come `closing_s` before the end
+    of its body would have told. `slo`: those of the run."""
+    t_first = record.t_first
+    until = record.t_end if t_first is None else max(record.t_end - closing_s, t_first)
+    limits = limits_of(record, slo)
+    return least_margin(limits, until, record.t_sched, record.asked_output, t_first, record.first_tokens)
 
 
 def needed_good(planned: int, target: float) -> int:
@@ -157,3 +204,9 @@ def floor(repeats: Iterable[tuple[float, float]]) -> tuple[float, float] | None:
     """
     known = list(repeats)
     return (min(low for low, _ in known), min(high for _, high in known)) if known else None
+
+
+def tells_nothing(attainment: tuple[float, float], target: float | None) -> bool:
+    """Whether what is known of an attainment, [least, most], leaves open on which side of the target it ends."""
+    low, high = attainment
+    return low < high and low < (1.0 if target is None else target) <= high

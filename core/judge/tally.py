@@ -17,7 +17,18 @@ from numpy.typing import NDArray
 from core.config import Slo
 from core.ddsketch import Sketch
 from core.percentiles import percentiles
-from core.records import RepeatOrder, RequestEnded, RequestFirst, RequestRecord, RequestSent, Role, Segment
+from core.records import (
+    NEVER_SENT,
+    NO_ERRORS,
+    RepeatOrder,
+    RequestEnded,
+    RequestFirst,
+    RequestHeld,
+    RequestRecord,
+    RequestSent,
+    Role,
+    Segment,
+)
 from core.results import Bounds, Percentiles
 from core.schedule import Plan
 from core.slo import margin, sure_miss_at, within
@@ -93,20 +104,35 @@ def _check(plan: Plan, segments: int) -> None:
 
 class Traffic:
     """How the requests of a repeat left and came back, all of them: what is under way, how late they were sent, and the series
-    behind the queue rule. A request that never left the client is never in here."""
+    behind the queue rule. A request that never left the client is in here only while it waits for a gateway's limit."""
 
     def __init__(self, planned: int) -> None:
         self._left = bytearray(planned)
+        self._held = bytearray(planned)
         self._has_first = bytearray(planned)
         self._lateness_s = array("d")
         self._sent_at = array("d")
         self._first_at = array("d")
         self._ended_at = array("d")
+        self._came_at = array("d")
+        """To the gateway, where there is one, else to the server."""
+        self._given_up_at = array("d")
+        """When requests ended that waited for the gateway and never left."""
+        self._at_gateway = 0
+
+    def held(self, event: RequestHeld) -> None:
+        self._held[event.index] = True
+        self._came_at.append(event.t)
+        self._at_gateway += 1
 
     def sent(self, event: RequestSent) -> None:
+        if self._held[event.index]:
+            self._at_gateway -= 1
+        else:
+            self._came_at.append(event.t_sent)
         self._left[event.index] = True
         self._sent_at.append(event.t_sent)
-        self._lateness_s.append(event.t_sent - event.t_sched - event.connect_s)
+        self._lateness_s.append(event.t_sent - event.t_sched - event.connect_s - event.gateway_wait_s)
 
     def first(self, event: RequestFirst) -> None:
         self._has_first[event.index] = True
@@ -114,6 +140,9 @@ class Traffic:
 
     def ended(self, event: RequestEnded) -> None:
         if not self._left[event.index]:
+            if self._held[event.index]:
+                self._at_gateway -= 1
+                self._given_up_at.append(event.t_end)
             return
         self._ended_at.append(event.t_end)
         if not self._has_first[event.index]:
@@ -122,6 +151,15 @@ class Traffic:
     def has_left(self, index: int) -> bool:
         """Whether that request was sent."""
         return bool(self._left[index])
+
+    def has_come(self, index: int) -> bool:
+        """Whether that request was sent, or came to a gateway that had no place for it."""
+        return bool(self._left[index] or self._held[index])
+
+    @property
+    def at_gateway(self) -> int:
+        """Requests that wait for a place at the gateway's limit."""
+        return self._at_gateway
 
     @property
     def sent_count(self) -> int:
@@ -158,6 +196,13 @@ class Traffic:
         """Times of the ends."""
         return np.array(self._ended_at)
 
+    @property
+    def queue_series(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """What the queue rule looks at: when requests came, stopped waiting, and ended. The queue at a gateway is in it; one that
+        was turned away there stops waiting and ends at once."""
+        gone = np.array(self._given_up_at)
+        return np.array(self._came_at), np.concatenate([self.first_at, gone]), np.concatenate([self.ended_at, gone])
+
 
 def closing_s(event: RequestEnded) -> float:
     """How long an open request is to be waited for past its limit, by this one's lag between its last token and its end."""
@@ -192,14 +237,20 @@ class Tally:
         self.slo: Final = slo
         self.layout: Final = Layout.of(order, plan)
         self.measured: Final = self.layout.of_role("measured")
+        self._due = self.layout.due.copy() if plan.after is not None else self.layout.due
+        """Of later turns of conversations the true times come with them."""
+        self._last_due = [float("-inf")] * len(self.layout.segments)
+        self._longest_think_s = 0.0 if plan.think_s is None or not plan.think_s.size else float(plan.think_s.max())
         self._segment = plan.segment.tolist()
         self._asked = plan.output_tokens.tolist()
+        self._limits = [slo.of(*lengths) for lengths in zip(plan.input_tokens.tolist(), self._asked, strict=True)]
         self._traffic = Traffic(len(plan))
         self._has_ended = bytearray(len(plan))
         # When an open request surely misses, by what is known of it: each has at most one of the two.
         self._first_by = np.full(len(plan), _NEVER)
         self._last_by = np.full(len(plan), _NEVER)
-        self._closing_s = max(closing, CLOSING_S)
+        self.closing_s = max(closing, CLOSING_S)
+        """How long after its last token an open request may still be without its end. Only the tally writes it."""
         segments = len(self.layout.segments)
         self._sent, self._good, self._bad, self._open = ([0] * segments for _ in range(4))
         self._stopped_at: float | None = None
@@ -213,22 +264,34 @@ class Tally:
 
     # --- events ---------------------------------------------------------------------------------------------------
 
+    def held(self, event: RequestHeld) -> None:
+        """A request came to a gateway that has no place for it: it is open from now on, and its limits run since it was due."""
+        self._begin(event)
+        self._traffic.held(event)
+
     def sent(self, event: RequestSent) -> None:
-        """A request left: it is open from now on."""
-        segment = self._segment[event.index]
-        self._sent[segment] += 1
-        self._open[segment] += 1
-        self._first_by[event.index] = sure_miss_at(self.slo, event.t_sched, self._asked[event.index])
+        """A request left: it is open from now on, if it was not before."""
+        self._sent[self._segment[event.index]] += 1
+        if not self._traffic.has_come(event.index):
+            self._begin(event)
         self._traffic.sent(event)
+
+    def _begin(self, event: RequestHeld | RequestSent) -> None:
+        self._open[self._segment[event.index]] += 1
+        if self.plan.after is not None and self.plan.after[event.index] >= 0:
+            self._due[event.index] = event.t_sched
+            segment = self._segment[event.index]
+            self._last_due[segment] = max(self._last_due[segment], event.t_sched)
+        self._first_by[event.index] = sure_miss_at(self._limits[event.index], event.t_sched, self._asked[event.index])
 
     def first(self, event: RequestFirst) -> None:
         """The first token came. If it came in time, the later limits decide from now on."""
         i = event.index
-        due, asked = float(self.layout.due[i]), self._asked[i]
+        slo, due, asked = self._limits[i], float(self._due[i]), self._asked[i]
         # A first token past its limit leaves the request the sure miss that it already is.
-        if event.t_first <= sure_miss_at(self.slo, due, asked) + _DUST_S:
+        if event.t_first <= sure_miss_at(slo, due, asked) + _DUST_S:
             self._first_by[i] = _NEVER
-            self._last_by[i] = sure_miss_at(self.slo, due, asked, event.t_first, event.first_tokens)
+            self._last_by[i] = sure_miss_at(slo, due, asked, event.t_first, event.first_tokens)
         self._traffic.first(event)
 
     def ended(self, event: RequestEnded) -> None:
@@ -243,12 +306,12 @@ class Tally:
         share = margin(event, self.slo)
         self._keep(event, share)
         self._traffic.ended(event)
-        self._closing_s = max(self._closing_s, closing_s(event))
+        self.closing_s = max(self.closing_s, closing_s(event))
         decided = event.ending != "aborted" or self._sure_misses(i, i + 1, event.t_end) > 0
         self._first_by[i] = self._last_by[i] = _NEVER
         if decided:
             segment = self._segment[i]
-            self._open[segment] -= self._traffic.has_left(i)
+            self._open[segment] -= self._traffic.has_come(i)
             (self._good if event.ending == "ok" and within(share) else self._bad)[segment] += 1
 
     def _keep(self, event: RequestEnded, share: float | None) -> None:
@@ -257,7 +320,7 @@ class Tally:
             self._records.append(record)
         if event.ending == "aborted":
             self._stopped_at = event.t_end if self._stopped_at is None else min(self._stopped_at, event.t_end)
-        elif event.ending != "ok":
+        elif event.ending not in NO_ERRORS:
             self._errors[event.ending] += 1
         if self._segment[event.index] in self.measured:
             self._measured_endings[event.ending] += 1
@@ -297,7 +360,7 @@ class Tally:
 
     def _sure_misses(self, low: int, high: int, now: float) -> int:
         late_first = np.count_nonzero(self._first_by[low:high] < now - _DUST_S)
-        late_last = np.count_nonzero(self._last_by[low:high] < now - self._closing_s)
+        late_last = np.count_nonzero(self._last_by[low:high] < now - self.closing_s)
         return int(late_first + late_last)
 
     # --- what else readers ask ------------------------------------------------------------------------------------
@@ -306,6 +369,21 @@ class Tally:
     def measured_indices(self) -> NDArray[np.int64]:
         """Which requests of the plan are measured, in its order."""
         return np.concatenate([np.arange(0), *(np.arange(*self.layout.slices[i]) for i in self.measured)])
+
+    def drains_from(self, end: float, segment: int | None = None) -> float:
+        """When what is open of the measured segments, or of one, that ended at `end` begins to take too long: later turns of its
+        conversations become due behind it, and have their time from then on."""
+        if self.plan.after is None:
+            return end
+        last_due = max((self._last_due[at] for at in (self.measured if segment is None else (segment,))), default=end)
+        return max(end, last_due) + self._longest_think_s
+
+    def not_due(self) -> int:
+        """Measured turns of conversations that have not become due: what they follow has not ended, or is being thought about."""
+        if self.plan.after is None:
+            return 0
+        later = [i for i in self.measured_indices.tolist() if self.plan.after[i] >= 0]
+        return sum(not (self._has_ended[i] or self._traffic.has_come(i)) for i in later)
 
     @property
     def records(self) -> list[RequestRecord]:
@@ -353,13 +431,18 @@ class Tally:
         return self._traffic.no_first_token
 
     @property
+    def at_gateway(self) -> int:
+        """Requests that wait for a place at the gateway's limit."""
+        return self._traffic.at_gateway
+
+    @property
     def lateness_s(self) -> Percentiles:
         """How late the sends were against the plan, over all of them, in seconds."""
         return self._traffic.lateness_s
 
     @property
     def errors(self) -> Mapping[str, int]:
-        """Endings other than ok and aborted, by class, warm-up and tail included."""
+        """Endings by an error, by class, warm-up and tail included; what was never sent is none."""
         return self._errors
 
     @property
@@ -369,8 +452,13 @@ class Tally:
 
     @property
     def measured_errors(self) -> int:
-        """Measured requests that ended neither ok nor by our own abort."""
-        return sum(n for ending, n in self._measured_endings.items() if ending not in ("ok", "aborted"))
+        """Measured requests that ended in an error; what was never sent did not."""
+        return sum(n for ending, n in self._measured_endings.items() if ending not in NO_ERRORS)
+
+    @property
+    def never_sent(self) -> int:
+        """Measured requests that a gateway's limit turned away, or whose conversation had failed before them."""
+        return sum(n for ending, n in self._measured_endings.items() if ending in NEVER_SENT)
 
     @property
     def stopped_at(self) -> float | None:
