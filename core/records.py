@@ -289,14 +289,24 @@ RequestRecord = RequestEnded
 """One finished request; the record is the event of its end."""
 
 
-class LoadTick(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag="load_tick"):
-    """Twice a second from the child while an order runs: its own state, so that it can be held responsible."""
+class WorkerTick(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
+    """The same of one of several machines that send; they stand in the order of `WorkerInfo`."""
+
+    in_flight: int
+    loop_lag_max_s: float
+    cpu_frac: float
+
+
+class LoadTick(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="load_tick"):
+    """Twice a second from the child while an order runs: its own state, so that it can be held responsible. Of several machines it
+    is the sum of what is in flight and the worst of the rest, with each of them in `workers`."""
 
     order: int
     t: float
     in_flight: int
     loop_lag_max_s: float
     cpu_frac: float
+    workers: tuple[WorkerTick, ...] = ()
 
 
 class LoadDone(msgspec.Struct, frozen=True, kw_only=True, tag="load_done"):
@@ -323,6 +333,20 @@ class LoadReady(msgspec.Struct, frozen=True, kw_only=True, tag="load_ready"):
     fd_limit: int
 
 
+class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several machines that send: request i of every plan is sent by number i mod their count (`core.schedule.senders`).
+
+    `name` tells it from the others on screens; `clock_error_s`: by how much its times, brought onto this machine's clock, can be
+    off (half of the shortest round trip). Only figures that compare machines are touched by that: a latency is of one clock.
+    """
+
+    name: str
+    python: str
+    version: str
+    cores: int | None = None
+    clock_error_s: float | None = None
+
+
 ChildMessage = LoadReady | RequestHeld | RequestSent | RequestFirst | RequestEnded | LoadTick | LoadDone
 
 
@@ -345,6 +369,9 @@ class EngineSample(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     prompt_tokens_total: float | None = None
     generation_tokens_total: float | None = None
     started: float | None = None
+    preemptions_total: float | None = None
+    prefix_queries_total: float | None = None
+    prefix_hits_total: float | None = None
 
 
 class ServerSample(msgspec.Struct, frozen=True, kw_only=True):
@@ -353,7 +380,8 @@ class ServerSample(msgspec.Struct, frozen=True, kw_only=True):
     `kv_usage_frac` is the mean over engines, `kv_usage_max_frac` the fullest one. Histograms come as (sum, count).
     `waiting_deferred` of the waiting ones wait for a transfer of their KV cache or for a LoRA, `waiting_capacity` for a place.
     `epoch` changes when the server restarted (process start or `_created` of a counter, or a counter that fell).
-    `by_engine`: the rows of each engine or backend; None where there is one.
+    `by_engine`: the rows of each engine or backend; None where there is one. `by_replica`: they are replicas behind a gateway, each
+    read at its own /metrics; its engines are summed up in its row.
     """
 
     t: float
@@ -377,6 +405,7 @@ class ServerSample(msgspec.Struct, frozen=True, kw_only=True):
     decode_time_s: tuple[float, float] | None = None
     epoch: float | None = None
     by_engine: tuple[EngineSample, ...] | None = None
+    by_replica: bool = False
 
 
 class MachineSample(msgspec.Struct, frozen=True, kw_only=True):

@@ -308,6 +308,35 @@ MOST_STEADY = 1.1
 """Steps that take longer by this factor at the same batch are those of a server that changed (measured in `core.run.drift`)."""
 
 
+class WorkerUse(msgspec.Struct, frozen=True, kw_only=True):
+    """What one of several machines that send did in a repeat: its own part of what is told of the client as a whole."""
+
+    name: str
+    sent: int
+    lateness_p99_s: float | None = None
+    lateness_max_s: float | None = None
+    loop_lag_max_s: float | None = None
+    client_cpu_frac: float | None = None
+
+
+class ReplicaUse(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several replicas behind a gateway in the window of a repeat, by its own /metrics.
+
+    `requests` that it finished; `share`: of those of all replicas, against an even one (1.0 is even, of four 4.0 is all of them).
+    None where its readings do not tell.
+    """
+
+    name: str
+    requests: float | None = None
+    share: float | None = None
+    running_mean: float | None = None
+    waiting_mean: float | None = None
+    kv_usage_mean: float | None = None
+    kv_usage_max: float | None = None
+    preemptions: float | None = None
+    prefix_hit_frac: float | None = None
+
+
 class RepeatSteps(msgspec.Struct, frozen=True, kw_only=True):
     """How long the steps of a repeat took, by its own requests: the constants of `core.engine.StepModel`, None where it has too few
     to tell. `drift_frac`: by which share steps took longer than those of the run's first repeat, at the same batch."""
@@ -395,6 +424,8 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
     gateway: GatewayUse | None = None
     retried: int = 0
     not_due: int = 0
+    workers: tuple[WorkerUse, ...] = ()
+    replicas: tuple[ReplicaUse, ...] = ()
 
 
 class StepResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -141,6 +141,13 @@ def _key(order: RepeatOrder | ClosedOrder) -> tuple[int, ...]:
     return (PHASE_KEY[order.phase], *between, order.repeat)
 
 
+def senders(plan: Plan, count: int) -> NDArray[np.int64]:
+    """Which of `count` senders sends each request: number i mod `count` does the i-th, and later turns of a conversation go where
+    its first went. The plan is the same for any count."""
+    begins = np.ones(len(plan), dtype=np.int64) if plan.after is None else (plan.after < 0).astype(np.int64)
+    return (np.cumsum(begins) - 1) % count
+
+
 def draw_closed(order: ClosedOrder, workload: Workload) -> Plan:
     """The lengths of a closed loop's requests, more of them than it can send; when they are sent the server decides, so that all
     offsets are 0."""

@@ -23,7 +23,7 @@ from core.load.protocol import Share
 from core.load.sender import Anew, Emit, Job, Prepared
 from core.load.timer import Alarm
 from core.records import ChildMessage, Ending, LoadDone, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestHeld, RequestSent
-from core.schedule import Plan
+from core.schedule import Plan, senders
 from core.workloads import Gateway
 
 TICK_S = 0.5
@@ -241,7 +241,7 @@ class OrderRun(Running):
         self._requests: asyncio.TaskGroup | None = None
         self._aborted = False
         if plan.after is not None:
-            self._indices = np.flatnonzero(plan.after < 0)[share.index :: share.of].tolist()
+            self._indices = np.flatnonzero((plan.after < 0) & (senders(plan, share.of) == share.index)).tolist()
         self._gate = None if gateway is None else Gate(gateway)
         self._retrying = retrying
         self._came = 0

@@ -20,7 +20,18 @@ from core.access import Access
 from core.config import Workload
 from core.errors import UserError
 from core.load.protocol import HEARTBEAT_S, Command, Heartbeat, Share, encode, messages
-from core.records import Abort, ChildMessage, ClosedOrder, Hello, LoadDone, LoadReady, LoadTick, RepeatOrder, StopArrivals
+from core.records import (
+    Abort,
+    ChildMessage,
+    ClosedOrder,
+    Hello,
+    LoadDone,
+    LoadReady,
+    LoadTick,
+    RepeatOrder,
+    StopArrivals,
+    WorkerInfo,
+)
 from core.units import duration
 
 CHILD_RPS = 2000.0
@@ -192,6 +203,11 @@ class Generator:
     def children(self) -> int:
         """How many processes send."""
         return len(self._workers)
+
+    @property
+    def workers(self) -> tuple[WorkerInfo, ...]:
+        """Other machines that send: none."""
+        return ()
 
     async def plan(self, peak_rps: float) -> None:
         """Start what this rate will need, after the hello and before an order says when it begins: a child takes about a second

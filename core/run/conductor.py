@@ -23,6 +23,7 @@ from core.records import (
     RequestRecord,
     Segment,
     ServerSample,
+    WorkerInfo,
 )
 from core.run.ends import ClientSilent, NoAnswer
 from core.run.events import ClosedStarted, Event, LoadStateChanged, Note, RepeatStarted
@@ -55,8 +56,10 @@ Ask = Callable[[float], Awaitable[RequestRecord | None]]
 
 
 class Load(Protocol):
-    """What `core.load.generator.Generator` is to this module."""
+    """What `core.load.generator.Generator` is to this module. `workers`: the machines that send; none where this one alone does."""
 
+    @property
+    def workers(self) -> tuple[WorkerInfo, ...]: ...
     async def hello(self, hello: Hello) -> None: ...
     async def plan(self, peak_rps: float) -> None: ...
     async def order(self, order: RepeatOrder | ClosedOrder) -> None: ...

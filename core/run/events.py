@@ -27,6 +27,7 @@ from core.records import (
     RequestSent,
     ServerInfo,
     ServerSample,
+    WorkerInfo,
 )
 from core.results import Answer, ClientInfo, ClosedLoop, RepeatResult, StepResult, TwinReading
 
@@ -170,6 +171,13 @@ class SearchRestarted(msgspec.Struct, frozen=True, kw_only=True, tag="search_res
     since: float
 
 
+class WorkersKnown(msgspec.Struct, frozen=True, kw_only=True, tag="workers"):
+    """Which machines send, before the first order; where this one alone does it is never written."""
+
+    t: float
+    workers: tuple[WorkerInfo, ...]
+
+
 class Note(msgspec.Struct, frozen=True, kw_only=True, tag="note"):
     """Something for the event line."""
 
@@ -209,6 +217,7 @@ Event = (
     | ClosedStarted
     | ClosedMeasured
     | SearchRestarted
+    | WorkersKnown
     | Note
     | RunEnded
 )

@@ -22,7 +22,18 @@ from core.config import Lengths, ProbeConfig, Slo, Workload
 from core.facts import Said
 from core.load import child, dispatch
 from core.load.child import Child
-from core.records import Abort, Check, ChildMessage, ClosedOrder, Hello, LoadReady, RepeatOrder, RequestEnded, StopArrivals
+from core.records import (
+    Abort,
+    Check,
+    ChildMessage,
+    ClosedOrder,
+    Hello,
+    LoadReady,
+    RepeatOrder,
+    RequestEnded,
+    StopArrivals,
+    WorkerInfo,
+)
 from core.results import Answer as RunAnswer
 from core.results import StepResult
 from core.run import log as runs
@@ -79,6 +90,8 @@ async def _call(caller: Caller) -> RequestEnded:
 
 class InProcess:
     """What `core.load.generator.Generator` is, with the child's part in this loop."""
+
+    workers: tuple[WorkerInfo, ...] = ()
 
     def __init__(self) -> None:
         self._inbox: asyncio.Queue[ChildMessage | None] = asyncio.Queue()

@@ -31,6 +31,7 @@ from core.records import (
     RequestSent,
     ServerInfo,
     ServerSample,
+    WorkerInfo,
 )
 from core.schedule import draw
 from core.server.metrics import ScrapeError
@@ -114,6 +115,7 @@ class FakeGenerator:
         self._aborted = asyncio.Event()
         self._free: list[float] = []
         self._index = 0
+        self.workers: tuple[WorkerInfo, ...] = ()
         self._inbox.put_nowait(LoadReady(t=now(), python="3.11", loop="virtual", transport="fake", fd_limit=1024))
 
     async def hello(self, hello: Hello) -> None:

@@ -21,6 +21,7 @@ from core.records import (
     RequestSent,
     ServerInfo,
     ServerSample,
+    WorkerInfo,
 )
 from core.replica.catalog import Replica
 from core.replica.engine import Engine
@@ -59,6 +60,7 @@ class SimulatedLoad:
         self._order: asyncio.Task[None] | None = None
         self._open: dict[int, asyncio.Task[None]] = {}
         self._stopped = asyncio.Event()
+        self.workers: tuple[WorkerInfo, ...] = ()
         self._inbox.put_nowait(LoadReady(t=now(), python="3.11", loop="virtual", transport="none", fd_limit=1024))
 
     async def hello(self, hello: Hello) -> None:
