@@ -35,7 +35,7 @@ def tell(pair: tuple[str, str], folder: Path) -> None:
     """The headline of a comparison."""
     words = [sys.executable, "-m", "tui", "compare", *(str(folder / f"{turn}.jsonl") for turn in pair)]
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    headline = (done.stdout or done.stderr).partition("\n\n")[0].replace("\n", " ")
+    headline = " ".join((done.stdout or done.stderr).removeprefix("Compared\n\n").partition("\n\n")[0].split())
     print(f"compare {pair[0]} {pair[1]}: exit code {done.returncode}: {headline}", flush=True)
 
 
