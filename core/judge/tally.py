@@ -410,7 +410,8 @@ class Tally:
         due = self._due < t
         if self.plan.after is not None:
             due &= self.plan.after < 0
-        return np.array([i for i in np.flatnonzero(due).tolist() if not (self._has_ended[i] or self._traffic.has_come(i))], dtype=int)
+        left = (i for i in np.flatnonzero(due).tolist() if not (self._has_ended[i] or self._traffic.has_come(i)))
+        return np.fromiter(left, dtype=np.int64)
 
     @property
     def records(self) -> list[RequestRecord]:

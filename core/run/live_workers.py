@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from core.facts import Fact, fact
 from core.judge import Senders, Tally, stalls_too_often
-from core.records import LoadTick
+from core.records import LoadTick, WorkerInfo
 from core.view import WorkerLive
 
 
@@ -39,3 +40,9 @@ class LiveWorkers:
                 self._senders.names, self._senders.ticks(ticks), self._sent, self._late_p99_s, strict=True
             )
         )
+
+
+def workers_told(workers: Sequence[WorkerInfo]) -> Fact:
+    """Which machines send, for the line of events, and by how much the clock that is known worst can be off."""
+    errors_s = [worker.clock_error_s for worker in workers if worker.clock_error_s is not None]
+    return fact("workers_known", *(worker.name for worker in workers), clock_error_s=max(errors_s, default=None))

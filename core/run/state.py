@@ -6,7 +6,6 @@ The only mutable object of a run; live and recorded runs share it.
 import bisect
 import math
 from collections import deque
-from collections.abc import Sequence
 from datetime import datetime
 from statistics import median
 from typing import Literal
@@ -39,7 +38,6 @@ from core.records import (
     RequestHeld,
     RequestSent,
     ServerSample,
-    WorkerInfo,
 )
 from core.results import Bounds, RepeatResult, StepResult
 from core.run.events import (
@@ -66,7 +64,7 @@ from core.run.events import (
     WorkloadKnown,
     time_of,
 )
-from core.run.live_workers import LiveWorkers
+from core.run.live_workers import LiveWorkers, workers_told
 from core.run.outlook import Expects
 from core.run.series import Series
 from core.run.standing import Sent, Standing, Standings
@@ -589,12 +587,6 @@ def _level(result: StepResult) -> Literal["info", "warn"]:
     if result.verdict == "unjudged" and result.phase == "hold" and not says(result.reason, "broken_off"):
         return "warn" if any(repeat.verdict == "void" for repeat in result.repeats) else "info"
     return "warn" if result.verdict in ("void", "unjudged") else "info"
-
-
-def workers_told(workers: Sequence[WorkerInfo]) -> Fact:
-    """Which machines send, for the line of events, and by how much the clock that is known worst can be off."""
-    errors_s = [worker.clock_error_s for worker in workers if worker.clock_error_s is not None]
-    return fact("workers_known", *(worker.name for worker in workers), clock_error_s=max(errors_s, default=None))
 
 
 def step_told(result: StepResult) -> Fact:
