@@ -29,7 +29,7 @@ def _who(f: Figures) -> str:
 def _others(f: Figures, what: str) -> str:
     """The way out, and how many more machines it is the same with."""
     n = f.n("others")
-    also = f" ({count(n)} more {'machine' if n == 1 else 'machines'} {what}, too)" if n else ""
+    also = f", and {count(n)} more {'machine' if n == 1 else 'machines'} {what}, too" if n else ""
     return f"{also}; give that machine more CPU, or leave it out"
 
 

@@ -27,7 +27,7 @@ def keys(text: str) -> list[str]:
 
 
 TOP = keys(
-    """schema outcome message knee slo workload request mode seed method started_at duration_s others_rps server client preflight
+    """schema outcome message knee slo workload request mode seed method started_at duration_s others_rps server client workers preflight
     steps diagnosis fleet run_log required"""
 )
 PARTS = {
