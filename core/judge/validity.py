@@ -103,7 +103,7 @@ def stalls_too_often(lags_s: Sequence[float], ttft_limit_s: float | None) -> boo
 def worker_late(uses: Sequence[WorkerUse], ttft_limit_s: float | None) -> Fact | None:
     """One of several machines that sent too late by itself, by the limits for all of them: the latest is named. Of many machines
     one can be so slow that its share of the load came in bursts, and the p99 of all does not show it."""
-    found = [(use, said) for use in uses if (said := late(_lateness(use), ttft_limit_s)) is not None]
+    found = [(use, said) for use in uses if (said := late(lateness_of(use), ttft_limit_s)) is not None]
     if not found:
         return None
     use, said = max(found, key=lambda each: (each[1].code == "client_late", each[0].lateness_p99_s or 0.0))
@@ -111,7 +111,8 @@ def worker_late(uses: Sequence[WorkerUse], ttft_limit_s: float | None) -> Fact |
     return fact(code, worker=use.name, others=len(found) - 1, **said.figures)
 
 
-def _lateness(use: WorkerUse) -> Percentiles:
+def lateness_of(use: WorkerUse) -> Percentiles:
+    """What is known of one machine's lateness, as that of all sends is told."""
     return Percentiles(p99=use.lateness_p99_s, max=use.lateness_max_s, n=use.sent)
 
 

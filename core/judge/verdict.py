@@ -367,7 +367,8 @@ def _attained(e: _Evidence, decision: Decision) -> Fact:
 
 def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[Fact | None]:
     slo, layout = e.rules.slo, e.tally.layout
-    yield caveats.lateness(e.tally.lateness_s, slo.shortest_ttft_s)
+    late = caveats.worker_lateness(e.workers, slo.shortest_ttft_s)
+    yield late or caveats.lateness(e.tally.lateness_s, slo.shortest_ttft_s)
     if _stalled(e) is None:
         yield caveats.loop_lag(e.loop_lag_max_s or 0.0, slo.shortest_ttft_s)
     if e.decision is not None:  # without a verdict nothing rests on what would have gone unseen

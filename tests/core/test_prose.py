@@ -1641,6 +1641,10 @@ SENTENCES: list[tuple[Fact, str]] = [
         "2 of 101 requests had not ended when the pass was certain: p95 and p99 leave them out",
     ),
     (
+        fact("sends_late", late_p99_s=0.09, worker="node-b"),
+        "sends of node-b were late by 90.0 ms (p99): latencies include that much of the client's own delay",
+    ),
+    (
         fact("sends_late", late_p99_s=0.09),
         "sends were late by 90.0 ms (p99): latencies include that much of the client's own delay",
     ),

@@ -72,9 +72,9 @@ def test_one_slow_machine_voids_the_repeat_and_is_named_though_the_p99_of_all_is
     assert (alone.verdict, alone.lateness_s.p99) == ("pass", 0.0)
     result = judged(play)
     assert result.verdict == "void"
-    assert result.reason == fact(
-        "worker_late", worker="node-b", others=0, late_p99_s=pytest.approx(0.3), limit_s=pytest.approx(0.16)
-    )
+    figures = {"worker": "node-b", "others": 0, "late_p99_s": pytest.approx(0.3), "limit_s": pytest.approx(0.16)}
+    assert isinstance(result.reason, Fact)
+    assert (result.reason.code, result.reason.figures) == ("worker_late", figures)
     assert [round(use.lateness_p99_s or 0.0, 6) for use in result.workers] == [0.0, 0.3, 0.0]
 
 
@@ -91,13 +91,20 @@ def test_a_single_send_later_than_the_limit_itself_is_of_its_machine() -> None:
     assert found.figures == {"worker": "node-b", "others": 0, "late_max_s": pytest.approx(0.9), "ttft_limit_s": 0.8}
 
 
+def test_one_near_the_limit_is_a_word_beside_the_verdict() -> None:
+    result = judged(one_in(50, replace(GOOD, late=0.1)))
+    assert result.verdict == "pass"
+    (found,) = (each for each in result.warnings if says(each, "sends_late"))
+    assert told(found, "sends_late").figures == {"late_p99_s": pytest.approx(0.1), "worker": "node-b"}
+
+
 def test_one_machine_whose_loop_stalls_again_and_again_is_named() -> None:
     ticks = reports([0.001] * 40, [0.001] * 40, [0.3, 0.001] * 20)
     result = judged(by_turns(GOOD, GOOD, GOOD), ticks=ticks)
     assert result.verdict == "void"
-    assert result.reason == fact(
-        "worker_stalled", worker="node-c", others=0, limit_s=pytest.approx(0.16), over=20, reports=40, worst_s=0.3
-    )
+    figures = {"worker": "node-c", "others": 0, "limit_s": pytest.approx(0.16), "over": 20, "reports": 40, "worst_s": 0.3}
+    assert isinstance(result.reason, Fact)
+    assert (result.reason.code, result.reason.figures) == ("worker_stalled", figures)
 
 
 def test_a_stall_of_each_machine_is_forgiven_as_that_of_one_is() -> None:
