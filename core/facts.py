@@ -57,6 +57,10 @@ Code = Literal[
     "client_stalled",
     "client_unsent",
     "client_failed",
+    "worker_late",
+    "worker_late_once",
+    "worker_stalled",
+    "worker_unsent",
     # void: the workload, the server, somebody else
     "too_few_requests",
     "refusals",
@@ -74,6 +78,8 @@ Code = Literal[
     "server_lost",
     "server_away",
     "recorded_lull",
+    # who sends
+    "workers_known",
     # worth a word beside a verdict
     "no_miss_allowed",
     "few_requests",

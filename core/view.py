@@ -7,11 +7,23 @@ import msgspec
 from core.config import ProbeConfig
 from core.facts import Said
 from core.margins import AT_LIMIT
-from core.records import Check, LoadState, Phase, ServerInfo, ServerSample
+from core.records import Check, LoadState, Phase, ServerInfo, ServerSample, WorkerInfo
 from core.results import Answer, Bounds, ClientInfo, ClosedLoop, RepeatVerdict, StepResult, TwinReading
 from core.slo import floor
 
 Part = Literal["warm-up", "measuring", "waiting", "decided"]
+
+
+class WorkerLive(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several machines that send, in the repeat that runs now: its own part of what `RepeatView` tells of the client as a
+    whole. `in_flight` is None before its first report."""
+
+    name: str
+    sent: int
+    in_flight: int | None = None
+    lateness_p99_s: float | None = None
+    client_cpu_frac: float | None = None
+    stalled: bool = False
 
 
 class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +42,9 @@ class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
     `prefix_hit_frac`: of the prompt tokens that the server has looked up since the repeat began, the share that its prefix cache
     had; None before there are any, and where its counters do not tell. `planned_hit_frac`: what was planned for the requests that
     were due by now, where prompts share what a trace names.
+
+    `workers`: the machines that send, in the order of `RunView.workers`; none where this one alone does. One that stalls makes
+    the whole `stalled`.
     """
 
     index: int
@@ -51,6 +66,7 @@ class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
     at_gateway: int | None = None
     prefix_hit_frac: float | None = None
     planned_hit_frac: float | None = None
+    workers: tuple[WorkerLive, ...] = ()
 
 
 class StepView(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,7 +218,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     `series`. `margins`: every rate that was sent so far, the lowest first. `twin`: its newest reading (None: none).
     `closed_loop` is what one measured beside the answer (None: none was); `closed_in_flight` how many requests it keeps in flight
     now (None: it does not run). `found` is the answer while that is measured, `answer` that of a run that is over. `label` and
-    `utc_offset_s` are those of the start of the run (`core.history.label_of` has the name of each).
+    `utc_offset_s` are those of the start of the run (`core.history.label_of` has the name of each). `workers`: the machines that
+    send; none where this one alone does.
     """
 
     version: int
@@ -237,6 +254,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float | None = None
     label: str | None = None
     utc_offset_s: int | None = None
+    workers: tuple[WorkerInfo, ...] = ()
 
     @property
     def known_answer(self) -> Answer | None:

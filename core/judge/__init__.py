@@ -37,6 +37,7 @@ from core.judge.tally import CLOSING_S, Tally, closing_s
 from core.judge.validity import CLIENT, lateness_limit_s, lateness_status, others_took_part, stalls_too_often
 from core.judge.verdict import Decision, decide_ramp, decide_step, judge_repeat
 from core.judge.window import token_costs
+from core.judge.workers import Senders
 
 __all__ = [
     "CLIENT",
@@ -51,6 +52,7 @@ __all__ = [
     "RampOutcome",
     "Readings",
     "Search",
+    "Senders",
     "Step",
     "Tally",
     "alike",

@@ -8,10 +8,10 @@ from typing import Literal
 
 from core.config import Slo
 from core.facts import Fact, Figure, fact
-from core.judge.validity import lateness_limit_s, lateness_status
+from core.judge.validity import lateness_limit_s, lateness_of, lateness_status
 from core.modes import ENOUGH_MISSES
 from core.records import NO_ERRORS, RequestRecord
-from core.results import Percentiles, QueueVerdict, RepeatVerdict
+from core.results import Percentiles, QueueVerdict, RepeatVerdict, WorkerUse
 from core.slo import limits_of, needed_good, tpot_s, uncounted
 
 _DUST = 1e-9
@@ -91,6 +91,15 @@ def lateness(lateness_s: Percentiles, ttft_limit_s: float | None) -> Fact | None
     if lateness_status(lateness_s, ttft_limit_s) != "warn" or lateness_s.p99 is None:
         return None
     return fact("sends_late", late_p99_s=lateness_s.p99)
+
+
+def worker_lateness(uses: Sequence[WorkerUse], ttft_limit_s: float | None) -> Fact | None:
+    """The same of one of several machines, the latest of those that are no reason for a void."""
+    near = [use for use in uses if lateness_status(lateness_of(use), ttft_limit_s) == "warn"]
+    if not near:
+        return None
+    worst = max(near, key=lambda use: use.lateness_p99_s or 0.0)
+    return fact("sends_late", late_p99_s=worst.lateness_p99_s, worker=worst.name)
 
 
 def loop_lag(lag_max_s: float, ttft_limit_s: float | None) -> Fact | None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from core.config import Slo
 from core.ddsketch import Sketch
+from core.judge.workers import Senders
 from core.percentiles import percentiles
 from core.records import (
     NEVER_SENT,
@@ -111,6 +112,8 @@ class Traffic:
         self._held = bytearray(planned)
         self._has_first = bytearray(planned)
         self._lateness_s = array("d")
+        self._sent = array("q")
+        """Which requests these were."""
         self._sent_at = array("d")
         self._first_at = array("d")
         self._ended_at = array("d")
@@ -131,6 +134,7 @@ class Traffic:
         else:
             self._came_at.append(event.t_sent)
         self._left[event.index] = True
+        self._sent.append(event.index)
         self._sent_at.append(event.t_sent)
         self._lateness_s.append(event.t_sent - event.t_sched - event.connect_s - event.gateway_wait_s)
 
@@ -182,6 +186,11 @@ class Traffic:
         return percentiles(self._lateness_s)
 
     @property
+    def lateness_by_request(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Which requests were sent, in the order of their reports, and how late each."""
+        return np.array(self._sent, dtype=np.int64), np.array(self._lateness_s)
+
+    @property
     def sent_at(self) -> NDArray[np.float64]:
         """Times of the sends, as reported."""
         return np.array(self._sent_at)
@@ -225,8 +234,18 @@ class Tally:
     is open it counts as bad only when no later event can make it good, so [lo, hi] always holds the final attainment.
     """
 
-    def __init__(self, order: RepeatOrder, plan: Plan, slo: Slo, closing: float = CLOSING_S, *, keeps_records: bool = True) -> None:
-        """`plan` is that of the order. `closing`: the longest `closing_s` of the requests before these.
+    def __init__(
+        self,
+        order: RepeatOrder,
+        plan: Plan,
+        slo: Slo,
+        closing: float = CLOSING_S,
+        *,
+        keeps_records: bool = True,
+        senders: Senders | None = None,
+    ) -> None:
+        """`plan` is that of the order. `closing`: the longest `closing_s` of the requests before these. `senders`: the machines
+        that send; None where this one alone does.
 
         `keeps_records` False: for an order without end, whose requests are judged elsewhere; then nothing of a request that
         has ended is kept but its place in the counts. Raises ValueError for a plan that is not in the order of time, or not of
@@ -235,6 +254,7 @@ class Tally:
         self.order: Final = order
         self.plan: Final = plan
         self.slo: Final = slo
+        self.senders: Final = senders
         self.layout: Final = Layout.of(order, plan)
         self.measured: Final = self.layout.of_role("measured")
         self._due = self.layout.due.copy() if plan.after is not None else self.layout.due
@@ -384,6 +404,14 @@ class Tally:
             return 0
         later = [i for i in self.measured_indices.tolist() if self.plan.after[i] >= 0]
         return sum(not (self._has_ended[i] or self._traffic.has_come(i)) for i in later)
+
+    def left_out(self, t: float) -> NDArray[np.int64]:
+        """Requests that were due before `t` and neither came nor ended; not those that wait for an answer before them."""
+        due = self._due < t
+        if self.plan.after is not None:
+            due &= self.plan.after < 0
+        left = (i for i in np.flatnonzero(due).tolist() if not (self._has_ended[i] or self._traffic.has_come(i)))
+        return np.fromiter(left, dtype=np.int64)
 
     @property
     def records(self) -> list[RequestRecord]:

@@ -3,13 +3,13 @@
 Void is never evidence: it says that the client, the workload or somebody else was measured, not the server at that rate.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from core.config import Slo
 from core.facts import Code, Fact, fact
 from core.records import RequestRecord
-from core.results import Percentiles
+from core.results import Percentiles, WorkerUse
 from core.slo import (
     MAX_HIT_FRAC,
     MAX_HIT_OFF_FRAC,
@@ -25,8 +25,11 @@ from core.workloads import Prefix
 
 _DUST = 1e-9
 
-CLIENT: tuple[Code, ...] = ("client_late", "client_late_once", "client_stalled", "client_unsent", "client_failed")
-"""The client's own part, not the server's."""
+CLIENT: tuple[Code, ...] = (
+    *("client_late", "client_late_once", "client_stalled", "client_unsent", "client_failed"),
+    *("worker_late", "worker_late_once", "worker_stalled", "worker_unsent"),
+)
+"""The client's own part, not the server's; of several machines that send, the one that is named."""
 
 LATE_OK_S, LATE_OK_SHARE = 0.010, 0.05
 """Simulated: with a TTFT limit of 0.8 s, stalls with a lateness p99 of 90 ms left the attainment as it was (sd 0.2 points);
@@ -95,6 +98,40 @@ def stalls_too_often(lags_s: Sequence[float], ttft_limit_s: float | None) -> boo
     """Whether so many of the client's reports tell of a stall longer than sends may be late that nothing counts."""
     over = sum(lag > lateness_limit_s(ttft_limit_s) for lag in lags_s)
     return over >= 2 and over > STALLED_SHARE * len(lags_s)
+
+
+def worker_late(uses: Sequence[WorkerUse], ttft_limit_s: float | None) -> Fact | None:
+    """One of several machines that sent too late by itself, by the limits for all of them: the latest is named. Of many machines
+    one can be so slow that its share of the load came in bursts, and the p99 of all does not show it."""
+    found = [(use, said) for use in uses if (said := late(lateness_of(use), ttft_limit_s)) is not None]
+    if not found:
+        return None
+    use, said = max(found, key=lambda each: (each[1].code == "client_late", each[0].lateness_p99_s or 0.0))
+    code: Code = "worker_late" if said.code == "client_late" else "worker_late_once"
+    return fact(code, worker=use.name, others=len(found) - 1, **said.figures)
+
+
+def lateness_of(use: WorkerUse) -> Percentiles:
+    """What is known of one machine's lateness, as that of all sends is told."""
+    return Percentiles(p99=use.lateness_p99_s, max=use.lateness_max_s, n=use.sent)
+
+
+def worker_stalled(lags_s: Mapping[str, Sequence[float]], ttft_limit_s: float | None) -> Fact | None:
+    """One of several machines whose own loop stalled again and again, by its reports: the one with the longest stall is named."""
+    found = [(name, said) for name, own in lags_s.items() if (said := stalled(own, ttft_limit_s)) is not None]
+    if not found:
+        return None
+    name, said = max(found, key=lambda each: max(lags_s[each[0]]))
+    return fact("worker_stalled", worker=name, others=len(found) - 1, **said.figures)
+
+
+def worker_unsent(requests: Mapping[str, int]) -> Fact | None:
+    """One of several machines that left planned requests unsent: the one with most of them is named."""
+    left = {name: n for name, n in requests.items() if n}
+    if not left:
+        return None
+    name = max(left, key=lambda each: left[each])
+    return fact("worker_unsent", worker=name, requests=left[name], others=len(left) - 1)
 
 
 def too_few(planned: int, target: float) -> Fact | None:

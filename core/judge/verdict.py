@@ -18,7 +18,7 @@ from core.modes import warmup_needed_s
 from core.percentiles import percentiles
 from core.prefixes import hit_frac
 from core.records import LoadDone, LoadTick, MachineSample, Phase, RequestRecord, ServerInfo, ServerSample
-from core.results import Bounds, JudgeRules, Missed, Percentiles, QueueVerdict, RepeatResult, RepeatVerdict, WindowWork
+from core.results import Bounds, JudgeRules, Missed, Percentiles, QueueVerdict, RepeatResult, RepeatVerdict, WindowWork, WorkerUse
 from core.shared_blocks import found_frac
 from core.slo import allowed_misses, e2e_s, needed_good, too_many_errors, tpot_s, ttft_s
 
@@ -122,6 +122,8 @@ class _Evidence:
     others: float | None
     machine: Sequence[MachineSample]
     alike: Fact | None
+    workers: tuple[WorkerUse, ...]
+    cut_at: float
 
     @property
     def closed(self) -> bool:
@@ -190,7 +192,7 @@ def judge_repeat(
     an interval, and requests cut off undecided are neither good nor missed.
     """
     ok = [r for r in tally.measured_records if r.ending == "ok"]
-    bounds = tally.bounds(now - REPORT_DELAY_S)
+    bounds, cut_at = tally.bounds(now - REPORT_DELAY_S), _cut_at(tally, done, now)
     known = _Evidence(
         tally=tally,
         decision=decision,
@@ -204,10 +206,12 @@ def judge_repeat(
         latencies=Latencies.of(ok, tally.itl_s),
         warmup_needed_s=warmup_needed(tally.measured_records),
         queue=_queue(tally, decision),
-        rates=Rates.of(tally, bounds.planned, bounds.good, _cut_at(tally, done, now)),
+        rates=Rates.of(tally, bounds.planned, bounds.good, cut_at),
         others=_others(tally, samples),
         machine=machine,
         alike=evidence.failures_alike(tally.records),
+        workers=() if tally.senders is None else tally.senders.uses(*tally.traffic.lateness_by_request, ticks),
+        cut_at=cut_at,
     )
     void = tuple(reason for reason in _void_reasons(known) if reason)
     verdict, reason = _verdict(known, void)
@@ -242,9 +246,10 @@ def _void_reasons(e: _Evidence) -> Iterable[Fact | None]:
     # So is a turn of a conversation that was not due yet: it waits for an answer that takes too long.
     drained = e.decision is not None and e.decision.kind == "drained"
     never_sent = e.bounds.planned - e.bounds.sent - tally.not_due() if drained else 0
-    yield validity.unsent(max(never_sent, e.done.unsent if e.done else 0))
-    yield validity.late(tally.lateness_s, slo.shortest_ttft_s)
-    yield validity.stalled(e.loop_lags_s, slo.shortest_ttft_s)
+    yield _unsent(e, max(never_sent, e.done.unsent if e.done else 0))
+    # Of several machines the one that is too late is too late whatever the rest of them do, and is named.
+    yield validity.worker_late(e.workers, slo.shortest_ttft_s) or validity.late(tally.lateness_s, slo.shortest_ttft_s)
+    yield _stalled(e)
     yield validity.restarted(e.readings.breaks)
     if e.rules.prefix.cold:
         yield validity.warm_prompts(e.counted_hit_frac, e.ok)
@@ -259,6 +264,26 @@ def _void_reasons(e: _Evidence) -> Iterable[Fact | None]:
         yield validity.others_took_part(e.others, tally.sent_count)
     yield validity.in_clumps(e.ok, slo, e.readings.mean("decode_time_s"))
     yield validity.tpot_undecidable(e.ok, slo)
+
+
+def _unsent(e: _Evidence, requests: int) -> Fact | None:
+    """`requests`: how many could not be sent, whoever was to send them."""
+    senders, until = e.tally.senders, min(e.cut_at, e.tally.layout.window[1])
+    if not requests or senders is None:
+        return validity.unsent(requests)
+    left = senders.counts(e.tally.left_out(until))
+    return validity.worker_unsent(dict(zip(senders.names, left, strict=True))) or validity.unsent(requests)
+
+
+def _stalled(e: _Evidence) -> Fact | None:
+    """Of several machines each by its own reports: what they report together has the worst of them, and of many that are good one
+    or the other has its forgivable stall all the time."""
+    senders, limit_s = e.tally.senders, e.rules.slo.shortest_ttft_s
+    told = () if senders is None else senders.ticks(e.ticks)
+    if senders is None or not any(told):
+        return validity.stalled(e.loop_lags_s, limit_s)
+    lags_s = [[tick.loop_lag_max_s for tick in own] for own in told]
+    return validity.worker_stalled(dict(zip(senders.names, lags_s, strict=True)), limit_s)
 
 
 def _hits_off(e: _Evidence) -> Fact | None:
@@ -342,8 +367,9 @@ def _attained(e: _Evidence, decision: Decision) -> Fact:
 
 def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[Fact | None]:
     slo, layout = e.rules.slo, e.tally.layout
-    yield caveats.lateness(e.tally.lateness_s, slo.shortest_ttft_s)
-    if validity.stalled(e.loop_lags_s, slo.shortest_ttft_s) is None:
+    late = caveats.worker_lateness(e.workers, slo.shortest_ttft_s)
+    yield late or caveats.lateness(e.tally.lateness_s, slo.shortest_ttft_s)
+    if _stalled(e) is None:
         yield caveats.loop_lag(e.loop_lag_max_s or 0.0, slo.shortest_ttft_s)
     if e.decision is not None:  # without a verdict nothing rests on what would have gone unseen
         yield caveats.unread(len(e.readings.samples), e.server.metrics_url)
@@ -389,7 +415,7 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: Said, warnings: tuple[
     tally, bounds, readings, start_at = e.tally, e.bounds, e.readings, e.tally.order.start_at
     attainment = bounds.good / bounds.planned if e.closed and bounds.planned else None
     rates = e.rates
-    shown_s = _shown(e, _cut_at(tally, e.done, now))
+    shown_s = _shown(e, e.cut_at)
     lengths = evidence.lengths(e.ok or [r for r in tally.records if r.ending == "ok"], e.rules.stop)
     answers = evidence.answered(tally.measured_records, tally.measured_indices.tolist())
     missed = evidence.missed(tally.measured_records, e.rules.slo)
@@ -448,6 +474,7 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: Said, warnings: tuple[
         gateway=evidence.gateway_use(e.rules.gateway.limit, tally.measured_records) if e.rules.gateway else None,
         retried=sum(r.retries > 0 for r in tally.measured_records),
         not_due=tally.not_due() if e.closed else 0,
+        workers=e.workers,
         lengths=lengths,
         stages=evidence.stages(stretch, tally.records),
         gauges=evidence.gauges(readings.samples, *shown_s, lengths.output if lengths else None),

@@ -22,12 +22,14 @@ from core.prose import (
     warnings,
     watch,
     whatif,
+    workers,
 )
 from core.prose.asked import arrivals, estimate, in_front, limits, mix, mode_words, requests, scale, seeds
 from core.prose.compare import differing
 from core.prose.figures import Figures, Sentence
 from core.prose.fleet import LABELS, load_at_peak, load_brief
 from core.prose.prefixes import hits, prefix, prefix_brief
+from core.prose.workers import machines
 
 __all__ = [
     "SENTENCES",
@@ -39,6 +41,7 @@ __all__ = [
     "limits",
     "load_at_peak",
     "load_brief",
+    "machines",
     "mark_label",
     "mix",
     "mode_words",
@@ -72,6 +75,7 @@ SENTENCES: dict[Code, Sentence] = {
     **again.SENTENCES,
     **compare.SENTENCES,
     **tune.SENTENCES,
+    **workers.SENTENCES,
 }
 """By code; a test holds them against the list of codes."""
 

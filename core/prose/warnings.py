@@ -85,6 +85,11 @@ def _repeats_scatter(f: Figures) -> str:
     return f"attainment varies by {spread}: more than 3 points is normal near the knee"
 
 
+def _sends_late(f: Figures) -> str:
+    whose = f"sends of {f.word('worker')}" if "worker" in f else "sends"
+    return f"{whose} were late by {latency(f['late_p99_s'])} (p99): latencies include that much of the client's own delay"
+
+
 SENTENCES: dict[Code, Sentence] = {
     "no_miss_allowed": lambda f: f"no miss is allowed: one slow request of {count(f.n('planned'))} fails this step",
     "few_requests": _few_requests,
@@ -101,9 +106,7 @@ SENTENCES: dict[Code, Sentence] = {
     "window_short": _window_short,
     "by_one_request": lambda f: "passed by one request",
     "left_open": _left_open,
-    "sends_late": lambda f: (
-        f"sends were late by {latency(f['late_p99_s'])} (p99): latencies include that much of the client's own delay"
-    ),
+    "sends_late": _sends_late,
     "loop_stalled": lambda f: (
         f"the client stalled for {latency(f['lag_max_s'])}: what arrived then looks that much slower than it was"
     ),

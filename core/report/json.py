@@ -45,6 +45,7 @@ def result(view: RunView, run_log: str | None) -> dict[str, Any]:
         "others_rps": others_rps(view.steps) if config and config.safety.with_others else None,
         "server": _server(view),
         "client": msgspec.to_builtins(view.client) if view.client else None,
+        "workers": msgspec.to_builtins(view.workers),
         "preflight": check_data(view.checks),
         "steps": [_step(step, config.workload.trace if config else None) for step in view.steps],
         "diagnosis": diagnosis_data(answer.diagnosis),

@@ -11,6 +11,7 @@ from core.report.json import answer_of, evidence_of
 from core.report.mark_up import literal, one_line, section, table
 from core.report.text import answer_lengths, floor_words, gateway_waits, hits_words, latencies, notes, passing_step
 from core.report.why import diagnosis_lines
+from core.report.workers import sent_by
 from core.results import Answer, FailCount, Outcome, StepResult
 from core.units import as_set, count, duration, money, percent, rate_number, rate_text
 from core.view import RunView
@@ -138,6 +139,8 @@ def asked_lines(view: RunView) -> list[str]:
     version = f", version {server.version}" if server and server.version else ""
     model = (server.model if server else None) or config.target.model or "model not known"
     lines.append(f"server: {model} at {server.url if server else config.target.address}{version}")
+    if line := sent_by(view):
+        lines.append(f"load: {line[:1].lower()}{line[1:].removesuffix('.')}")
     if view.started_utc is not None:
         took_s = view.duration_s if view.duration_s is not None else view.now_s
         lines.append(f"run: {view.started_utc}, {duration(took_s)}")

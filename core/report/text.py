@@ -15,6 +15,7 @@ from core.report.closed import closed_fact
 from core.report.fleet import fleet_lines, gate_lines
 from core.report.json import answer_of, evidence_of
 from core.report.why import diagnosis_lines
+from core.report.workers import sent_by
 from core.results import Answer, FailCount, GatewayUse, Knee, Percentiles, StepResult
 from core.units import at_least, at_most, beside, between, count, duration, latency, number, percent, rate_number, rate_text
 from core.view import RunView
@@ -204,6 +205,7 @@ def to_text(view: RunView, run_log: str | None) -> str:
         bucket_lines(view, answer, WIDTH),
         worst_blocks(view),
         _wrapped(lateness(view)),
+        _wrapped(sent_by(view)),
         _notes(view),
         [f"Run file: {run_log}"] if run_log else [],
     ]

@@ -16,6 +16,7 @@ from core.judge import (
     REPORT_DELAY_S,
     Decision,
     RampOutcome,
+    Senders,
     Tally,
     closing_s,
     decide_ramp,
@@ -40,6 +41,7 @@ from core.records import (
     RequestSent,
     ServerInfo,
     ServerSample,
+    WorkerInfo,
 )
 from core.results import Answer, JudgeRules, Knee, RepeatResult, StepResult
 from core.run.conductor import CHECK_S, OrderRun
@@ -55,6 +57,7 @@ from core.run.events import (
     ServerSampled,
     StepJudged,
     StepStarted,
+    WorkersKnown,
     WorkloadKnown,
     time_of,
 )
@@ -187,6 +190,7 @@ class Again:
         self._then: ProbeConfig | None = None
         self._config: ProbeConfig | None = None
         self._server = ServerInfo(url="")
+        self._workers: tuple[WorkerInfo, ...] = ()
         self._samples: list[ServerSample] = []
         self._started: StepStarted | None = None
         self._open: _Open | None = None
@@ -245,6 +249,8 @@ class Again:
                 self._then, self._config = event.known(self._then), event.known(self._config)
             case ServerKnown(info=info):
                 self._server = info
+            case WorkersKnown(workers=workers):
+                self._workers = workers
             case SearchRestarted():
                 self._steps = []
             case AnswerFound(answer=answer) | RunEnded(answer=answer):
@@ -284,7 +290,8 @@ class Again:
         if order.phase == "hold":
             held = HeldOrder(order, rules, method.drain_s, self._since, self._server)
         plan = draw(order, config.workload)
-        tally = Tally(order, plan, config.limits, self._closing_s, keeps_records=held is None)
+        senders = Senders.among(self._workers, plan)
+        tally = Tally(order, plan, config.limits, self._closing_s, keeps_records=held is None, senders=senders)
         self._open = _Open(order, tally, rules, method.drain_s, idle_s, held)
 
     def _since(self, t: float) -> list[ServerSample]:

@@ -26,7 +26,6 @@ from core.results import Bounds, JudgeRules, RepeatResult
 from core.run.away import ServerAway
 from core.run.blackout import LEAST_ERRORS, Unserved, of_nobody, unserved
 from core.run.conductor import OrderRun
-from core.schedule import Plan
 from core.slo import allowed_misses
 
 Message = RequestHeld | RequestSent | RequestFirst | RequestEnded
@@ -131,7 +130,7 @@ class HeldOrder:
         decision = Decision(kind="complete", reason=fact("segment_decided"))
         if left:
             decision = Decision(kind="drained", reason=still_open(left, self._drain_s, "segment"))
-        return self._result(run, tally.plan, decision, now)
+        return self._result(run, tally, decision, now)
 
     def _watch(self, run: OrderRun, bounds: Bounds, misses: int, now: float) -> bool:
         """Whether the segment can no longer pass; believed as of a repeat, once the server has given a sign of life since. A
@@ -162,7 +161,7 @@ class HeldOrder:
         until = min(t for t in (now, run.wound_down_at, run.aborted_at) if t is not None)
         while not self.over and until > self._begin(self._measured[self._next]):
             gone = away is not None and self._order.start_at + self._ends_s[self._measured[self._next]] > away.since
-            result = self._result(run, tally.plan, None, now, certain=certain and not gone)
+            result = self._result(run, tally, None, now, certain=certain and not gone)
             if away is not None and gone:
                 result = msgspec.structs.replace(result, verdict="void", reason=away.fact)
             results.append(result)
@@ -171,7 +170,7 @@ class HeldOrder:
     def _begin(self, segment: int) -> float:
         return self._order.start_at + (self._ends_s[segment - 1] if segment else 0.0)
 
-    def _result(self, run: OrderRun, plan: Plan, decision: Decision | None, now: float, *, certain: bool = True) -> RepeatResult:
+    def _result(self, run: OrderRun, whole: Tally, decision: Decision | None, now: float, *, certain: bool = True) -> RepeatResult:
         at, begin = self._measured[self._next], self._begin(self._measured[self._next])
         known_until = self._order.start_at + self._ends_s[min(at + 1, len(self._ends_s) - 1)]
         samples = [sample for sample in self._readings_since(begin) if sample.t <= min(now, known_until)]
@@ -180,7 +179,7 @@ class HeldOrder:
         self._heard = [m for m in self._heard if m.index not in ended]
         ticks = [tick for tick in run.ticks if begin <= tick.t <= now]
         del run.ticks[: len(run.ticks) - len(ticks)]
-        self.account = tally = self._account(plan, at, begin - self._order.start_at)
+        self.account = tally = self._account(whole, at, begin - self._order.start_at)
         if decision is None and run.lost is None and certain:
             decision = self._certain(tally, now)
         result = judge_repeat(tally, decision, now, self._rules, samples, ticks, None, self._server, self._machine())
@@ -197,9 +196,9 @@ class HeldOrder:
             return Decision(kind="complete", reason=fact("segment_decided"))
         return Decision(kind="fail", reason=out_of_reach(bounds, target)) if self._fails else None
 
-    def _account(self, plan: Plan, at: int, before_s: float) -> Tally:
+    def _account(self, whole: Tally, at: int, before_s: float) -> Tally:
         """A tally of the segment, with what was in flight when it began before it and the next segment after it."""
-        segments = self._order.segments
+        segments, plan = self._order.segments, whole.plan
         low, until = np.searchsorted(plan.segment, [at, at + 2]).tolist()
         heard = [m for m in self._heard if m.index < until]
         low = min([low, *(m.index for m in heard)])
@@ -210,7 +209,7 @@ class HeldOrder:
         )
         where = np.sign(plan.segment[low:until] - at) + (1 if warmup else 0)
         part = dataclasses.replace(plan.part_of(low, until), segment=where.astype(np.int32))
-        tally = Tally(order, part, self._rules.slo)
+        tally = Tally(order, part, self._rules.slo, senders=whole.senders and whole.senders.part_of(low, until))
         for message in heard:
             _apply(tally, msgspec.structs.replace(message, index=message.index - low))
         return tally

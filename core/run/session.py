@@ -39,6 +39,7 @@ from core.run.events import (
     RunStarted,
     SearchRestarted,
     ServerKnown,
+    WorkersKnown,
     WorkloadKnown,
 )
 from core.run.found import Found, Kept
@@ -522,6 +523,8 @@ class Session:
                 raise Stopped
             http = self._client()
             self._generator = await self._start_load()
+            if self._generator.workers:
+                self._emit(WorkersKnown(t=self._clock(), workers=self._generator.workers))
             self._conductor = Conductor(self._generator, self._emit, self._clock, lambda: self._healthy(http))
             self._spawn(self._conductor.pump())
             self._spawn(watch(self._config.safety, lambda: self._conducting.in_flight, self._clock, began))

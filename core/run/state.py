@@ -15,7 +15,17 @@ import numpy as np
 
 from core.engine import BLOCK_TOKENS
 from core.facts import Fact, Said, fact, says
-from core.judge import CLOSING_S, REPORT_DELAY_S, Tally, closing_s, drain_left_s, ramp_holds, set_aside, stalls_too_often
+from core.judge import (
+    CLOSING_S,
+    REPORT_DELAY_S,
+    Senders,
+    Tally,
+    closing_s,
+    drain_left_s,
+    ramp_holds,
+    set_aside,
+    stalls_too_often,
+)
 from core.prefixes import block_tokens, shown_hit_frac
 from core.records import (
     ASIDE,
@@ -50,9 +60,11 @@ from core.run.events import (
     StepJudged,
     StepStarted,
     TwinRead,
+    WorkersKnown,
     WorkloadKnown,
     time_of,
 )
+from core.run.live_workers import LiveWorkers, workers_told
 from core.run.outlook import Expects
 from core.run.series import Series
 from core.run.standing import Sent, Standing, Standings
@@ -95,6 +107,7 @@ class LiveRepeat:
         self._due: dict[int, float] = {}
         self._with_first: set[int] = set()
         self._late_p99_s: tuple[int, float | None] = (0, None)
+        self._workers = None if tally.senders is None else LiveWorkers(tally.senders)
         self._ticks: list[LoadTick] = []
         self._ramp: tuple[RampSegment, ...] | None = None
         self._segment = tally.plan.segment.tolist()
@@ -123,6 +136,8 @@ class LiveRepeat:
         """Whether it was held back before."""
         held = event.index in self._due
         self.tally.sent(event)
+        if self._workers is not None:
+            self._workers.sent(event.index)
         self._due[event.index] = event.t_sched
         return held
 
@@ -200,7 +215,9 @@ class LiveRepeat:
         now = min(now, self._decided_at)
         elapsed_s, at = max(now - self.order.start_at, 0.0), self._held_at(now)
         from_s, begin_s, end_s = self._seen_s(at)
-        lags_s = [tick.loop_lag_max_s for tick in self._ticks]
+        lags_s, ttft_s = [tick.loop_lag_max_s for tick in self._ticks], self.tally.slo.shortest_ttft_s
+        late_p99_s = self._lateness_p99_s()
+        workers = () if self._workers is None else self._workers.view(self._ticks, ttft_s)
         return RepeatView(
             index=self.order.repeat + at,
             bounds=self.bounds(now),
@@ -212,15 +229,16 @@ class LiveRepeat:
             no_first_token=self.tally.no_first_token,
             at_gateway=self.tally.at_gateway if self._capped else None,
             errors=sum(self.tally.errors.values()),
-            lateness_p99_s=self._lateness_p99_s(),
+            lateness_p99_s=late_p99_s,
             decided=self.decided,
             drain_left_s=None if self._held or self.decided else drain_left_s(self.tally, now, self._drain_s),
             client_cpu_frac=max((tick.cpu_frac for tick in self._ticks), default=None),
             loop_lag_max_s=max(lags_s, default=None),
-            stalled=stalls_too_often(lags_s, self.tally.slo.shortest_ttft_s),
+            stalled=any(each.stalled for each in workers) if workers else stalls_too_often(lags_s, ttft_s),
             warmup=self._warmup(now),
             prefix_hit_frac=shown_hit_frac(self._first_sample, self._last_sample),
             planned_hit_frac=self._planned_hit_frac(elapsed_s),
+            workers=workers,
         )
 
     def _planned_hit_frac(self, elapsed_s: float) -> float | None:
@@ -256,6 +274,8 @@ class LiveRepeat:
         """Over all sends so far; reckoned again when there are 1 % more: sorting 180,000 of them takes 30 ms."""
         if self.tally.sent_count > 1.01 * self._late_p99_s[0]:
             self._late_p99_s = self.tally.sent_count, self.tally.lateness_s.p99
+            if self._workers is not None:
+                self._workers.late_again(self.tally)
         return self._late_p99_s[1]
 
 
@@ -474,7 +494,8 @@ class State:
         if config is None:
             return None
         plan = draw(order, config.workload)
-        tally = Tally(order, plan, config.limits, self._closing_s, keeps_records=self._keeps_records and order.phase != "hold")
+        keeps, senders = self._keeps_records and order.phase != "hold", Senders.among(self._known.workers, plan)
+        tally = Tally(order, plan, config.limits, self._closing_s, keeps_records=keeps, senders=senders)
         capped, block = config.workload.gateway is not None, block_tokens(self._known.server)
         return LiveRepeat(order, tally, config.method.drain_s, self._sample, capped=capped, block=block)
 
@@ -500,6 +521,9 @@ class State:
             case WorkloadKnown():
                 config = self._known.config
                 self._learn(config=config and event.known(config))
+            case WorkersKnown(t=t, workers=workers):
+                self._learn(workers=workers)
+                self._say(t, "info", workers_told(workers))
             case SampleFailed(t=t, reason=reason):
                 self._learn(metrics_error=reason)
                 self._say(t, "warn", reason)

@@ -1520,6 +1520,33 @@ SENTENCES: list[tuple[Fact, str]] = [
         "the client, not the server: it stalled for more than 160 ms in 20 of 40 reports (300 ms at worst); "
         "give the client more CPU",
     ),
+    (
+        fact("workers_known", "node-a", "node-b", clock_error_s=0.0003),
+        "The load comes from 2 machines: node-a, node-b; their clocks are known to within 0.300 ms",
+    ),
+    (
+        fact("workers_known", *(f"node-{i}" for i in range(12)), clock_error_s=None),
+        "The load comes from 12 machines: node-0, node-1, node-2, node-3 and 8 more",
+    ),
+    (
+        fact("worker_late", worker="node-b", others=0, late_p99_s=0.39, limit_s=0.16),
+        "the client, not the server: node-b sent one request in a hundred late by 390 ms or more, the limit is 160 ms; give that "
+        "machine more CPU, or leave it out",
+    ),
+    (
+        fact("worker_late_once", worker="node-b", others=1, late_max_s=1.5, ttft_limit_s=0.8),
+        "the client, not the server: node-b sent a request late by 1.50 s, more than the TTFT limit itself, and 1 more machine "
+        "sent late, too; give that machine more CPU, or leave it out",
+    ),
+    (
+        fact("worker_stalled", worker="node-b", others=2, limit_s=0.16, over=20, reports=40, worst_s=0.3),
+        "the client, not the server: node-b stalled for more than 160 ms in 20 of 40 reports (300 ms at worst), and 2 more "
+        "machines stalled, too; give that machine more CPU, or leave it out",
+    ),
+    (
+        fact("worker_unsent", worker="node-b", requests=7, others=0),
+        "the client, not the server: node-b could not send 7 planned requests; give that machine more CPU, or leave it out",
+    ),
     (fact("client_unsent", requests=1), "the client, not the server: 1 planned request could not be sent"),
     (fact("client_failed", requests=2, said=None), "the client, not the server: 2 requests failed on this machine"),
     (
@@ -1612,6 +1639,10 @@ SENTENCES: list[tuple[Fact, str]] = [
     (
         fact("left_open", open=2, planned=101),
         "2 of 101 requests had not ended when the pass was certain: p95 and p99 leave them out",
+    ),
+    (
+        fact("sends_late", late_p99_s=0.09, worker="node-b"),
+        "sends of node-b were late by 90.0 ms (p99): latencies include that much of the client's own delay",
     ),
     (
         fact("sends_late", late_p99_s=0.09),

@@ -27,8 +27,8 @@ def keys(text: str) -> list[str]:
 
 
 TOP = keys(
-    """schema outcome message knee slo workload request mode seed method started_at duration_s others_rps server client preflight
-    steps diagnosis fleet run_log required"""
+    """schema outcome message knee slo workload request mode seed method started_at duration_s others_rps server client workers
+    preflight steps diagnosis fleet run_log required"""
 )
 PARTS = {
     "knee": keys("pass_rps pass_repeats first_fail_rps first_fail clear_fail_rps clear_fail notes"),

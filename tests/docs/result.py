@@ -14,7 +14,7 @@ from core.fleet.cost import Cost
 from core.fleet.plan import Loss
 from core.fleet.sizing import FleetSize
 from core.hardware import Hardware
-from core.records import Check
+from core.records import Check, WorkerInfo
 from core.results import ClientInfo, Diagnosis, Knee, RepeatResult
 from core.workloads import Gateway, MixPart, Source
 from tests import builders
@@ -23,7 +23,7 @@ from tests.docs.meanings import MEANINGS
 from tests.tui import knee_samples
 
 PARTS = (
-    "", "knee", "slo", "workload", "request", "method", "required", "server", "client", "preflight[]", "steps[]",
+    "", "knee", "slo", "workload", "request", "method", "required", "server", "client", "workers[]", "preflight[]", "steps[]",
     "steps[].repeats[]", "twin", "closed_loop", "diagnosis", "fleet",
 )  # fmt: skip
 """Each has a table of its own; what is deeper stands in the table of the part around it."""
@@ -34,6 +34,7 @@ _KINDS: dict[str, Any] = {
     "method": Method,
     "workload.gateway": Gateway,
     "client": ClientInfo,
+    "workers": tuple[WorkerInfo, ...],
     "preflight": tuple[Check, ...],
     "steps[].repeats": tuple[RepeatResult, ...],
     "diagnosis": Diagnosis,

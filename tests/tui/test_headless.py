@@ -11,7 +11,7 @@ from core.config import Lengths, Method, ProbeConfig, Slo, Target, Workload
 from core.records import Check, Phase
 from core.results import Answer, Bounds, Percentiles, RepeatResult, RepeatVerdict, StepResult
 from core.run.state import step_told
-from core.view import Line, RampSegment, RepeatView, RunView, StepView
+from core.view import Line, RampSegment, RepeatView, RunView, StepView, WorkerLive
 from core.workloads import parse_mix
 from tests import builders
 from tui.cli.headless import PROGRESS_S, CheckPrinter, Printer, follow
@@ -105,6 +105,15 @@ def test_a_step_is_announced_then_reported_every_few_seconds() -> None:
     later = replace(begin, now_s=20.0, current=ramp, left_s=None)
     assert printer.feed(later) == ["   20.0 s  ramp at 0.500 requests/s starts, 3 repeats"]
     assert printer.feed(replace(begin, now_s=40.0, current=ramp)) == []
+
+
+def test_of_several_machines_the_latest_is_named() -> None:
+    workers = tuple(WorkerLive(name=f"node-{i}", sent=9, lateness_p99_s=late_s) for i, late_s in enumerate((0.0005, 0.212, None)))
+    step = replace(STEP, live=replace(LIVE, workers=workers))
+    printer = Printer()
+    printer.feed(replace(START, current=STEP, now_s=10.0))
+    (line,) = printer.feed(replace(START, current=step, now_s=10.0 + PROGRESS_S))
+    assert line.endswith("late p99 0.800 ms (node-1 212 ms)")
 
 
 @pytest.mark.parametrize(

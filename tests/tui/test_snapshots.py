@@ -16,7 +16,7 @@ from textual.widgets._footer import FooterKey
 
 from core.view import RunView
 from tests.faults.clock import virtual_loop
-from tests.tui import connect_fakes, knee_samples, length_samples, run_samples, samples
+from tests.tui import connect_fakes, knee_samples, length_samples, run_samples, samples, worker_samples
 from tests.tui.screen import Held, settle
 from tui.app import KneescopeApp, Name, RunControls
 from tui.connect.app import ConnectApp
@@ -125,6 +125,18 @@ def test_lengths(size: tuple[int, int], snap_compare: Compare) -> None:
             await settle(app, pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=look)
+
+
+@pytest.mark.parametrize(("machines", "size"), [(3, SIZES[0]), (3, SIZES[1]), (12, SIZES[2])], ids=["80x24", "120x36", "200x60"])
+def test_machines(machines: int, size: tuple[int, int], snap_compare: Compare) -> None:
+    """Several send, and one of them is late."""
+    app = KneescopeApp(Held(worker_samples.mid_step(machines)), run=samples.never, controls=RunControls(end_step=lambda: None))
+
+    async def before(pilot: Pilot[Any]) -> None:
+        await settle(app, pilot)
+        await stand_still(pilot)
+
+    assert snap_compare(app, terminal_size=size, run_before=before)
 
 
 def test_a_server_that_is_silent(snap_compare: Compare) -> None:

@@ -178,8 +178,14 @@ def _progress(view: RunView, step: StepView, live: RepeatView, target: float) ->
     if live.errors:
         parts.append(f"errors {count(live.errors)}")
     if live.lateness_p99_s is not None:
-        parts.append(f"late p99 {latency(live.lateness_p99_s)}")
+        parts.append(f"late p99 {latency(live.lateness_p99_s)}{_latest(live)}")
     return ", ".join(parts)
+
+
+def _latest(live: RepeatView) -> str:
+    """Of several machines that send, the one that is latest: the p99 of all of them may hide it."""
+    worst = max(live.workers, key=lambda worker: worker.lateness_p99_s or 0.0, default=None)
+    return "" if worst is None or worst.lateness_p99_s is None else f" ({worst.name} {latency(worst.lateness_p99_s)})"
 
 
 def _repeat_text(view: RunView, repeat: RepeatResult, target: float) -> str:

@@ -18,6 +18,7 @@ from tui.widgets.panel_content import time_range
 from tui.widgets.plot_view import Titled
 from tui.widgets.ribbon import Ribbon
 from tui.widgets.status import EventLine, HeaderLine, StatusStrip, too_small
+from tui.widgets.workers_line import WorkersLine
 
 
 class RunScreen(Screen[None]):
@@ -36,9 +37,10 @@ class RunScreen(Screen[None]):
         self._drawn: tuple[object, ...] = ()
         """What the body was drawn from."""
         self._header, self._status, self._event = HeaderLine(), StatusStrip(), EventLine()
+        self._workers = WorkersLine()
         self._banner, self._too_small = Static(id="banner"), Static(id="too-small")
         self._ribbon = Ribbon()
-        self._top = Vertical(self._header, self._status, self._banner, self._ribbon, id="top")
+        self._top = Vertical(self._header, self._status, self._workers, self._banner, self._ribbon, id="top")
 
     def body(self) -> Iterable[Widget]:
         """The widgets between the lines at the top and those at the bottom."""
@@ -60,6 +62,7 @@ class RunScreen(Screen[None]):
             return
         self._header.show(frame.live)
         self._status.show(frame)
+        self._workers.show(frame)
         self._event.show(frame.live)
         self._ribbon.display = self.RIBBON
         if self.RIBBON:

@@ -7,6 +7,7 @@ import numpy as np
 
 from core.config import Slo, Stop
 from core.judge.tally import Tally
+from core.judge.workers import Senders
 from core.records import (
     CountedBy,
     Ending,
@@ -19,6 +20,7 @@ from core.records import (
     RequestSent,
     Segment,
     ServerInfo,
+    WorkerInfo,
 )
 from core.results import JudgeRules
 from core.schedule import Plan
@@ -162,7 +164,8 @@ class Play:
         events = [e for i, (r, o) in enumerate(zip(self.flat, self.offsets_s, strict=True)) for e in r.events(i, START + o)]
         return sorted(events, key=time_of)
 
-    def tally(self, slo: Slo = SLO) -> Tally:
+    def tally(self, slo: Slo = SLO, workers: Sequence[WorkerInfo] = ()) -> Tally:
+        """`workers`: the machines that send, where several do."""
         known = [r.known for r in self.flat]
         plan = Plan(
             offsets_s=np.array(self.offsets_s, dtype=np.float64),
@@ -171,11 +174,11 @@ class Play:
             output_tokens=np.array([r.asked for r in self.flat], dtype=np.int64),
             known_tokens=np.array(known, dtype=np.int64) if None not in known else None,
         )
-        return Tally(order(*self.segments, phase=self.phase), plan, slo)
+        return Tally(order(*self.segments, phase=self.phase), plan, slo, senders=Senders.among(workers, plan))
 
-    def played(self, until: float = float("inf"), slo: Slo = SLO) -> Tally:
+    def played(self, until: float = float("inf"), slo: Slo = SLO, workers: Sequence[WorkerInfo] = ()) -> Tally:
         """The tally with every event up to `until` seconds after the start applied."""
-        tally = self.tally(slo)
+        tally = self.tally(slo, workers)
         apply(tally, (e for e in self.events() if time_of(e) <= START + until))
         return tally
 

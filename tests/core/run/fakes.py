@@ -32,8 +32,9 @@ from core.records import (
     ServerInfo,
     ServerSample,
     WorkerInfo,
+    WorkerTick,
 )
-from core.schedule import draw
+from core.schedule import draw, senders
 from core.server.metrics import ScrapeError
 from core.server.preflight import SendSingles
 from core.singles import judged
@@ -94,7 +95,8 @@ class FakeServer:
 
 
 class FakeGenerator:
-    """Sends on schedule. `late_s` of an order makes all its sends late; between the times of `mute` it says nothing."""
+    """Sends on schedule. `late_s` of an order makes all its sends late; between the times of `mute` it says nothing. `late_by`: the
+    machine of that place sends so late, and its loop stalls so long."""
 
     def __init__(self, server: FakeServer) -> None:
         self.server = server
@@ -116,6 +118,7 @@ class FakeGenerator:
         self._free: list[float] = []
         self._index = 0
         self.workers: tuple[WorkerInfo, ...] = ()
+        self.late_by: dict[int, float] = {}
         self._inbox.put_nowait(LoadReady(t=now(), python="3.11", loop="virtual", transport="fake", fd_limit=1024))
 
     async def hello(self, hello: Hello) -> None:
@@ -184,6 +187,8 @@ class FakeGenerator:
     async def _run(self, order: RepeatOrder, hello: Hello) -> None:
         plan = draw(order, hello.workload)
         due = order.start_at + plan.offsets_s + self.late_s(order)
+        if self.workers and len(due) > 1:
+            due += np.array([self.late_by.get(at, 0.0) for at in range(len(self.workers))])[senders(plan, len(self.workers))]
         events = self._events(order, due.tolist(), plan.offsets_s)
         sent = 0
         open_: dict[int, RequestEnded] = {}
@@ -311,7 +316,12 @@ class FakeGenerator:
         until = 1000 if min(self.server.frozen_at, self.server.refuses_from) < math.inf else 2
         for k in range(1, int(2 * (last - order.start_at)) + until):
             t = order.start_at + 0.5 * k
-            events.append((t, LoadTick(order=order.order, t=t, in_flight=0, loop_lag_max_s=0.0, cpu_frac=0.01)))
+            own = tuple(
+                WorkerTick(in_flight=at, loop_lag_max_s=self.late_by.get(at, 0.0), cpu_frac=0.1 * (at + 1))
+                for at in range(len(self.workers))
+            )
+            lag_s = max((tick.loop_lag_max_s for tick in own), default=0.0)
+            events.append((t, LoadTick(order=order.order, t=t, in_flight=0, loop_lag_max_s=lag_s, cpu_frac=0.01, workers=own)))
         return sorted(events, key=lambda pair: pair[0])
 
 
