@@ -4,8 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from core.schedule import Plan
+from core.twin import fast_engine
+from tests.benchmarks import routers
 from tests.benchmarks.knee_search import inside, wilson
 
 ROOT = Path(__file__).parents[1]
@@ -22,6 +26,7 @@ ASKED = (
         "long_run",
         "parent_cpu",
         "real_traffic",
+        "routers",
         "runs_list",
         "screen_refresh",
         "soak",
@@ -59,3 +64,24 @@ def test_limits_of_a_share_are_those_of_the_score_interval() -> None:
 )
 def test_a_bracket_holds_the_knee_or_not(low: float | None, high: float | None, held: bool) -> None:
     assert inside(low, high) is held
+
+
+def test_one_replica_of_the_virtual_fleet_serves_as_the_fast_engine_does() -> None:
+    """Two programs, one schedule: when the first and the last token of each request came, to the last bit."""
+    case = routers.CASES["chat"]
+    asked = routers.requests_of(case, 14.0, 40.0, 1.0, 3)
+    _, first, last, _ = routers.VirtualFleet(case.replica, 1, "least-load").serve(asked)
+    n = len(asked.prompt)
+    plan = Plan(asked.due_s, np.zeros(n, np.int32), np.array(asked.prompt), np.array(asked.asked))
+    for emitted in fast_engine(case.replica.engine, plan):
+        assert (first[emitted.first] == emitted.t).all()
+        assert (last[emitted.last] == emitted.t).all()
+    assert np.isfinite(last).all()
+
+
+def test_a_fleet_in_virtual_time_is_as_even_as_its_router_and_finds_what_it_shares() -> None:
+    case = routers.CASES["rag-shared"]
+    seen = {name: routers.run(case, name, routers.REPLICAS, 12.0, 120.0) for name in routers.ROUTERS}
+    assert seen["round-robin"].imbalance < 1.01 < min(seen[name].imbalance for name in routers.ROUTERS if name != "round-robin")
+    assert seen["prefix"].hits > seen["least-load"].hits
+    assert routers.run(routers.CASES["chat"], "prefix", routers.REPLICAS, 40.0, 20.0).hits == 0
