@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.schedule import Plan
-from core.twin import fast_engine
+from core.replica.routers import ROUTERS, RouterName
 from tests.benchmarks import routers
 from tests.benchmarks.knee_search import inside, wilson
 
@@ -66,22 +65,23 @@ def test_a_bracket_holds_the_knee_or_not(low: float | None, high: float | None, 
     assert inside(low, high) is held
 
 
-def test_one_replica_of_the_virtual_fleet_serves_as_the_fast_engine_does() -> None:
-    """Two programs, one schedule: when the first and the last token of each request came, to the last bit."""
+@pytest.mark.parametrize("name", ["round-robin", "random"])
+def test_the_virtual_fleet_serves_as_fast_engines_do(name: RouterName) -> None:
+    """Two programs, one schedule: who got each request, and when its first and its last token came, to the last bit."""
     case = routers.CASES["chat"]
-    asked = routers.requests_of(case, 14.0, 40.0, 1.0, 3)
-    _, first, last, _ = routers.VirtualFleet(case.replica, 1, "least-load").serve(asked)
-    n = len(asked.prompt)
-    plan = Plan(asked.due_s, np.zeros(n, np.int32), np.array(asked.prompt), np.array(asked.asked))
-    for emitted in fast_engine(case.replica.engine, plan):
-        assert (first[emitted.first] == emitted.t).all()
-        assert (last[emitted.last] == emitted.t).all()
+    asked = routers.requests_of(case, 28.0, 40.0, 1.0, 3)
+    where, first, last, _ = routers.VirtualFleet(case.replica, 2, name).serve(asked)
+    fast_where, fast_first, fast_last, _ = routers.split(case.replica, 2, name, asked)
+    assert where == fast_where
+    assert set(where) == {0, 1}
+    assert (first == fast_first).all()
+    assert (last == fast_last).all()
     assert np.isfinite(last).all()
 
 
 def test_a_fleet_in_virtual_time_is_as_even_as_its_router_and_finds_what_it_shares() -> None:
     case = routers.CASES["rag-shared"]
-    seen = {name: routers.run(case, name, routers.REPLICAS, 12.0, 120.0) for name in routers.ROUTERS}
-    assert seen["round-robin"].imbalance < 1.01 < min(seen[name].imbalance for name in routers.ROUTERS if name != "round-robin")
+    seen = {name: routers.run(case, name, routers.REPLICAS, 12.0, 120.0) for name in ROUTERS}
+    assert seen["round-robin"].imbalance < 1.01 < min(seen[name].imbalance for name in ROUTERS if name != "round-robin")
     assert seen["prefix"].hits > seen["least-load"].hits
-    assert routers.run(routers.CASES["chat"], "prefix", routers.REPLICAS, 40.0, 20.0).hits == 0
+    assert routers.run(routers.CASES["chat"], "prefix", routers.REPLICAS, 20.0, 60.0).hits == 0

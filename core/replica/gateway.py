@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, MutableMapping
+from collections.abc import AsyncIterator, Callable, MutableMapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -231,11 +231,11 @@ async def _no_port(app: Starlette) -> AsyncIterator[None]:
 def create_gateway(
     replica: Replica,
     router: RouterName,
-    urls: list[str],
+    urls: Sequence[str],
     *,
     seed: int = 0,
     clock: Clock | None = None,
-    ports: list[OpenPort] | None = None,
+    ports: Sequence[OpenPort] | None = None,
 ) -> Starlette:
     """The ASGI application of a gateway over as many replicas as there are `urls`, which run from its startup to its shutdown.
     `ports` opens each at its address; without them they are reached through the gateway alone. `seed` is that of random."""

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.random import PCG64, Generator
@@ -31,6 +32,8 @@ from core.engine import BLOCK_TOKENS
 from core.replica.catalog import CATALOG, Replica, TokenLengths
 from core.replica.routers import ROUTERS, RouterName, router_of
 from core.replica.scheduler import Scheduler, Sequence
+from core.schedule import Plan
+from core.twin import fast_engine
 
 REPLICAS = 4
 HALVINGS = 7
@@ -164,13 +167,33 @@ class VirtualFleet:
         heapq.heappush(self._next, (step.end_s, number))
 
 
+def split(
+    replica: Replica, replicas: int, router: RouterName, asked: Requests
+) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64], list[int]]:
+    """The same as `VirtualFleet.serve` for routers that look at nobody, by an engine that is some thirty times as fast."""
+    chooser = router_of(router, random.Random(7), replica.engine.kv_blocks)
+    busy = dict.fromkeys(range(replicas), 0)
+    n = len(asked.prompt)
+    where = [chooser.choose(busy) for _ in range(n)]
+    first_s, last_s = np.full(n, math.inf), np.full(n, math.inf)
+    for number in range(replicas):
+        own = np.flatnonzero(np.array(where) == number)
+        prompt, answers = np.array(asked.prompt)[own], np.array(asked.asked)[own]
+        for emitted in fast_engine(replica.engine, Plan(asked.due_s[own], np.zeros(own.size, np.int32), prompt, answers)):
+            first_s[own[emitted.first]] = emitted.t
+            last_s[own[emitted.last]] = emitted.t
+    return where, first_s, last_s, [0] * n
+
+
 def run(
     case: Case, router: RouterName, replicas: int, rate_rps: float, horizon_s: float, shape: float = 1.0, seed: int = 1
 ) -> Seen:
     """One run in virtual time at a rate of all replicas together."""
     replica = case.replica
     asked = requests_of(case, rate_rps, horizon_s, shape, seed)
-    where, first, last, found = VirtualFleet(replica, replicas, router).serve(asked)
+    blind = not case.prefix_tokens and replica.slow is None and (replicas == 1 or router in ("round-robin", "random"))
+    serve = partial(split, replica, replicas, router) if blind else VirtualFleet(replica, replicas, router).serve
+    where, first, last, found = serve(asked)
     due, answers = asked.due_s, np.array(asked.asked)
     tpot_s = (last - first) / np.maximum(answers - 1, 1)
     limits = ((first - due, replica.ttft_s), (tpot_s, replica.tpot_s), (last - due, replica.e2e_s))
@@ -232,6 +255,8 @@ def knee(name: str, router: RouterName, replicas: int, horizon_s: float, shape: 
 def rows(name: str, routers: list[RouterName], horizon_s: float, jobs: int) -> Iterator[str]:
     """One replica, one under the gaps that round robin leaves, and four under each router."""
     case = CASES[name]
+    if not case.prefix_tokens:  # for cold prompts it is the least loaded
+        routers = [each for each in routers if each != "prefix"]
     asks: list[tuple[RouterName, int, float]] = [
         ("random", 1, 1.0),
         ("random", 1, float(REPLICAS)),
