@@ -41,6 +41,9 @@ FOREIGN = {
     *("--tensor-parallel-size", "--api-server-count", "--max-loras", "--enable-prompt-tokens-details"),  # vLLM's
     *(
         "--replicas",
+        "--case",
+        "--horizon",
+        "--seed",
         "--chaos",
         "--simulated",
         "--rounds",
