@@ -630,6 +630,8 @@ Code = Literal[
     "watch_several",
     "watch_restarted",
     "watch_joined",
+    "watch_stalled",
+    "watch_queue",
     "watch_growth_unknown",
     "watch_rising",
     "watch_above_knee",

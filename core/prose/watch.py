@@ -29,6 +29,8 @@ def _load(f: Figures) -> str:
             return f"{percent(f['load_frac'])} of the rate that a replica was measured to hold"
         case "kv":
             return f"{percent(f['load_frac'])} of its KV cache in use"
+        case "stalled":
+            return "requests are stuck"
         case _:
             return "requests are waiting"
 
@@ -53,6 +55,10 @@ SENTENCES: dict[Code, Sentence] = {
     "watch_several": lambda f: "several servers answer at this address in turn; give each replica's own address",
     "watch_restarted": lambda f: f"restarted {_whole(f['ago_s'])} ago",
     "watch_joined": lambda f: f"first listed {_whole(f['ago_s'])} ago",
+    "watch_stalled": lambda f: f"stuck: requests in flight, and no token for {_whole(f['stalled_s'])}",
+    "watch_queue": lambda f: (
+        f"requests queue for about {duration(f['wait_s'])}, so they miss the run's limits, although the rate is below its knee"
+    ),
     "watch_growth_unknown": lambda f: f"growth is known after {duration(f['least_s'])}",
     "watch_rising": _rising,
     "watch_above_knee": lambda f: "at or above its knee",

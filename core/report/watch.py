@@ -76,8 +76,8 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "load",
         "load",
-        "with --run: arriving requests/s as a share of the rate that was measured to hold; else KV cache in use, 100 % where"
-        " requests wait",
+        "with --run: arriving requests/s as a share of the rate that was measured to hold; else KV cache in use; 100 % where"
+        " requests wait too long, or are stuck",
         0,
         8,
         lambda row: None if row.load is None else row.load.frac,

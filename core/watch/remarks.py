@@ -21,6 +21,11 @@ def row_notes(row: Row, every_s: float = 1.0) -> tuple[Fact, ...]:
             found.append(fact("watch_gone", since_s=row.since_s))
         case "ok" if row.read_s is not None and row.read_s > LATE_S + every_s:
             found.append(fact("watch_late", age_s=row.read_s))
+    if row.load is not None and row.figures is not None:
+        if row.load.by == "stalled":
+            found.append(fact("watch_stalled", stalled_s=row.figures.stalled_s))
+        elif row.load.by == "waiting" and row.growth is not None:  # only with a knee: else the column of waiting requests says it
+            found.append(fact("watch_queue", wait_s=row.figures.wait_s))
     if row.several:
         found.append(fact("watch_several"))
     elif row.restarted_s is not None:

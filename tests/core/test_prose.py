@@ -57,6 +57,11 @@ WATCHED: list[tuple[Fact, str]] = [
     (fact("watch_several"), "several servers answer at this address in turn; give each replica's own address"),
     (fact("watch_restarted", ago_s=9.0), "restarted 9 s ago"),
     (fact("watch_joined", ago_s=9.0), "first listed 9 s ago"),
+    (fact("watch_stalled", stalled_s=41.3), "stuck: requests in flight, and no token for 41 s"),
+    (
+        fact("watch_queue", wait_s=12.0),
+        "requests queue for about 12 s, so they miss the run's limits, although the rate is below its knee",
+    ),
     (fact("watch_growth_unknown", least_s=120.0), "growth is known after 2 min"),
     (fact("watch_rising", eta_s=727.0), "reaches its knee in about 12 min at this growth"),
     (fact("watch_rising", eta_s=None), "requests are getting more, but the knee is more than an hour away"),
@@ -66,6 +71,7 @@ WATCHED: list[tuple[Fact, str]] = [
     (fact("watch_load", load_frac=0.62, by="knee"), "62.0 % of the rate that a replica was measured to hold"),
     (fact("watch_load", load_frac=0.62, by="kv"), "62.0 % of its KV cache in use"),
     (fact("watch_load", load_frac=1.0, by="waiting"), "requests are waiting"),
+    (fact("watch_load", load_frac=1.0, by="stalled"), "requests are stuck"),
     (
         fact("watch_imbalance", url="http://a:1", ratio=1.8, by="in_flight"),
         "the busiest replica, http://a:1, has 1.80 times an even share of the requests in flight",

@@ -137,7 +137,7 @@ async def _live(job: Job, knee: ReplicaKnee | None) -> int:
 
 async def _with_watcher(job: Job, knee: ReplicaKnee | None, use: Callable[[Watcher], Awaitable[T]]) -> T:
     async with client_of_many(job.access, job.insecure) as http:
-        watched = Watched(knee_rps=None if knee is None else knee.pass_rps, window_s=max(WINDOW_S, job.every_s))
+        watched = Watched(knee=knee, window_s=max(WINDOW_S, job.every_s))
         discovery = Discovery(job.places, http)
         watcher = Watcher(watched, discovery, http, access=job.access, metrics_url=job.metrics_url, every_s=job.every_s)
         return await use(watcher)
