@@ -640,6 +640,7 @@ Code = Literal[
     "watch_load",
     "watch_imbalance",
     "watch_none_read",
+    "watch_some_unread",
     "watch_over",
     "watch_load_unknown",
     # a recorded run behind another one

@@ -29,8 +29,6 @@ def _load(f: Figures) -> str:
             return f"{percent(f['load_frac'])} of the rate that a replica was measured to hold"
         case "kv":
             return f"{percent(f['load_frac'])} of its KV cache in use"
-        case "stalled":
-            return "requests are stuck"
         case _:
             return "requests are waiting"
 
@@ -55,7 +53,7 @@ SENTENCES: dict[Code, Sentence] = {
     "watch_several": lambda f: "several servers answer at this address in turn; give each replica's own address",
     "watch_restarted": lambda f: f"restarted {_whole(f['ago_s'])} ago",
     "watch_joined": lambda f: f"first listed {_whole(f['ago_s'])} ago",
-    "watch_stalled": lambda f: f"stuck: requests in flight, and no token for {_whole(f['stalled_s'])}",
+    "watch_stalled": lambda f: f"requests are stuck: no token for {_whole(f['stalled_s'])}",
     "watch_queue": lambda f: (
         f"requests queue for about {duration(f['wait_s'])}, so they miss the run's limits, although the rate is below its knee"
     ),
@@ -66,7 +64,10 @@ SENTENCES: dict[Code, Sentence] = {
     "watch_steady": lambda f: "steady",
     "watch_load": _load,
     "watch_imbalance": _imbalance,
-    "watch_none_read": lambda f: f"None of {count(f.n('replicas'), 'replica')} could be read",
+    "watch_none_read": lambda f: (
+        "The replica could not be read" if f.n("replicas") == 1 else f"None of {count(f.n('replicas'), 'replica')} could be read"
+    ),
+    "watch_some_unread": lambda f: f"{count(f.n('unread'))} of {count(f.n('replicas'), 'replica')} could not be read",
     "watch_over": _over,
     "watch_load_unknown": lambda f: "The load of no replica is known: none tells its KV use or how many requests it finished",
 }

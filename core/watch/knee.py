@@ -9,8 +9,8 @@ from core.run import read_recording
 
 @dataclass(frozen=True, slots=True)
 class ReplicaKnee:
-    """The highest rate that one replica held, and the lowest that it did not; `path` is the run's file. `wait_s`: the run's limit on
-    TTFT, else on E2E, which no request meets that waits longer; None without either."""
+    """The highest rate that one replica held, and the lowest that it did not; `path` is the run's file. `wait_s`: the run's limit
+    on TTFT, else on E2E, which no request meets that waits longer; None without either."""
 
     pass_rps: float
     fail_rps: float | None

@@ -57,7 +57,7 @@ WATCHED: list[tuple[Fact, str]] = [
     (fact("watch_several"), "several servers answer at this address in turn; give each replica's own address"),
     (fact("watch_restarted", ago_s=9.0), "restarted 9 s ago"),
     (fact("watch_joined", ago_s=9.0), "first listed 9 s ago"),
-    (fact("watch_stalled", stalled_s=41.3), "stuck: requests in flight, and no token for 41 s"),
+    (fact("watch_stalled", stalled_s=41.3), "requests are stuck: no token for 41 s"),
     (
         fact("watch_queue", wait_s=12.0),
         "requests queue for about 12 s, so they miss the run's limits, although the rate is below its knee",
@@ -71,7 +71,6 @@ WATCHED: list[tuple[Fact, str]] = [
     (fact("watch_load", load_frac=0.62, by="knee"), "62.0 % of the rate that a replica was measured to hold"),
     (fact("watch_load", load_frac=0.62, by="kv"), "62.0 % of its KV cache in use"),
     (fact("watch_load", load_frac=1.0, by="waiting"), "requests are waiting"),
-    (fact("watch_load", load_frac=1.0, by="stalled"), "requests are stuck"),
     (
         fact("watch_imbalance", url="http://a:1", ratio=1.8, by="in_flight"),
         "the busiest replica, http://a:1, has 1.80 times an even share of the requests in flight",
@@ -80,6 +79,8 @@ WATCHED: list[tuple[Fact, str]] = [
         fact("watch_imbalance", url="http://a:1", ratio=1.8, by="finished"),
         "the busiest replica, http://a:1, has 1.80 times an even share of the finished requests",
     ),
+    (fact("watch_none_read", replicas=1), "The replica could not be read"),
+    (fact("watch_some_unread", unread=1, replicas=3), "1 of 3 replicas could not be read"),
     (fact("watch_none_read", replicas=2), "None of 2 replicas could be read"),
     (fact("watch_over", over=1, read=2, most_frac=0.8), "1 of 2 replicas is above 80 %"),
     (

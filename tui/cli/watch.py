@@ -94,8 +94,10 @@ def run(job: Job) -> int:
 
 
 def verdict(table: Table, max_load: float | None) -> int:
-    """The exit code of one reading, with a line on stderr where it is not 0."""
+    """The exit code of one reading, with a line on stderr where it is not 0, and where not all could be read."""
     total = table.total
+    if total.read and (unread := total.replicas - total.read):
+        say_if_heard(prose.sentence(fact("watch_some_unread", unread=unread, replicas=total.replicas)))
     loads = [row.load for row in table.rows if row.load is not None]
     if not total.read:
         found = fact("watch_none_read", replicas=total.replicas)

@@ -159,7 +159,7 @@ def _notes(row: Row | None) -> str:
     if row is None:
         return ""
     found = list(row_notes(row))
-    if row.load is not None:
+    if row.load is not None and row.load.by != "stalled":  # its note says that
         found.append(load_fact(row.load))
     if row.growth is not None and (growing := growth_fact(row.growth)) not in found:
         found.append(growing)
