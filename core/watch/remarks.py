@@ -6,11 +6,11 @@ from core.watch.replica import Load, Row
 from core.watch.table import Imbalance
 
 LATE_S = 3.0
-"""From this age on figures are said to be old; a reading of a busy server takes a second or two."""
+"""A reading that takes longer is told of; that of a busy server takes a second or two."""
 
 
-def row_notes(row: Row, every_s: float = 1.0) -> tuple[Fact, ...]:
-    """The most important first. `every_s`: from one reading to the next."""
+def row_notes(row: Row) -> tuple[Fact, ...]:
+    """The most important first."""
     found = []
     match row.state:
         case "unread":
@@ -19,8 +19,8 @@ def row_notes(row: Row, every_s: float = 1.0) -> tuple[Fact, ...]:
             found.append(fact("watch_failing", since_s=row.since_s, said=row.why))
         case "gone":
             found.append(fact("watch_gone", since_s=row.since_s))
-        case "ok" if row.read_s is not None and row.read_s > LATE_S + every_s:
-            found.append(fact("watch_late", age_s=row.read_s))
+        case "ok" if row.unanswered_s is not None and row.unanswered_s > LATE_S:
+            found.append(fact("watch_late", age_s=row.unanswered_s))
     if row.load is not None and row.figures is not None:
         if row.load.by == "stalled":
             found.append(fact("watch_stalled", stalled_s=row.figures.stalled_s))

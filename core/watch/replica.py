@@ -89,7 +89,8 @@ class Load:
 class Row:
     """A replica now. `figures` None: not read yet, or not any more. `since_s`: how long it has been in this state, and `why` what
     its last failed reading said. `restarted_s`, `joined_s`: how long ago, None where that is over a minute or was never.
-    `several`: more than one server answers at this address. `read_s`: how old the figures are."""
+    `several`: more than one server answers at this address. `read_s`: how old the figures are; `unanswered_s`: for how
+    long the reading that goes on has taken, None between two."""
 
     url: str
     state: State
@@ -97,6 +98,7 @@ class Row:
     why: str | None = None
     figures: Figures | None = None
     read_s: float | None = None
+    unanswered_s: float | None = None
     load: Load | None = None
     growth: Growth | None = None
     restarted_s: float | None = None
@@ -125,14 +127,20 @@ class Replica:
         self._restarted: float | None = None
         self._mixed: float | None = None
         self._failures = 0
+        self._asked: float | None = None
 
     @property
     def points(self) -> tuple[Figures, ...]:
         """Its figures at each reading of the last quarter of an hour."""
         return tuple(self._points)
 
+    def ask(self, t: float) -> None:
+        """A reading begins."""
+        self._asked = t
+
     def take(self, vitals: Vitals) -> None:
         """A reading."""
+        self._asked = None
         t = vitals.sample.t
         self._enter("ok", t)
         if self._window and self._began_anew(vitals):
@@ -152,12 +160,14 @@ class Replica:
 
     def fail(self, t: float, why: str) -> None:
         """A reading that came to nothing, and what it said."""
+        self._asked = None
         self._enter("failing", t)
         self._why = why
         self._failures += 1
 
     def leave(self, t: float) -> None:
         """It is not among the replicas any more."""
+        self._asked = None
         self._enter("gone", t)
 
     def come_back(self, t: float) -> None:
@@ -176,6 +186,7 @@ class Replica:
             why=self._why if self._state == "failing" else None,
             figures=figures,
             read_s=None if figures is None else max(0.0, now - figures.t),
+            unanswered_s=None if self._asked is None else max(0.0, now - self._asked),
             load=None if figures is None else self._load(figures),
             growth=self._growth(now) if figures is not None else None,
             restarted_s=_lately(self._restarted, now),

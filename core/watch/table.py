@@ -84,6 +84,11 @@ class Watched:
         for url in [url for url, since in self._gone.items() if now - since > GONE_S]:
             del self._gone[url], self._replicas[url]
 
+    def ask(self, url: str, t: float) -> None:
+        """A reading of one begins."""
+        if url in self._replicas and url not in self._gone:
+            self._replicas[url].ask(t)
+
     def take(self, url: str, vitals: Vitals) -> None:
         """A reading of one."""
         if url in self._replicas and url not in self._gone:

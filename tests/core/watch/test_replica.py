@@ -135,11 +135,15 @@ def test_a_slow_watch_has_rates_too() -> None:
     assert (figures(made, 900.0).finished_rps, figures(made, 900.0).over_s) == (2.0, 300.0)
 
 
-def test_figures_that_are_old_are_called_so() -> None:
+def test_a_reading_that_takes_long_is_told_of_and_the_time_between_two_is_not() -> None:
     made = watched()
     steady(made, URL, 1.0, 5)
-    assert row_notes(row(made, 8.0)) == ()
-    assert row_notes(row(made, 12.0)) == (fact("watch_late", age_s=7.0),)
+    assert row_notes(row(made, 35.0)) == ()  # --every 30s
+    made.ask(URL, 35.0)
+    assert row_notes(row(made, 38.0)) == ()
+    assert row_notes(row(made, 39.0)) == (fact("watch_late", age_s=4.0),)
+    made.take(URL, vitals(39.5, requests_success_total=40.0))
+    assert row_notes(row(made, 50.0)) == ()
 
 
 def test_load_is_the_share_of_the_measured_knee() -> None:
