@@ -632,6 +632,7 @@ Code = Literal[
     "watch_joined",
     "watch_stalled",
     "watch_queue",
+    "watch_other_model",
     "watch_growth_unknown",
     "watch_rising",
     "watch_above_knee",

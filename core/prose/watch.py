@@ -57,6 +57,7 @@ SENTENCES: dict[Code, Sentence] = {
     "watch_queue": lambda f: (
         f"requests queue for about {duration(f['wait_s'])}, so they miss the run's limits, although the rate is below its knee"
     ),
+    "watch_other_model": lambda f: f"serves {f.word('model')}, and the run was of {f.word('run_model')}",
     "watch_growth_unknown": lambda f: f"growth is known after {duration(f['least_s'])}",
     "watch_rising": _rising,
     "watch_above_knee": lambda f: "at or above its knee",

@@ -215,6 +215,7 @@ def _row(row: Row) -> dict[str, Any]:
         "url": row.url,
         "state": row.state,
         "since_s": row.since_s,
+        "model": row.model,
         "why": row.why,
         "read_s": row.read_s,
         "failures": row.failures,

@@ -32,6 +32,8 @@ def row_notes(row: Row) -> tuple[Fact, ...]:
         found.append(fact("watch_restarted", ago_s=row.restarted_s))
     if row.joined_s is not None:
         found.append(fact("watch_joined", ago_s=row.joined_s))
+    if row.other_model is not None and row.model is not None:
+        found.append(fact("watch_other_model", model=row.model, run_model=row.other_model))
     if row.growth is not None and row.growth.state in ("above", "rising"):
         found.append(growth_fact(row.growth))
     return tuple(found)

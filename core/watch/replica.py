@@ -88,15 +88,18 @@ class Load:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """A replica now. `figures` None: not read yet, or not any more. `since_s`: how long it has been in this state, and `why` what
-    its last failed reading said. `restarted_s`, `joined_s`: how long ago, None where that is over a minute or was never.
-    `several`: more than one server answers at this address. `read_s`: how old the figures are; `unanswered_s`: for how
-    long the reading that goes on has taken, None between two."""
+    its last failed reading said. `model`: the name that its metrics have for its model; `other_model`: that of the run to compare
+    with, where it is another. `read_s`: how old the figures are; `unanswered_s`: for how long the reading that goes on has taken,
+    None between two. `restarted_s`, `joined_s`: how long ago, None where that is over a minute or was never. `several`: more than
+    one server answers at this address."""
 
     url: str
     state: State
     since_s: float
     why: str | None = None
     figures: Figures | None = None
+    model: str | None = None
+    other_model: str | None = None
     read_s: float | None = None
     unanswered_s: float | None = None
     load: Load | None = None
@@ -128,6 +131,7 @@ class Replica:
         self._mixed: float | None = None
         self._failures = 0
         self._asked: float | None = None
+        self._model: str | None = None
 
     @property
     def points(self) -> tuple[Figures, ...]:
@@ -147,6 +151,7 @@ class Replica:
             self._window.clear()
             self._marks.clear()
         self._epoch = vitals.sample.epoch
+        self._model = vitals.model
         stalled_s = self._stalled_s(vitals)
         self._window.append(vitals)
         while len(self._window) > 2 and self._window[1].sample.t <= t - self._window_s:
@@ -179,12 +184,15 @@ class Replica:
     def row(self, now: float) -> Row:
         """How it stands."""
         figures = self._points[-1] if self._points and self._state == "ok" else None
+        model, of_run = self._model, None if self._knee is None else self._knee.model
         return Row(
             url=self.url,
             state=self._state,
             since_s=max(0.0, now - self._since),
             why=self._why if self._state == "failing" else None,
             figures=figures,
+            model=model,
+            other_model=of_run if model is not None and model != of_run else None,
             read_s=None if figures is None else max(0.0, now - figures.t),
             unanswered_s=None if self._asked is None else max(0.0, now - self._asked),
             load=None if figures is None else self._load(figures),

@@ -62,6 +62,7 @@ WATCHED: list[tuple[Fact, str]] = [
         fact("watch_queue", wait_s=12.0),
         "requests queue for about 12 s, so they miss the run's limits, although the rate is below its knee",
     ),
+    (fact("watch_other_model", model="large", run_model="small"), "serves large, and the run was of small"),
     (fact("watch_growth_unknown", least_s=120.0), "growth is known after 2 min"),
     (fact("watch_rising", eta_s=727.0), "reaches its knee in about 12 min at this growth"),
     (fact("watch_rising", eta_s=None), "requests are getting more, but the knee is more than an hour away"),

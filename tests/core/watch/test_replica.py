@@ -1,5 +1,6 @@
 """One replica over time, by its row: rates, percentiles, restarts, failures, load and growth."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -232,6 +233,16 @@ def test_a_queue_that_was_gone_once_or_few_finished_of_says_nothing() -> None:
     assert figures(made, 1.0).wait_s is None
     made.take(URL, vitals(2.0, waiting=0.0, requests_success_total=50.0, generation_tokens_total=2.0))
     assert figures(made, 2.0).wait_s == 0.0
+
+
+def test_a_run_of_another_model_is_told_of() -> None:
+    made, plain = watched(knee_rps=10.0), watched()
+    for each in (made, plain):
+        each.take(URL, replace(vitals(0.0), model="large"))
+    assert row_notes(row(made, 0.0)) == (fact("watch_other_model", model="large", run_model="tiny"),)
+    assert (row(plain, 0.0).model, row_notes(row(plain, 0.0))) == ("large", ())
+    made.take(URL, replace(vitals(1.0), model="tiny"))
+    assert row_notes(row(made, 1.0)) == ()
 
 
 def test_growth_is_told_beside_a_knee_alone() -> None:
