@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -201,7 +202,7 @@ def test_requests_that_nothing_comes_of_are_stuck_and_more_than_any_load(knee_rp
         {"running": None, "waiting": None, "generation_tokens_total": 9.0},
     ],
 )
-def test_a_replica_is_not_stuck_for_what_nobody_asks_or_tells(at_rest: dict[str, float | None]) -> None:
+def test_a_replica_is_not_stuck_for_what_nobody_asks_or_tells(at_rest: dict[str, Any]) -> None:
     made = watched()
     for t in range(0, 60):
         made.take(URL, vitals(float(t), **at_rest))
