@@ -631,6 +631,7 @@ Code = Literal[
     "watch_restarted",
     "watch_joined",
     "watch_stalled",
+    "watch_stuck",
     "watch_queue",
     "watch_other_model",
     "watch_growth_unknown",

@@ -54,6 +54,7 @@ SENTENCES: dict[Code, Sentence] = {
     "watch_restarted": lambda f: f"restarted {_whole(f['ago_s'])} ago",
     "watch_joined": lambda f: f"first listed {_whole(f['ago_s'])} ago",
     "watch_stalled": lambda f: f"requests are stuck: no token for {_whole(f['stalled_s'])}",
+    "watch_stuck": lambda f: f"{count(len(f.of), 'replica')} {'is' if len(f.of) == 1 else 'are'} stuck: {', '.join(f.of)}",
     "watch_queue": lambda f: (
         f"requests queue for about {duration(f['wait_s'])}, so they miss the run's limits, although the rate is below its knee"
     ),

@@ -1,5 +1,7 @@
 """What there is to say of a row, as facts."""
 
+from collections.abc import Iterable
+
 from core.facts import Fact, fact
 from core.watch.growth import BIN_S, FEWEST, Growth
 from core.watch.replica import Load, Row
@@ -37,6 +39,12 @@ def row_notes(row: Row) -> tuple[Fact, ...]:
     if row.growth is not None and row.growth.state in ("above", "rising"):
         found.append(growth_fact(row.growth))
     return tuple(found)
+
+
+def stuck_fact(rows: Iterable[Row]) -> Fact | None:
+    """Which replicas are stuck; None where none is."""
+    stuck = [row.url for row in rows if row.load is not None and row.load.by == "stalled"]
+    return fact("watch_stuck", *stuck) if stuck else None
 
 
 def growth_fact(growth: Growth) -> Fact:

@@ -62,6 +62,8 @@ WATCHED: list[tuple[Fact, str]] = [
         fact("watch_queue", wait_s=12.0),
         "requests queue for about 12 s, so they miss the run's limits, although the rate is below its knee",
     ),
+    (fact("watch_stuck", "http://a:1"), "1 replica is stuck: http://a:1"),
+    (fact("watch_stuck", "http://a:1", "http://b:1"), "2 replicas are stuck: http://a:1, http://b:1"),
     (fact("watch_other_model", model="large", run_model="small"), "serves large, and the run was of small"),
     (fact("watch_growth_unknown", least_s=120.0), "growth is known after 2 min"),
     (fact("watch_rising", eta_s=727.0), "reaches its knee in about 12 min at this growth"),

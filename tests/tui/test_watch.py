@@ -211,6 +211,17 @@ async def test_what_a_server_says_draws_nothing_of_its_own() -> None:
         assert "answers 500 (red and [bold]more[/bold])" in text_of(app)
 
 
+async def test_a_stuck_replica_is_told_of_below_the_table_whichever_is_chosen() -> None:
+    held = Held()
+    for t in range(61, 90):
+        held.watched.take(A, vitals(float(t), running=7.0, waiting=2.0, requests_success_total=660.0))
+    held.table = lambda: held.watched.table(89.0)  # type: ignore[method-assign]
+    async with watching(held, (80, 24)) as (app, pilot):
+        assert "10.0.0.1:8000: requests are stuck: no token for" in text_of(app)
+        await press(app, pilot, "down")
+        assert "1 replica is stuck: http://10.0.0.1:8000." in text_of(app)
+
+
 async def test_the_page_says_what_the_row_says() -> None:
     held = Held()
     for t in range(61, 90):

@@ -19,7 +19,7 @@ from core import prose
 from core.errors import UserError
 from core.report import COLUMNS, imbalance_lines, knee_line, note_text, read_of, sums
 from core.units import duration
-from core.watch import Figures, ReplicaKnee, Table
+from core.watch import Figures, ReplicaKnee, Table, stuck_fact
 from tui import keys
 from tui.draw.style import THEME_16, clean, set_up_themes
 from tui.screens.help import rows as told_rows
@@ -307,7 +307,8 @@ class WatchApp(App[None]):
         screen.head.update(join(fit(pieces, width)))
         screen.total.update(_total(table, self._knee, width))
         row = screen.table.chosen
-        said = [clean(prose.sentence(each)) for each in table.problems]
+        stuck = stuck_fact(each for each in table.rows if each is not row)
+        said = [clean(prose.sentence(each)) for each in (*([stuck] if stuck else []), *table.problems)]
         if row is not None and (note := clean(note_text(row))):
             said.insert(0, f"{row.url}: {note}")
         screen.note.update(Content.assemble(styled("\n".join(said), "strong")))
