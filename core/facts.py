@@ -636,6 +636,10 @@ Code = Literal[
     "watch_several",
     "watch_restarted",
     "watch_joined",
+    "watch_stalled",
+    "watch_stuck",
+    "watch_queue",
+    "watch_other_model",
     "watch_growth_unknown",
     "watch_rising",
     "watch_above_knee",
@@ -644,6 +648,7 @@ Code = Literal[
     "watch_load",
     "watch_imbalance",
     "watch_none_read",
+    "watch_some_unread",
     "watch_over",
     "watch_load_unknown",
     # a recorded run behind another one

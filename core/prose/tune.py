@@ -21,7 +21,8 @@ def _best(f: Figures) -> str:
     if f.n("answered") == 1:
         return f"{head}; no other setting has an answer" if f.n("settings") > 1 else head
     if not f.of:
-        return f"{head}; every other setting that has an answer fails at a rate that it holds"
+        which = "" if f.n("answered") == f.n("settings") else " that has an answer"
+        return f"{head}; every other setting{which} fails at a rate that it holds"
     others = "; ".join(f.of)
     return f"{head}; not told apart from it: {others}"
 
@@ -29,7 +30,7 @@ def _best(f: Figures) -> str:
 def _none(f: Figures) -> str:
     if f.n("answered"):
         return "no setting has a rate that holds"
-    return f"none of {count(f.n('settings'), 'setting')} has an answer"
+    return "the setting has no answer" if f.n("settings") == 1 else f"none of {count(f.n('settings'), 'setting')} has an answer"
 
 
 def _how(f: Figures) -> str:
@@ -39,12 +40,17 @@ def _how(f: Figures) -> str:
     return f" by signal {-int(code)}" if code < 0 else f" with exit code {int(code)}"
 
 
+def _foreground(f: Figures) -> str:
+    """Who ends without an error has most likely left its server to itself."""
+    return "; it must stay in the foreground as long as its server runs" if f.known("exit_code") == 0 else ""
+
+
 SENTENCES: dict[Code, Sentence] = {
     "beaten": lambda f: f"dropped: it fails at {rate_text(f['fail_rps'])}, and the best so far holds {rate_number(f['best_rps'])}",
     "tune_planned": _planned,
     "tune_best": _best,
     "tune_none": _none,
-    "serve_ended": lambda f: f"the command of --serve ended{_how(f)} before its server answered",
+    "serve_ended": lambda f: f"the command of --serve ended{_how(f)} before its server answered{_foreground(f)}",
     "serve_not_ready": lambda f: (
         f"the server did not answer within {long_duration(f['within_s'])}; give it longer with --start-timeout"
     ),

@@ -53,6 +53,12 @@ SENTENCES: dict[Code, Sentence] = {
     "watch_several": lambda f: "several servers answer at this address in turn; give each replica's own address",
     "watch_restarted": lambda f: f"restarted {_whole(f['ago_s'])} ago",
     "watch_joined": lambda f: f"first listed {_whole(f['ago_s'])} ago",
+    "watch_stalled": lambda f: f"requests are stuck: no token for {_whole(f['stalled_s'])}",
+    "watch_stuck": lambda f: f"{count(len(f.of), 'replica')} {'is' if len(f.of) == 1 else 'are'} stuck: {', '.join(f.of)}",
+    "watch_queue": lambda f: (
+        f"requests queue for about {duration(f['wait_s'])}, so they miss the run's limits, although the rate is below its knee"
+    ),
+    "watch_other_model": lambda f: f"serves {f.word('model')}, and the run was of {f.word('run_model')}",
     "watch_growth_unknown": lambda f: f"growth is known after {duration(f['least_s'])}",
     "watch_rising": _rising,
     "watch_above_knee": lambda f: "at or above its knee",
@@ -60,7 +66,10 @@ SENTENCES: dict[Code, Sentence] = {
     "watch_steady": lambda f: "steady",
     "watch_load": _load,
     "watch_imbalance": _imbalance,
-    "watch_none_read": lambda f: f"None of {count(f.n('replicas'), 'replica')} could be read",
+    "watch_none_read": lambda f: (
+        "The replica could not be read" if f.n("replicas") == 1 else f"None of {count(f.n('replicas'), 'replica')} could be read"
+    ),
+    "watch_some_unread": lambda f: f"{count(f.n('unread'))} of {count(f.n('replicas'), 'replica')} could not be read",
     "watch_over": _over,
     "watch_load_unknown": lambda f: "The load of no replica is known: none tells its KV use or how many requests it finished",
 }

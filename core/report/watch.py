@@ -76,8 +76,8 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "load",
         "load",
-        "with --run: arriving requests/s as a share of the rate that was measured to hold; else KV cache in use, 100 % where"
-        " requests wait",
+        "with --run: arriving requests/s as a share of the rate that was measured to hold; else KV cache in use; 100 % where"
+        " requests wait too long, or are stuck",
         0,
         8,
         lambda row: None if row.load is None else row.load.frac,
@@ -152,28 +152,38 @@ def watch_text(table: Table, knee: ReplicaKnee | None, width: int = 120) -> str:
         lines.append(f"{glyph(row)} {clip(name_of(row.url), name):<{name}}{cells}".rstrip())
         if said := note_text(row):
             lines.append(f"    {said}")
-    lines += [*total_lines(table), *(prose.sentence(each) for each in table.problems)]
+    lines += [
+        " · ".join((read_of(table), *sums(table))),
+        *imbalance_lines(table),
+        *(prose.sentence(each) for each in table.problems),
+    ]
     if knee is not None:
         lines.append(knee_line(knee))
     return "\n".join(lines) + "\n"
 
 
-def total_lines(table: Table) -> list[str]:
-    """The sums, and how evenly the load is spread."""
+def read_of(table: Table) -> str:
+    """How many replicas have figures."""
+    return f"{count(table.total.read)} of {count(table.total.replicas, 'replica')} read"
+
+
+def sums(table: Table) -> tuple[str, ...]:
+    """What all replicas do together, the most important first."""
     total = table.total
-    figures = [
-        f"{count(total.read)} of {count(total.replicas, 'replica')} read",
+    return (
         f"{_whole(total.running)} running, {_whole(total.waiting)} waiting",
         f"{number(total.arriving_rps)} req/s in, {number(total.finished_rps)} done",
         f"{number(total.output_tps)} output tok/s",
         f"{number(total.prompt_tps)} prompt tok/s",
         f"{number(total.preemptions_per_s)} preemptions/s",
         f"{number(total.errors_per_s)} errors/s",
-    ]
-    lines = [" · ".join(figures)]
-    if total.imbalance is not None and total.imbalance.ratio > 1:
-        lines.append(prose.sentence(imbalance_fact(total.imbalance)))
-    return lines
+    )
+
+
+def imbalance_lines(table: Table) -> list[str]:
+    """How unevenly the load is spread; none where it is even, or where that is not known."""
+    imbalance = table.total.imbalance
+    return [prose.sentence(imbalance_fact(imbalance))] if imbalance is not None and imbalance.ratio > 1 else []
 
 
 def knee_line(knee: ReplicaKnee) -> str:
@@ -215,6 +225,7 @@ def _row(row: Row) -> dict[str, Any]:
         "url": row.url,
         "state": row.state,
         "since_s": row.since_s,
+        "model": row.model,
         "why": row.why,
         "read_s": row.read_s,
         "failures": row.failures,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.records import ServerSample
-from core.server.exposition import SAMPLE_METRICS, SAMPLES, Row, Rows, ScrapeError, rows_of, sample_of
+from core.server.exposition import MODEL, SAMPLE_METRICS, SAMPLES, Row, Rows, ScrapeError, rows_of, sample_of
 from core.server.http import Caller, HttpError
 from core.server.metrics import LARGE, Exposition, read_exposition
 
@@ -29,6 +29,8 @@ _TTFT = SAMPLE_METRICS["ttft_s"].names
 _FINISHED = tuple(f"{name}{end}" for name in SAMPLE_METRICS["requests_success_total"].names for end in ("_total", ""))
 _HTTP = "http_requests_total"
 _BUCKET = "_bucket"
+_MOST, _FULL = 1e15, 1.001
+"""A million tokens a second for thirty years are 1e15."""
 _WANTED = SAMPLES | {_HTTP} | {name + _BUCKET for name in (*_TTFT, *(name for name, _ in _TPOT))}
 
 
@@ -47,19 +49,22 @@ class Buckets:
 @dataclass(frozen=True, slots=True)
 class Vitals:
     """One reading. `errors_total`: answers that ended in an error of the server, the more of two counts that may both hold one:
-    requests that finished with the reason `error`, and HTTP answers of 5xx. None where neither is exposed."""
+    requests that finished with the reason `error`, and HTTP answers of 5xx. None where neither is exposed. `model`: the name that
+    its metrics have for its model."""
 
     sample: ServerSample
     ttft: Buckets | None = None
     tpot: Buckets | None = None
     tpot_of: TpotOf | None = None
     errors_total: float | None = None
+    model: str | None = None
 
 
 def vitals_of(exposition: Exposition) -> Vitals:
-    """The values of one exposition. Raises ScrapeError when there is no vLLM metric in it."""
+    """The values of one exposition. Raises ScrapeError when there is no vLLM metric in it, and for values that cannot be."""
     rows = rows_of(exposition.text, exposition.content_type, _WANTED)
     sample = sample_of(rows, exposition.t, exposition.took_s)
+    _check(sample)
     tpot, tpot_of = next(((found, of) for name, of in _TPOT if (found := _buckets(rows, name)) is not None), (None, None))
     return Vitals(
         sample=sample,
@@ -67,7 +72,21 @@ def vitals_of(exposition: Exposition) -> Vitals:
         tpot=tpot,
         tpot_of=tpot_of,
         errors_total=_errors(rows),
+        model=next((name for part in rows.values() for labels, _ in part if (name := labels.get(MODEL))), None),
     )
+
+
+def _check(sample: ServerSample) -> None:
+    """Raises ScrapeError for a count below zero or beyond any server's, and for a KV cache that is more than full."""
+    for name in (
+        "running",
+        "waiting",
+        "kv_usage_max_frac",
+        *(field for field in sample.__struct_fields__ if field.endswith("_total")),
+    ):
+        value, most = getattr(sample, name), _FULL if name == "kv_usage_max_frac" else _MOST
+        if value is not None and not 0 <= value <= most:
+            raise ScrapeError(f"tells a figure that cannot be ({name} {value:.3g}); is that a vLLM server's /metrics?")
 
 
 async def read_vitals(caller: Caller, url: str, clock: Callable[[], float] = time.monotonic) -> Vitals:

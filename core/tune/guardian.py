@@ -3,7 +3,8 @@ when kneescope is gone, however that went.
 
 It is run as a file, imports nothing of ours and is small. Its stdin is held open by kneescope alone; the end of it means that there
 is no kneescope any more. Lines of JSON: in comes `{"command": ...}` and later `{"stop": true}`; out go `{"pid": ...}`,
-`{"ended": exit code, "said": the end of what it printed}` when the command ends by itself, and `{"left": n}` as the last.
+`{"ended": exit code, "said": the end of what it printed}` when the command ends by itself, and `{"left": n, "said": ...}` as the
+last.
 
 What belongs to the command is, on Linux, every process that descends from it: whoever loses its parent gets this process in its
 place (PR_SET_CHILD_SUBREAPER), in whatever group or session it is. Elsewhere it is the session that the command was started in.
@@ -38,10 +39,11 @@ class Guardian:
         self._grace_s = grace_s
         self._selector = selectors.DefaultSelector()
         self._pid = self._output = 0
+        self._process: subprocess.Popen[bytes] | None = None
         self._tail = b""
         self._line = b""
         self._code: int | None = None
-        self._told = self._orphaned = self._asked = False
+        self._told = self._orphaned = self._asked = self._cut = False
         self._wake, wake = os.pipe()
         for end in (self._wake, wake):
             os.set_blocking(end, False)
@@ -61,8 +63,8 @@ class Guardian:
             if self._code is not None and not self._told:
                 self._told = True
                 self._drain()
-                self._say({"ended": self._code, "said": self._tail.decode("utf-8", "replace")})
-        self._say({"left": self._end() if self._pid else 0})
+                self._say({"ended": self._code, "said": self._said()})
+        self._say({"left": self._end() if self._pid else 0, "said": self._said()})
 
     def _turn(self, timeout_s: float | None) -> None:
         for key, _ in self._selector.select(timeout_s):
@@ -89,6 +91,7 @@ class Guardian:
             ["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, start_new_session=True
         )
         os.close(theirs)
+        self._process = process  # kept: one that is dropped takes the exit code of a child that has ended, which then nobody learns
         self._pid = process.pid
         self._output = ours
         self._selector.register(ours, selectors.EVENT_READ, self._keep_tail)
@@ -99,13 +102,22 @@ class Guardian:
             data = os.read(self._output, _READ_BYTES)
             if not data:
                 self._selector.unregister(self._output)
-            self._tail = (self._tail + data)[-TAIL_BYTES:]
+            self._keep(data)
 
     def _drain(self) -> None:
         """What it printed last may still stand in the pipe."""
         with suppress(BlockingIOError):
             while data := os.read(self._output, _READ_BYTES):
-                self._tail = (self._tail + data)[-TAIL_BYTES:]
+                self._keep(data)
+
+    def _keep(self, data: bytes) -> None:
+        self._cut = self._cut or len(self._tail) + len(data) > TAIL_BYTES
+        self._tail = (self._tail + data)[-TAIL_BYTES:]
+
+    def _said(self) -> str:
+        """The end of what it printed, from the beginning of a line on: half of a secret is not known for one."""
+        text = self._tail.decode("utf-8", "replace")
+        return "".join(text.splitlines(keepends=True)[1:]) if self._cut else text
 
     def _woken(self) -> None:
         if signal.SIGTERM in os.read(self._wake, _READ_BYTES):

@@ -52,12 +52,14 @@ class _Line(msgspec.Struct, frozen=True):
 
 class Server:
     """A command that runs, in a session of its own, until `stop` or the end of this process: a small process between ends it and
-    all that it started, also when this one is killed. `ended` is set once the command has ended by itself."""
+    all that it started, also when this one is killed. `ended` is set once the command has ended by itself, and `said`, the end
+    of what it printed, once nothing of it is left."""
 
     def __init__(self, url: str, process: Process) -> None:
         self.url = url
         self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self.left: int | None = None
+        self.said = ""
         self._process = process
         self._reader = asyncio.create_task(self._read())
 
@@ -127,7 +129,7 @@ class Server:
             line = msgspec.json.decode(raw, type=_Line)
             pid = pid or line.pid
             if line.left is not None:
-                self.left = line.left
+                self.left, self.said = line.left, line.said
             elif line.ended is not None and not self.ended.done():
                 self.ended.set_result(Ended(code=line.ended, said=line.said))
         if self.left is None and pid is not None:  # the process between was killed, and its server is nobody's

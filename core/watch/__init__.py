@@ -7,7 +7,7 @@ from core.watch.growth import Growth
 from core.watch.knee import ReplicaKnee, knee_of
 from core.watch.latency import Estimate, quantile
 from core.watch.loop import SCRAPE_S, Watcher
-from core.watch.remarks import growth_fact, imbalance_fact, load_fact, row_notes
+from core.watch.remarks import growth_fact, imbalance_fact, load_fact, row_notes, stuck_fact
 from core.watch.replica import WINDOW_S, Figures, Load, Row
 from core.watch.table import Imbalance, Table, Total, Watched
 
@@ -31,4 +31,5 @@ __all__ = [
     "load_fact",
     "quantile",
     "row_notes",
+    "stuck_fact",
 ]

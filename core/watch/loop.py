@@ -100,6 +100,7 @@ class Watcher:
         """One reading, or why there was none."""
         credential, metrics = Credential(url, self._access), self._metrics_url or f"{url}/metrics"
         async with self._free:
+            self.watched.ask(url, self._clock())
             try:
                 vitals = await read_vitals(Caller(self._http, credential, SCRAPE_S), metrics, self._clock)
             except ScrapeError as error:

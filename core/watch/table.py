@@ -5,6 +5,7 @@ from typing import Literal
 
 from core.facts import Fact
 from core.server import Found, Vitals
+from core.watch.knee import ReplicaKnee
 from core.watch.replica import WINDOW_S, Figures, Replica, Row
 
 GONE_S = 300.0
@@ -56,8 +57,8 @@ class Table:
 class Watched:
     """The replicas by address. Readings of addresses that it does not know are left out."""
 
-    def __init__(self, *, knee_rps: float | None = None, window_s: float = WINDOW_S) -> None:
-        self._knee_rps = knee_rps
+    def __init__(self, *, knee: ReplicaKnee | None = None, window_s: float = WINDOW_S) -> None:
+        self._knee = knee
         self.window_s = window_s
         self._replicas: dict[str, Replica] = {}
         self._gone: dict[str, float] = {}
@@ -74,7 +75,7 @@ class Watched:
         self._problems = found.problems
         for url in found.urls:
             if url not in self._replicas:
-                self._replicas[url] = Replica(url, now, knee_rps=self._knee_rps, window_s=self.window_s, joined=not first)
+                self._replicas[url] = Replica(url, now, knee=self._knee, window_s=self.window_s, joined=not first)
             elif self._gone.pop(url, None) is not None:
                 self._replicas[url].come_back(now)
         for url in [url for url in self.urls if url not in found.urls]:
@@ -82,6 +83,11 @@ class Watched:
             self._replicas[url].leave(now)
         for url in [url for url, since in self._gone.items() if now - since > GONE_S]:
             del self._gone[url], self._replicas[url]
+
+    def ask(self, url: str, t: float) -> None:
+        """A reading of one begins."""
+        if url in self._replicas and url not in self._gone:
+            self._replicas[url].ask(t)
 
     def take(self, url: str, vitals: Vitals) -> None:
         """A reading of one."""

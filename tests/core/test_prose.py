@@ -57,6 +57,14 @@ WATCHED: list[tuple[Fact, str]] = [
     (fact("watch_several"), "several servers answer at this address in turn; give each replica's own address"),
     (fact("watch_restarted", ago_s=9.0), "restarted 9 s ago"),
     (fact("watch_joined", ago_s=9.0), "first listed 9 s ago"),
+    (fact("watch_stalled", stalled_s=41.3), "requests are stuck: no token for 41 s"),
+    (
+        fact("watch_queue", wait_s=12.0),
+        "requests queue for about 12 s, so they miss the run's limits, although the rate is below its knee",
+    ),
+    (fact("watch_stuck", "http://a:1"), "1 replica is stuck: http://a:1"),
+    (fact("watch_stuck", "http://a:1", "http://b:1"), "2 replicas are stuck: http://a:1, http://b:1"),
+    (fact("watch_other_model", model="large", run_model="small"), "serves large, and the run was of small"),
     (fact("watch_growth_unknown", least_s=120.0), "growth is known after 2 min"),
     (fact("watch_rising", eta_s=727.0), "reaches its knee in about 12 min at this growth"),
     (fact("watch_rising", eta_s=None), "requests are getting more, but the knee is more than an hour away"),
@@ -74,6 +82,8 @@ WATCHED: list[tuple[Fact, str]] = [
         fact("watch_imbalance", url="http://a:1", ratio=1.8, by="finished"),
         "the busiest replica, http://a:1, has 1.80 times an even share of the finished requests",
     ),
+    (fact("watch_none_read", replicas=1), "The replica could not be read"),
+    (fact("watch_some_unread", unread=1, replicas=3), "1 of 3 replicas could not be read"),
     (fact("watch_none_read", replicas=2), "None of 2 replicas could be read"),
     (fact("watch_over", over=1, read=2, most_frac=0.8), "1 of 2 replicas is above 80 %"),
     (
@@ -1377,9 +1387,13 @@ TUNED: list[tuple[Fact, str]] = [
         "expected time: 2 min 30 s to 3 min 40 s for 1 setting, and the time that each server takes to start",
     ),
     (
-        Fact(code="tune_best", figures=BEST),
+        Fact(code="tune_best", figures=BEST | {"answered": 2}),
         "n=16 is the best: it holds 4.00 requests/s and fails at 5.68; every other setting that has an answer fails at a rate "
         "that it holds",
+    ),
+    (
+        Fact(code="tune_best", figures=BEST),
+        "n=16 is the best: it holds 4.00 requests/s and fails at 5.68; every other setting fails at a rate that it holds",
     ),
     (
         Fact(code="tune_best", figures=BEST | {"fail_rps": None, "gpus": 2}, of=("n=8", "n=32")),
@@ -1394,6 +1408,12 @@ TUNED: list[tuple[Fact, str]] = [
         "n=16 is the best: it holds 4.00 requests/s and fails at 5.68",
     ),
     (fact("tune_none", settings=3, answered=0), "none of 3 settings has an answer"),
+    (fact("tune_none", settings=1, answered=0), "the setting has no answer"),
+    (
+        fact("serve_ended", exit_code=0),
+        "the command of --serve ended with exit code 0 before its server answered; it must stay in the foreground as long as its "
+        "server runs",
+    ),
     (fact("tune_none", settings=3, answered=2), "no setting has a rate that holds"),
     (fact("serve_ended", exit_code=7), "the command of --serve ended with exit code 7 before its server answered"),
     (fact("serve_ended", exit_code=-9), "the command of --serve ended by signal 9 before its server answered"),

@@ -141,7 +141,12 @@ def test_nobody_to_read_is_no_answer() -> None:
     code, out, err = watch("http://127.0.0.1:9", "--once", "--every", "10ms", "--max-load", "80%")
     assert code == 3
     assert "not read for" in out
-    assert err == "None of 1 replica could be read.\n"
+    assert err == "The replica could not be read.\n"
+
+
+def test_a_replica_that_could_not_be_read_is_told_of_beside_others(url: str) -> None:
+    code, _, err = watch(url, "http://127.0.0.1:9", "--once", "--every", "10ms", "--run", str(RUN), "--max-load", "80%")
+    assert (code, err) == (0, "1 of 2 replicas could not be read.\n")
 
 
 def test_a_source_without_replicas_is_no_answer() -> None:

@@ -24,7 +24,7 @@ class Held:
     """Three replicas as a test left them, at 60 s: one busy, one idle, one away. `failure` ends the reading."""
 
     def __init__(self, knee: ReplicaKnee | None = None, urls: tuple[str, ...] = (A, B, C)) -> None:
-        self.watched = Watched(knee_rps=None if knee is None else knee.pass_rps)
+        self.watched = Watched(knee=knee)
         self.watched.see(Found(urls), 0.0)
         self.began = self.ended = False
         for t in range(0, 61):
@@ -209,3 +209,25 @@ async def test_what_a_server_says_draws_nothing_of_its_own() -> None:
     held.watched.fail(C, 50.0, "answers 500 (\x1b[31mred\x1b[0m\nand [bold]more[/bold])")
     async with watching(held) as (app, _):
         assert "answers 500 (red and [bold]more[/bold])" in text_of(app)
+
+
+async def test_a_stuck_replica_is_told_of_below_the_table_whichever_is_chosen() -> None:
+    held = Held()
+    for t in range(61, 90):
+        held.watched.take(A, vitals(float(t), running=7.0, waiting=2.0, requests_success_total=660.0))
+    held.table = lambda: held.watched.table(89.0)  # type: ignore[method-assign]
+    async with watching(held, (80, 24)) as (app, pilot):
+        assert "10.0.0.1:8000: requests are stuck: no token for" in text_of(app)
+        await press(app, pilot, "down")
+        assert "1 replica is stuck: http://10.0.0.1:8000." in text_of(app)
+
+
+async def test_the_page_says_what_the_row_says() -> None:
+    held = Held()
+    for t in range(61, 90):
+        held.watched.take(A, vitals(float(t), running=7.0, waiting=2.0, epoch=2000.0))
+    held.table = lambda: held.watched.table(89.0)  # type: ignore[method-assign]
+    async with watching(held) as (app, pilot):
+        await press(app, pilot, "enter")
+        text = " ".join(text_of(app).split())
+        assert "Requests are stuck: no token for 28 s. Restarted 28 s ago." in text

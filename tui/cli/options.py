@@ -745,7 +745,7 @@ WATCH_OPTIONS = (
         "--max-load",
         "",
         "With --once: exit code 1 if the load of any replica is above this share. Load is arriving requests/s as a share of the"
-        " rate that held (--run), else KV cache in use; without --run a replica whose requests wait counts as above.",
+        " rate that held (--run), else KV cache in use. Replicas whose requests are stuck, or wait too long, count as above.",
         type=_SHARE,
     ),
     Option(

@@ -119,6 +119,9 @@ class _Start:
             server = await Server.start(self._command, target.url)
             try:
                 self.ready_s = await server.ready(answers, self._within_s, time.monotonic)
+            except NotReady as error:
+                await server.stop()
+                raise NotReady(error.fact, error.said or server.said) from None
             except BaseException:
                 await server.stop()
                 raise
@@ -269,7 +272,7 @@ class _Tune:
     def _last_words(self, said: str) -> None:
         if lines := [plain(line) for line in self._access.scrub(said).splitlines()[-_LAST_LINES:]]:
             shown = "\n".join(f"  {line}" for line in lines)
-            say_if_heard(f"The command of --serve ended with these lines (they are not recorded):\n{shown}")
+            say_if_heard(f"The last lines of the command of --serve (they are not recorded):\n{shown}")
 
     def _say(self, text: str) -> None:
         if not self._options["quiet"]:

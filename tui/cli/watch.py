@@ -94,8 +94,10 @@ def run(job: Job) -> int:
 
 
 def verdict(table: Table, max_load: float | None) -> int:
-    """The exit code of one reading, with a line on stderr where it is not 0."""
+    """The exit code of one reading, with a line on stderr where it is not 0, and where not all could be read."""
     total = table.total
+    if total.read and (unread := total.replicas - total.read):
+        say_if_heard(prose.sentence(fact("watch_some_unread", unread=unread, replicas=total.replicas)))
     loads = [row.load for row in table.rows if row.load is not None]
     if not total.read:
         found = fact("watch_none_read", replicas=total.replicas)
@@ -137,7 +139,7 @@ async def _live(job: Job, knee: ReplicaKnee | None) -> int:
 
 async def _with_watcher(job: Job, knee: ReplicaKnee | None, use: Callable[[Watcher], Awaitable[T]]) -> T:
     async with client_of_many(job.access, job.insecure) as http:
-        watched = Watched(knee_rps=None if knee is None else knee.pass_rps, window_s=max(WINDOW_S, job.every_s))
+        watched = Watched(knee=knee, window_s=max(WINDOW_S, job.every_s))
         discovery = Discovery(job.places, http)
         watcher = Watcher(watched, discovery, http, access=job.access, metrics_url=job.metrics_url, every_s=job.every_s)
         return await use(watcher)

@@ -17,9 +17,9 @@ from textual.widgets import Footer, Input, Static
 
 from core import prose
 from core.errors import UserError
-from core.report import COLUMNS, knee_line, note_text, total_lines
-from core.units import count, duration
-from core.watch import Figures, ReplicaKnee, Table
+from core.report import COLUMNS, imbalance_lines, knee_line, note_text, read_of, sums
+from core.units import duration
+from core.watch import Figures, ReplicaKnee, Table, stuck_fact
 from tui import keys
 from tui.draw.style import THEME_16, clean, set_up_themes
 from tui.screens.help import rows as told_rows
@@ -294,11 +294,10 @@ class WatchApp(App[None]):
         shown = self._order.of(table.rows)
         screen.table.show(shown, self._order)
         width = screen.size.width - 2
-        counted = f"{table.total.read} of {count(table.total.replicas, 'replica')} read"
         some = [Piece(f"{len(shown)} shown", "strong", 1)] if len(shown) != len(table.rows) else []
         pieces = (
             Piece("kneescope watch", "strong"),
-            Piece(counted, "plain"),
+            Piece(read_of(table), "plain"),
             *some,
             Piece(f"every {duration(self._every_s)}", "muted", 2),
             Piece(f"rates over {duration(table.window_s)}", "muted", 3),
@@ -308,7 +307,8 @@ class WatchApp(App[None]):
         screen.head.update(join(fit(pieces, width)))
         screen.total.update(_total(table, self._knee, width))
         row = screen.table.chosen
-        said = [clean(prose.sentence(each)) for each in table.problems]
+        stuck = stuck_fact(each for each in table.rows if each is not row)
+        said = [clean(prose.sentence(each)) for each in (*([stuck] if stuck else []), *table.problems)]
         if row is not None and (note := clean(note_text(row))):
             said.insert(0, f"{row.url}: {note}")
         screen.note.update(Content.assemble(styled("\n".join(said), "strong")))
@@ -319,9 +319,11 @@ _OF_TABLE = ("move", "page", "open", "sort", "reverse", "filter")
 
 def _total(table: Table, knee: ReplicaKnee | None, width: int) -> Content:
     """The sums over as many lines as they take, and what the load is a share of."""
-    sums, *rest = total_lines(table)
-    pieces = [Piece(text, "plain", at) for at, text in enumerate(sums.split(" · ")[1:])]
-    lines = [join(fit(pieces, width, 3), "   "), *(Content.assemble(styled(clean(line), "plain")) for line in rest)]
+    pieces = [Piece(text, "plain", at) for at, text in enumerate(sums(table))]
+    lines = [
+        join(fit(pieces, width, 3), "   "),
+        *(Content.assemble(styled(clean(line), "plain")) for line in imbalance_lines(table)),
+    ]
     if knee is not None:
         lines.append(Content.assemble(styled(clean(knee_line(knee)), "muted")))
     return Content("\n").join(lines)

@@ -11,9 +11,9 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from core import prose
-from core.report import COLUMNS, glyph, name_of, note_text
+from core.report import COLUMNS, glyph, name_of
 from core.units import DASH, count, latency, latency_brief, number, percent
-from core.watch import Estimate, Figures, ReplicaKnee, Row, growth_fact, load_fact
+from core.watch import Estimate, Figures, ReplicaKnee, Row, growth_fact, load_fact, row_notes
 from tui.draw.plots import Curve, Plot, Shade
 from tui.draw.style import clean
 from tui.draw.ticks import steady_ceiling, time_ticks, value_ticks
@@ -158,11 +158,12 @@ def _figures(row: Row | None, width: int) -> Content:
 def _notes(row: Row | None) -> str:
     if row is None:
         return ""
-    said = [note_text(row)] if row.state != "ok" else []
-    if row.load is not None:
-        said.append(prose.sentence(load_fact(row.load)))
-    if row.growth is not None:
-        said.append(prose.sentence(growth_fact(row.growth)))
+    found = list(row_notes(row))
+    if row.load is not None and row.load.by != "stalled":  # its note says that
+        found.append(load_fact(row.load))
+    if row.growth is not None and (growing := growth_fact(row.growth)) not in found:
+        found.append(growing)
+    said = [prose.sentence(each) for each in found]
     if row.failures and row.state == "ok":
         said.append(f"{count(row.failures, 'reading')} failed so far.")
-    return clean("  ".join(each for each in said if each))
+    return clean("  ".join(said))

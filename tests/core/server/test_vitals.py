@@ -22,6 +22,7 @@ async def test_a_real_page() -> None:
     assert (found.ttft.bounds[:2], found.ttft.bounds[-1], found.ttft.counts[-1]) == ((0.001, 0.005), 2560.0, 305.0)
     assert (found.tpot.bounds[0], found.tpot.counts[0], found.tpot.counts[-1]) == (0.01, 294.0, 294.0)
     assert found.ttft.counts == tuple(sorted(found.ttft.counts))
+    assert found.model == "tiny"
 
 
 async def test_gaps_stand_in_where_no_request_has_a_tpot() -> None:
@@ -29,6 +30,12 @@ async def test_gaps_stand_in_where_no_request_has_a_tpot() -> None:
     found = await read(text)
     assert found.tpot is not None
     assert (found.tpot_of, found.tpot.counts[0], found.tpot.counts[-1]) == ("gap", 58843.0, 59421.0)
+
+
+@pytest.mark.parametrize("line", ["num_requests_running 1e308", "num_requests_waiting -5", "kv_cache_usage_perc 7.0"])
+async def test_a_figure_that_cannot_be_is_none(line: str) -> None:
+    with pytest.raises(ScrapeError, match="tells a figure that cannot be"):
+        await read(f"vllm:{line}\n")
 
 
 HEAD = 'vllm:num_requests_running{engine="0"} 1\n'

@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import select
 import shlex
 import signal
 import socket
+import subprocess
 import sys
 import threading
 from asyncio.subprocess import DEVNULL
@@ -197,6 +199,44 @@ async def test_more_output_than_a_pipe_holds_blocks_nothing(tmp_path: Path) -> N
     assert ended.said.endswith("\nlast\n")
     assert len(ended.said) <= 4096
     await server.stop()
+
+
+async def test_of_what_was_cut_the_first_line_is_left_out_for_half_a_secret_is_not_known_for_one() -> None:
+    server = await Server.start("echo sk-TESTSECRET; yes yyyyyyy | head -n 511; exit 3", "http://127.0.0.1:9")
+    ended = await asyncio.wait_for(asyncio.shield(server.ended), PATIENCE_S)
+    assert ended.said == "yyyyyyy\n" * 511
+    await server.stop()
+
+
+async def test_a_server_that_never_answered_leaves_its_last_words(tmp_path: Path) -> None:
+    server = await Server.start(f"echo still loading; touch {tmp_path}/listening; sleep 600", "http://127.0.0.1:9", grace_s=0.2)
+    await appears(tmp_path / "listening")
+    await server.stop()
+    assert server.said == "still loading\n"
+
+
+def test_a_command_that_fails_at_once_is_noticed() -> None:
+    """Before the object that started it is gone, which takes the exit code of a process that is over."""
+    code = """
+import os, subprocess
+begin = subprocess.Popen.__init__
+def ended(self, *args, **options):
+    begin(self, *args, **options)
+    os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+subprocess.Popen.__init__ = ended
+from core.tune.guardian import Guardian
+Guardian(0.2).run()
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=HOME, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b'{"command": "exit 7"}\n')
+    assert b'"pid"' in process.stdout.readline()
+    assert select.select([process.stdout], [], [], 10.0)[0], "nobody learned that it ended"
+    process.stdin.close()
+    assert b'{"ended": 7' in process.stdout.readline()
+    process.stdout.close()
+    process.wait()
 
 
 def test_signals_that_the_guardian_stands_reach_its_server_as_usual(tmp_path: Path) -> None:

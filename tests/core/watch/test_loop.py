@@ -7,7 +7,7 @@ import httpx
 
 from core.access import Access
 from core.server import Discovery, Places
-from core.watch import SCRAPE_S, Watched, Watcher
+from core.watch import SCRAPE_S, Watched, Watcher, row_notes
 from tests.core.server.fakes import capture, client
 
 A, B, C = "http://a:1", "http://b:1", "http://c:1"
@@ -150,3 +150,15 @@ async def test_replicas_that_come_are_read_and_those_that_go_are_not() -> None:
     assert [url for _, url, _ in servers.asked].count("http://10.0.0.1:8000/metrics") == first
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)
+
+
+async def test_one_that_hangs_makes_no_other_late() -> None:
+    servers, time = Servers(), Time()
+    watcher = made(servers, time, Places((A, B)))
+    reading = asyncio.create_task(watcher.once())
+    await time.until(0.5)
+    servers.hanging = {"b"}
+    await time.until(1.0)  # the second reading begins, and a answers at once
+    time.now = 9.0
+    servers.hang.set()
+    assert [row_notes(row) for row in (await reading).rows] == [(), ()]

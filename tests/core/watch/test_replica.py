@@ -1,17 +1,22 @@
 """One replica over time, by its row: rates, percentiles, restarts, failures, load and growth."""
 
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from core.facts import fact
 from core.server import Found
-from core.watch import Estimate, Figures, Load, Row, Watched, row_notes
+from core.watch import Estimate, Figures, Load, ReplicaKnee, Row, Watched, row_notes
 from tests.core.watch.feed import EPOCH, steady, vitals
 
 URL = "http://a:1"
 
 
-def watched(knee_rps: float | None = None, **options: float) -> Watched:
-    made = Watched(knee_rps=knee_rps, **options)
+def watched(knee_rps: float | None = None, wait_s: float | None = None, **options: float) -> Watched:
+    knee = None if knee_rps is None else ReplicaKnee(knee_rps, None, "tiny", Path("run.jsonl"), wait_s)
+    made = Watched(knee=knee, **options)
     made.see(Found((URL,)), 0.0)
     return made
 
@@ -132,11 +137,15 @@ def test_a_slow_watch_has_rates_too() -> None:
     assert (figures(made, 900.0).finished_rps, figures(made, 900.0).over_s) == (2.0, 300.0)
 
 
-def test_figures_that_are_old_are_called_so() -> None:
+def test_a_reading_that_takes_long_is_told_of_and_the_time_between_two_is_not() -> None:
     made = watched()
     steady(made, URL, 1.0, 5)
-    assert row_notes(row(made, 8.0)) == ()
-    assert row_notes(row(made, 12.0)) == (fact("watch_late", age_s=7.0),)
+    assert row_notes(row(made, 35.0)) == ()  # --every 30s
+    made.ask(URL, 35.0)
+    assert row_notes(row(made, 38.0)) == ()
+    assert row_notes(row(made, 39.0)) == (fact("watch_late", age_s=4.0),)
+    made.take(URL, vitals(39.5, requests_success_total=40.0))
+    assert row_notes(row(made, 50.0)) == ()
 
 
 def test_load_is_the_share_of_the_measured_knee() -> None:
@@ -164,6 +173,77 @@ def test_a_server_that_tells_little_has_no_load() -> None:
     made.take(URL, vitals(0.0, kv_usage_max_frac=None, waiting=None, running=None, requests_success_total=None))
     made.take(URL, vitals(1.0, kv_usage_max_frac=None, waiting=None, running=None, requests_success_total=None))
     assert (row(made, 1.0).load, figures(made, 1.0).arriving_rps, figures(made, 1.0).in_flight) == (None, None, None)
+
+
+@pytest.mark.parametrize("knee_rps", [None, 10.0])
+def test_requests_that_nothing_comes_of_are_stuck_and_more_than_any_load(knee_rps: float | None) -> None:
+    made = watched(knee_rps)
+    for t in range(0, 100):
+        done = min(t, 60)  # from then on the engine does nothing, and its API still answers
+        made.take(
+            URL,
+            vitals(float(t), running=4.0, requests_success_total=2.0 * done, generation_tokens_total=50.0 * done),
+        )
+        stuck = row(made, float(t)).load == Load(1.0, "stalled")
+        assert stuck == (t >= 80)
+    found = row(made, 99.0)
+    assert found.load is not None
+    assert found.load.above(1.0)
+    assert row_notes(found) == (fact("watch_stalled", stalled_s=39.0),)
+    made.take(URL, vitals(100.0, running=4.0, requests_success_total=120.0, generation_tokens_total=3001.0))
+    assert row_notes(row(made, 100.0)) == ()
+
+
+@pytest.mark.parametrize(
+    "at_rest",
+    [
+        {"running": 0.0, "generation_tokens_total": 9.0},  # idle
+        {"running": 4.0, "generation_tokens_total": None},  # the server counts no tokens: a long answer looks the same
+        {"running": None, "waiting": None, "generation_tokens_total": 9.0},
+    ],
+)
+def test_a_replica_is_not_stuck_for_what_nobody_asks_or_tells(at_rest: dict[str, Any]) -> None:
+    made = watched()
+    for t in range(0, 60):
+        made.take(URL, vitals(float(t), **at_rest))
+    assert figures(made, 59.0).stalled_s is None
+
+
+def test_requests_that_only_wait_are_stuck_too() -> None:
+    made = watched(10.0)
+    for t in range(0, 60, 30):  # as `--once --every 30s` reads
+        made.take(URL, vitals(float(t), waiting=1.0))
+    assert row(made, 30.0).load == Load(1.0, "stalled")
+
+
+@pytest.mark.parametrize(("waiting", "load"), [(30.0, Load(1.0, "waiting")), (2.0, Load(0.4, "knee"))])
+def test_a_queue_beyond_the_limits_of_the_run_counts_whatever_the_rate(waiting: float, load: Load) -> None:
+    made = watched(knee_rps=10.0, wait_s=0.8)
+    for t in range(0, 31):
+        made.take(URL, vitals(float(t), running=4.0, waiting=waiting, requests_success_total=4.0 * t, generation_tokens_total=t))
+    assert row(made, 30.0).load == load
+    assert figures(made, 30.0).wait_s == waiting / 4
+    notes = (fact("watch_queue", wait_s=7.5),) if load.by == "waiting" else ()
+    assert row_notes(row(made, 30.0)) == notes
+
+
+def test_a_queue_that_was_gone_once_or_few_finished_of_says_nothing() -> None:
+    made = watched(knee_rps=10.0, wait_s=0.8)
+    made.take(URL, vitals(0.0, waiting=40.0))
+    made.take(URL, vitals(1.0, waiting=40.0, requests_success_total=9.0, generation_tokens_total=1.0))
+    assert figures(made, 1.0).wait_s is None
+    made.take(URL, vitals(2.0, waiting=0.0, requests_success_total=50.0, generation_tokens_total=2.0))
+    assert figures(made, 2.0).wait_s == 0.0
+
+
+def test_a_run_of_another_model_is_told_of() -> None:
+    made, plain = watched(knee_rps=10.0), watched()
+    for each in (made, plain):
+        each.take(URL, replace(vitals(0.0), model="large"))
+    assert row_notes(row(made, 0.0)) == (fact("watch_other_model", model="large", run_model="tiny"),)
+    assert (row(plain, 0.0).model, row_notes(row(plain, 0.0))) == ("large", ())
+    made.take(URL, replace(vitals(1.0), model="tiny"))
+    assert row_notes(row(made, 1.0)) == ()
 
 
 def test_growth_is_told_beside_a_knee_alone() -> None:
