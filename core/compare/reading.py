@@ -13,7 +13,7 @@ from core.compare.side import FleetOf, Repeat, Request, Side, Step
 from core.config import Method, ProbeConfig, Slo, Workload
 from core.errors import UserError
 from core.facts import Figure
-from core.history import stored
+from core.history import called
 from core.judge import Bracket
 from core.records import Phase, RepeatOrder, RequestRecord
 from core.results import Knee, Outcome, Percentiles, RepeatResult, RepeatSteps, RepeatVerdict, StepVerdict
@@ -51,7 +51,7 @@ def side_of(run: Recording, path: Path, *, going: bool = False) -> Side:
     knee = run.knee if run.answer is not None else Bracket.of(config.method, run.steps, target=config.slo.target).knee()
     unit = fleet.unit_of(config.fleet, info)
     return Side(
-        label=path.name if run.label is None else stored(run.label),
+        label=called(run.label, info.model if info else config.target.model, run.started_utc, run.utc_offset_s),
         path=str(path),
         outcome=outcome,
         held_rps=config.method.hold_rps,
@@ -355,7 +355,7 @@ def _side_of_result(text: bytes, path: Path) -> Side:
     unit = found.fleet.unit
     gpus = unit.gpus if unit is not None and unit.known else None
     return Side(
-        label=found.label or path.name,
+        label=called(found.label, found.server.get("model"), found.started_at),
         path=str(path),
         outcome=found.outcome,
         held_rps=found.method.hold_rps,

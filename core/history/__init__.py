@@ -4,7 +4,7 @@ Light to import: the list is printed without what a run needs.
 """
 
 from core.history.index import Run, add, runs
-from core.history.labels import MOST_CHARS, default_label, label_of, parse_label, stored
+from core.history.labels import MOST_CHARS, called, label_of, parse_label
 from core.history.lookup import resolve
 from core.history.prune import age_s, prunable, remove
 from core.history.reading import Limits
@@ -16,7 +16,7 @@ __all__ = [
     "Run",
     "add",
     "age_s",
-    "default_label",
+    "called",
     "label_of",
     "parse_label",
     "prunable",
@@ -24,5 +24,4 @@ __all__ = [
     "remove",
     "resolve",
     "runs",
-    "stored",
 ]

@@ -10,7 +10,7 @@ from typing import BinaryIO, Literal
 import msgspec
 
 from core.errors import UserError
-from core.history.labels import default_label, stored
+from core.history.labels import called, stored
 
 Problem = Literal["foreign", "damaged"]
 """No run begins in this file; or one does, and what follows was changed."""
@@ -146,10 +146,9 @@ def read(path: Path, *, going: bool) -> Read:
 def _put_together(started: _Started, server: _Server | None, answer: _Answer | None, problem: Problem | None) -> Read:
     config, knee = started.config, answer.knee if answer else _Knee()
     model = (server.info.model if server else None) or config.target.model
-    own = stored(started.label or "")
     return Read(
         started_utc=started.started_utc,
-        label=own or default_label(model, started.started_utc, started.utc_offset_s),
+        label=called(started.label, model, started.started_utc, started.utc_offset_s),
         model=None if model is None else stored(model),
         slo=config.slo,
         mode=config.method.mode,

@@ -39,7 +39,7 @@ class Table(NamedTuple):
 def sides_table(found: Comparison) -> Table:
     """The runs, each by its letter."""
     rows = tuple((name, *_who(side)) for name, side in found.sides)
-    return Table("Runs", ("", "file", "model", "mode", "took", "begun (UTC)"), rows)
+    return Table("Runs", ("", "run", "model", "mode", "took", "begun (UTC)"), rows)
 
 
 def _who(side: Side) -> Row:
