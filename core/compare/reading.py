@@ -54,6 +54,7 @@ def side_of(run: Recording, path: Path, *, going: bool = False) -> Side:
         label=called(run.label, info.model if info else config.target.model, run.started_utc, run.utc_offset_s),
         path=str(path),
         outcome=outcome,
+        required_met=None if run.answer is None else run.answer.required_met,
         held_rps=config.method.hold_rps,
         asked=_asked(config.slo, config.target.api, _workload(config.workload), config.method),
         server=_server(msgspec.to_builtins(info) if info is not None else {}, unit.gpus if unit.known else None),
@@ -172,6 +173,7 @@ def _workload(work: Workload) -> dict[str, Figure]:
         "stop": work.stop,
         "gateway": None if work.gateway is None else str(work.gateway),
         "retry_after": work.retry_after,
+        "think_s": work.think_s,
     }
 
 
@@ -224,6 +226,7 @@ class _Asked(msgspec.Struct, frozen=True):
     arrival_cv: float = 1.0
     gateway: Gateway | None = None
     retry_after: bool = False
+    think_s: float | None = None
     length_correlation: float = 0.0
     mix: tuple[_Part, ...] | None = None
     source: Source | None = None
@@ -244,6 +247,7 @@ class _Asked(msgspec.Struct, frozen=True):
             "stop": self.stop,
             "gateway": None if self.gateway is None else str(self.gateway),
             "retry_after": self.retry_after,
+            "think_s": self.think_s,
         }
 
 
@@ -321,6 +325,10 @@ class _Fleet(msgspec.Struct, frozen=True):
         )
 
 
+class _Required(msgspec.Struct, frozen=True):
+    met: bool | None = None
+
+
 class _Result(msgspec.Struct, frozen=True):
     """What a comparison needs of a result; other keys are left unread."""
 
@@ -333,6 +341,7 @@ class _Result(msgspec.Struct, frozen=True):
     steps: tuple[_Step, ...]
     server: dict[str, Any] = {}
     fleet: _Fleet = _Fleet()
+    required: _Required | None = None
     kind: str = "probe"
     label: str | None = None
     started_at: str | None = None
@@ -358,6 +367,7 @@ def _side_of_result(text: bytes, path: Path) -> Side:
         label=called(found.label, found.server.get("model"), found.started_at),
         path=str(path),
         outcome=found.outcome,
+        required_met=None if found.required is None else found.required.met,
         held_rps=found.method.hold_rps,
         asked=_asked(found.slo, found.workload.api, found.workload.figures(), found.method),
         server=_server(found.server, gpus),

@@ -25,6 +25,7 @@ _LABELS = {
     "stop": "stop",
     "gateway": "gateway's limit",
     "retry_after": "429 sent again",
+    "think_s": "think time",
     "mode": "mode",
     "careful": "careful",
     "repeats": "repeats",
@@ -53,8 +54,12 @@ _OUTCOMES = {"void": "it ended void", "refused": "no load was sent", "interrupte
 
 def differing(found: Fact) -> tuple[str, str, str]:
     """What differs, and both values, as a table has them."""
-    what = str(found.figures["what"])
-    return _label(what), _value(what, found.figures["a"]), _value(what, found.figures["b"])
+    return asked(str(found.figures["what"]), found.figures["a"], found.figures["b"])
+
+
+def asked(what: str, one: Figure, other: Figure) -> tuple[str, str, str]:
+    """The name of a thing that was asked or told, and two values of it."""
+    return _label(what), _value(what, one), _value(what, other)
 
 
 def _label(what: str) -> str:
