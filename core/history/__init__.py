@@ -3,7 +3,7 @@
 Light to import: the list is printed without what a run needs.
 """
 
-from core.history.index import Run, add, runs
+from core.history.index import Run, add, remembered, runs
 from core.history.labels import MOST_CHARS, called, label_of, parse_label
 from core.history.lookup import resolve
 from core.history.prune import age_s, prunable, remove
@@ -21,6 +21,7 @@ __all__ = [
     "parse_label",
     "prunable",
     "redact",
+    "remembered",
     "remove",
     "resolve",
     "runs",

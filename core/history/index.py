@@ -72,6 +72,11 @@ def runs() -> tuple[Run, ...]:
     return tuple(sorted((run for run in index.runs if run.path in there), key=_newest, reverse=True))
 
 
+def remembered() -> tuple[Run, ...]:
+    """What the index knows, the newest first, without a look at any file: some may be gone, or be missing here."""
+    return tuple(sorted(_load().runs, key=_newest, reverse=True))
+
+
 def add(path: Path) -> None:
     """Take a run into the index, wherever it is recorded: when its file is made, and again when it is over. Never fails."""
     with suppress(OSError), _locked():
