@@ -28,8 +28,8 @@ def files(context: click.Context, param: click.Parameter, begun: str) -> "list[C
 
 
 def runs(context: click.Context, param: click.Parameter, begun: str) -> "list[CompletionItem]":
-    """`last`, labels and files of the newest recorded runs, and any file. What would have to be quoted is not offered; of a file the
-    shell does that."""
+    """`last`, labels and files of the newest recorded runs, and any file. What would have to be quoted is not offered; of a file
+    the shell does that."""
     words = dict.fromkeys(("last", *_labels(), *_recorded()))
     known = [word for word in words if word.startswith(begun) and _PLAIN.fullmatch(word)]
     return [*files(context, param, begun), *map(CompletionItem, known)]  # bash forgets what stands before the files
