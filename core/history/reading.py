@@ -11,6 +11,7 @@ import msgspec
 
 from core.errors import UserError
 from core.history.labels import called, stored
+from core.knee_ends import KneeEnds
 
 Problem = Literal["foreign", "damaged"]
 """No run begins in this file; or one does, and what follows was changed."""
@@ -79,39 +80,9 @@ class _Server(msgspec.Struct, tag="server"):
     info: _Info
 
 
-class _Failed(msgspec.Struct):
-    failed: int = 0
-
-
-class _Knee(msgspec.Struct):
-    """As `core.results.Knee`, which brings numpy along."""
-
-    pass_rps: float | None = None
-    first_fail_rps: float | None = None
-    clear_fail_rps: float | None = None
-    clear_fail: _Failed | None = None
-    upper_rps: float | None = None
-    open_above: bool = False
-
-    @property
-    def fail_rps(self) -> float | None:
-        if self.open_above or self.upper_rps is not None:
-            return self.upper_rps
-        return self.first_fail_rps if self.clear_fail_rps is None else self.clear_fail_rps
-
-    @property
-    def clear(self) -> bool:
-        return (
-            self.fail_rps is not None
-            and self.fail_rps == self.clear_fail_rps
-            and self.clear_fail is not None
-            and self.clear_fail.failed > 1
-        )
-
-
 class _Answer(msgspec.Struct):
     outcome: str
-    knee: _Knee
+    knee: KneeEnds
 
 
 class _Ended(msgspec.Struct, tag="run_ended"):
@@ -144,7 +115,7 @@ def read(path: Path, *, going: bool) -> Read:
 
 
 def _put_together(started: _Started, server: _Server | None, answer: _Answer | None, problem: Problem | None) -> Read:
-    config, knee = started.config, answer.knee if answer else _Knee()
+    config, knee = started.config, answer.knee if answer else KneeEnds()
     model = (server.info.model if server else None) or config.target.model
     return Read(
         started_utc=started.started_utc,
@@ -156,7 +127,7 @@ def _put_together(started: _Started, server: _Server | None, answer: _Answer | N
         outcome=answer.outcome if answer else None,
         pass_rps=knee.pass_rps,
         fail_rps=knee.fail_rps,
-        clear=knee.clear,
+        clear=knee.clearly_fails,
         problem=problem,
     )
 
