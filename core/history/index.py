@@ -6,6 +6,7 @@ list is made all the same, and made again the next time.
 
 import fcntl
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +20,14 @@ from core.run_files import is_going, runs_folder, state_folder
 REDACTED = ".redacted.jsonl"
 """How copies end that are made to be given away; beside the run that they are of, they are no run of their own."""
 _SCHEMA = 1
+_NAMED_BY_US = re.compile(r"(\d{8}T\d{6}Z-)(?:.*-)?(\d+)")
+
+
+def copy_beside(path: Path) -> Path:
+    """Where a copy of a run goes that is to be given away: beside it, without the model that our own names of files hold."""
+    stem = path.name.removesuffix(".jsonl")
+    named = _NAMED_BY_US.fullmatch(stem)
+    return path.with_name((stem if named is None else named[1] + named[2]) + REDACTED)
 
 
 class Run(Read, frozen=True, kw_only=True):

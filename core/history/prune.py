@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from core.history.index import REDACTED, Run, runs
+from core.history.index import Run, copy_beside, runs
 
 
 def age_s(run: Run, now_s: float) -> float:
@@ -41,7 +41,7 @@ def remove(doomed: Iterable[Run], beside: Callable[[Path], Path]) -> tuple[list[
             stayed.append((run, error.strerror or str(error)))
         else:
             gone.append(run)
-            for other in (beside(run.place), run.place.with_name(run.place.name.removesuffix(".jsonl") + REDACTED)):
+            for other in (beside(run.place), copy_beside(run.place)):
                 with suppress(OSError):
                     other.unlink(missing_ok=True)
     runs()  # the index knows it at once
