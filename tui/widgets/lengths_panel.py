@@ -16,7 +16,7 @@ from tui.widgets.knee_step import fitted_table
 from tui.widgets.pieces import Part, Piece, fit, join, styled
 from tui.widgets.plot_view import Titled
 
-_GIVE_WAY = tuple(map(HEADS.index, ("TPOT p50", "TTFT p50", "errors", "E2E p95", "requests", "TPOT p95")))
+_GIVE_WAY = tuple(map(HEADS.index, ("TPOT p50", "TTFT p50", "errors", "E2E p95", "requests", "TPOT p95", "TTFT p95")))
 _INSIDE = HEADS.index("inside")
 _SHADES = "░▒▓█"
 """Of a cell of the picture, by its share of the fullest one: each is for a quarter."""
