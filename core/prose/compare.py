@@ -215,8 +215,8 @@ SENTENCES: dict[Code, Sentence] = {
         + ("" if f["one_draw"] else " and the same --seed")
     ),
     "ghost_told": lambda f: "; ".join(
-        [f"beside {_printable(f.word('label') or '')}: {_bracket(f.known('pass_rps'), f.known('fail_rps'))}", *f.of]
+        [f"ghost {_printable(f.word('label') or '')}: {_bracket(f.known('pass_rps'), f.known('fail_rps'))}", *f.of]
     ),
-    "ghost_compared": lambda f: f"beside {_printable(f.word('label') or '')} (A; this run is B): {'; '.join(f.of)}",
+    "ghost_compared": lambda f: f"ghost {_printable(f.word('label') or '')} (A), this run (B): {'; '.join(f.of)}",
     "ghost_other_limits": lambda f: f"other limits, so its floors are not drawn ({', '.join(f.of)})",
 }
