@@ -50,6 +50,7 @@ def side_of(run: Recording, path: Path, *, going: bool = False) -> Side:
     outcome: Outcome = "interrupted" if run.answer is None else run.answer.outcome
     knee = run.knee if run.answer is not None else Bracket.of(config.method, run.steps, target=config.slo.target).knee()
     unit = fleet.unit_of(config.fleet, info)
+    told = _Told() if info is None else msgspec.convert(info, _Told, from_attributes=True)
     return Side(
         label=called(run.label, info.model if info else config.target.model, run.started_utc, run.utc_offset_s),
         path=str(path),
@@ -57,7 +58,9 @@ def side_of(run: Recording, path: Path, *, going: bool = False) -> Side:
         required_met=None if run.answer is None else run.answer.required_met,
         held_rps=config.method.hold_rps,
         asked=_asked(config.slo, config.target.api, _workload(config.workload), config.method),
-        server=_server(msgspec.to_builtins(info) if info is not None else {}, unit.gpus if unit.known else None),
+        server=_server(
+            _Told() if info is None else msgspec.convert(info, _Told, from_attributes=True), unit.gpus if unit.known else None
+        ),
         knee=knee,
         gpus=unit.gpus if unit.known else None,
         fleet=_fleet(fleet.plan(knee, config.fleet, info)),
@@ -189,12 +192,26 @@ def _trace(trace: TraceUse | None) -> str | None:
     return f"{trace.file} ({trace.rows} rows, {typed(trace.window_s)} s from {typed(trace.from_s)} s on{spread})"
 
 
-_TOLD = ("model", "version", "max_model_len", "kv_cache_tokens", "engines", "tp", "pp", "dp", "fingerprint", "simulated")
+class _Told(msgspec.Struct, frozen=True):
+    """What a server told of itself, by the names of `ServerInfo` and of a result."""
+
+    model: str | None = None
+    version: str | None = None
+    max_model_len: int | None = None
+    kv_cache_tokens: int | None = None
+    engines: int | None = None
+    tp: int | None = None
+    pp: int | None = None
+    dp: int | None = None
+    fingerprint: str | None = None
+    simulated: bool | None = None
+    config: dict[str, str] = {}
 
 
-def _server(told: Mapping[str, Any], gpus: int | None) -> dict[str, Figure]:
-    flags = {f"config.{name}": value for name, value in sorted((told.get("config") or {}).items())}
-    return {**{name: told.get(name) for name in _TOLD}, "gpus": gpus, **flags}
+def _server(told: _Told, gpus: int | None) -> dict[str, Figure]:
+    figures = msgspec.structs.asdict(told)
+    flags = {f"config.{name}": value for name, value in sorted(figures.pop("config").items())}
+    return {**figures, "gpus": gpus, **flags}
 
 
 # --- from the JSON of a result ------------------------------------------------------------------------------------
@@ -339,7 +356,7 @@ class _Result(msgspec.Struct, frozen=True):
     workload: _Asked
     method: Method
     steps: tuple[_Step, ...]
-    server: dict[str, Any] = {}
+    server: _Told = _Told()
     fleet: _Fleet = _Fleet()
     required: _Required | None = None
     kind: str = "probe"
@@ -351,10 +368,10 @@ class _Result(msgspec.Struct, frozen=True):
 def _side_of_result(text: bytes, path: Path) -> Side:
     try:
         head = msgspec.json.decode(text, type=dict[str, Any])
-        if head.get("schema", 0) > RESULT_SCHEMA:
-            raise UserError(f"{path} was written by a newer kneescope (schema {head['schema']}); update to read it.")
+        if isinstance(schema := head.get("schema"), int) and schema > RESULT_SCHEMA:
+            raise UserError(f"{path} was written by a newer kneescope (schema {schema}); update to read it.")
         found = msgspec.convert(head, _Result)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(
             f"{path} is neither a run file nor the result of a run ({error}). Give a run file, or what --json wrote of a run."
         ) from None
@@ -364,7 +381,7 @@ def _side_of_result(text: bytes, path: Path) -> Side:
     unit = found.fleet.unit
     gpus = unit.gpus if unit is not None and unit.known else None
     return Side(
-        label=called(found.label, found.server.get("model"), found.started_at),
+        label=called(found.label, found.server.model, found.started_at),
         path=str(path),
         outcome=found.outcome,
         required_met=None if found.required is None else found.required.met,

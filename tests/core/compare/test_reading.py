@@ -95,6 +95,9 @@ def test_a_file_that_is_being_written_is_going(tmp_path: Path) -> None:
         ({"schema": 99}, "newer kneescope"),
         ({"outcome": "nonsense"}, "neither a run file nor the result"),
         ({"slo": {"ttft_s": -1}}, "--ttft"),
+        ({"server": {"config": 5}}, "neither a run file nor the result"),
+        ({"server": {"model": [1]}}, "neither a run file nor the result"),
+        ({"schema": "2"}, r"Expected `int`, got `str` - at `\$.schema`"),
     ],
 )
 def test_a_result_that_is_none_of_a_run_is_refused(tmp_path: Path, given: dict[str, Any], words: str) -> None:
