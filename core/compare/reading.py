@@ -58,9 +58,7 @@ def side_of(run: Recording, path: Path, *, going: bool = False) -> Side:
         required_met=None if run.answer is None else run.answer.required_met,
         held_rps=config.method.hold_rps,
         asked=_asked(config.slo, config.target.api, _workload(config.workload), config.method),
-        server=_server(
-            _Told() if info is None else msgspec.convert(info, _Told, from_attributes=True), unit.gpus if unit.known else None
-        ),
+        server=_server(told, unit.gpus if unit.known else None),
         knee=knee,
         gpus=unit.gpus if unit.known else None,
         fleet=_fleet(fleet.plan(knee, config.fleet, info)),
