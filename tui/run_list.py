@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from core.history import Limits, Run, age_s
+from core.history import Limits, Problem, Run, age_s
 from core.units import DASH, age, limit, number, plain
 
 HEAD = ("run", "label", "model", "limits", "bracket, req/s", "age")
@@ -13,6 +13,7 @@ _LEAST_LABEL, _USUAL_LABEL = 16, 36
 """Of a label that much is always shown; that much before another column gives way: the default label of most models."""
 _GIVE_WAY = (2, 3)
 """Where a line has no room for all: first the model, which is mostly part of the label, then the limits."""
+_PROBLEMS: dict[Problem, str] = {"foreign": "not a run file", "damaged": "damaged file", "newer": "newer version"}
 _WORDS = {"infeasible": "infeasible", "held": "held", "void": "void", "refused": "refused", "interrupted": "interrupted"}
 
 
@@ -36,7 +37,7 @@ def row(run: Run, now_s: float) -> Row:
 def bracket(run: Run) -> str:
     """What is known of the knee, or why nothing is."""
     if run.problem is not None:
-        return "not a run file" if run.problem == "foreign" else "damaged file"
+        return _PROBLEMS[run.problem]
     if run.outcome is None:
         return "still going" if run.is_going else "unfinished"
     low, high = run.pass_rps, run.fail_rps

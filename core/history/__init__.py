@@ -7,12 +7,13 @@ from core.history.index import Run, add, remembered, runs
 from core.history.labels import MOST_CHARS, called, label_of, parse_label
 from core.history.lookup import resolve
 from core.history.prune import age_s, prunable, remove
-from core.history.reading import Limits
+from core.history.reading import Limits, Problem
 from core.history.redaction import redact
 
 __all__ = [
     "MOST_CHARS",
     "Limits",
+    "Problem",
     "Run",
     "add",
     "age_s",

@@ -20,6 +20,7 @@ from core.run_files import is_going, runs_folder, state_folder
 REDACTED = ".redacted.jsonl"
 """How copies end that are made to be given away; beside the run that they are of, they are no run of their own."""
 _SCHEMA = 1
+_UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 _NAMED_BY_US = re.compile(r"(\d{8}T\d{6}Z-)(?:.*-)?(\d+)")
 
 
@@ -59,6 +60,18 @@ class _Index(msgspec.Struct, frozen=True, kw_only=True):
     schema: int = _SCHEMA
     next: int = 1
     runs: tuple[Run, ...] = ()
+
+
+class _Number(msgspec.Struct, frozen=True):
+    number: int
+    path: str
+
+
+class _Numbers(msgspec.Struct, frozen=True):
+    """What is kept of an index of another version: numbers never move."""
+
+    next: int
+    runs: tuple[_Number, ...]
 
 
 class _Seen(msgspec.Struct, frozen=True):
@@ -125,9 +138,14 @@ def _is_fresh(index: _Index, seen: Iterable[_Seen]) -> bool:
         if run is None:
             if each.size:
                 return False
-        elif (run.size, run.mtime_ns) != (each.size, each.mtime_ns):
+        elif not _is_known(run, each):
             return False
     return all(_may_return(run) for run in known.values())
+
+
+def _is_known(run: Run, seen: _Seen) -> bool:
+    """Whether the file is what it was; one of a newer format is looked at again, for this kneescope may be newer than that one."""
+    return (run.size, run.mtime_ns) == (seen.size, seen.mtime_ns) and run.problem != "newer"
 
 
 def _may_return(run: Run) -> bool:
@@ -141,7 +159,7 @@ def _refreshed(index: _Index, seen: list[_Seen]) -> _Index:
     kept = []
     for each in sorted(seen, key=lambda each: (each.mtime_ns, each.path)):
         old = known.pop(each.path, None)
-        if old is not None and (old.size, old.mtime_ns) == (each.size, each.mtime_ns):
+        if old is not None and _is_known(old, each):
             kept.append(old)
             continue
         if old is None and not each.size:
@@ -168,12 +186,17 @@ def _path() -> Path:
 
 
 def _load() -> _Index:
-    """The index; of one that is damaged, or that another version wrote, nothing is known, and it is made anew."""
-    try:
-        index = msgspec.json.decode(_path().read_bytes(), type=_Index)
-    except (OSError, msgspec.DecodeError, ValueError, RecursionError):
-        return _Index()
-    return index if index.schema == _SCHEMA else _Index()
+    """The index; of one that another version wrote only the numbers, and of one that is damaged nothing: it is made anew."""
+    content = b""
+    with suppress(OSError, *_UNREADABLE):
+        content = _path().read_bytes()
+        index = msgspec.json.decode(content, type=_Index)
+        if index.schema == _SCHEMA:
+            return index
+    with suppress(*_UNREADABLE):
+        kept = msgspec.json.decode(content, type=_Numbers)
+        return _Index(next=kept.next, runs=tuple(Run(number=run.number, path=run.path) for run in kept.runs))
+    return _Index()
 
 
 def _store(index: _Index) -> None:

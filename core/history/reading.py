@@ -9,12 +9,13 @@ from typing import BinaryIO, Literal
 
 import msgspec
 
+from core import RUN_FILE_SCHEMA
 from core.errors import UserError
 from core.history.labels import called, stored
 from core.knee_ends import KneeEnds
 
-Problem = Literal["foreign", "damaged"]
-"""No run begins in this file; or one does, and what follows was changed."""
+Problem = Literal["foreign", "damaged", "newer"]
+"""No run begins in this file; or one does, and what follows was changed, or is of a format that is not known here yet."""
 Way = Literal["search", "list", "hold"]
 
 _EVENT = b'{"type":"'
@@ -65,11 +66,18 @@ class _Config(msgspec.Struct):
     method: _Method
 
 
+class _Head(msgspec.Struct, tag="run_started"):
+    """All that can be relied on in a format of tomorrow."""
+
+    schema: int
+
+
 class _Started(msgspec.Struct, tag="run_started"):
     started_utc: str
     config: _Config
     label: str | None = None
     utc_offset_s: int | None = None
+    schema: int = RUN_FILE_SCHEMA
 
 
 class _Info(msgspec.Struct):
@@ -93,6 +101,7 @@ class _Found(msgspec.Struct, tag="answer_found"):
     answer: _Answer
 
 
+_HEAD = msgspec.json.Decoder(_Head)
 _STARTED = msgspec.json.Decoder(_Started)
 _SERVER = msgspec.json.Decoder(_Server)
 _ANSWERED = msgspec.json.Decoder(_Ended | _Found)
@@ -102,16 +111,25 @@ _WRONG = (msgspec.DecodeError, UserError, ValueError, RecursionError)
 def read(path: Path, *, going: bool) -> Read:
     """What the file tells. `going`: it is still being written, and has no answer. Raises OSError where it cannot be read."""
     with path.open("rb") as file:
+        line = file.readline(_FIRST_LINE_MAX)
         try:
-            started = _STARTED.decode(file.readline(_FIRST_LINE_MAX))
+            started = _STARTED.decode(line)
         except _WRONG:
-            return Read(label=stored(path.name), problem="foreign")
+            return Read(label=stored(path.name), problem="newer" if _is_newer(line) else "foreign")
+        if started.schema > RUN_FILE_SCHEMA:
+            return _put_together(started, None, None, "newer")
         try:
             server = next((_SERVER.decode(line) for line in _head(file) if line.startswith(b'{"type":"server"')), None)
             answer = None if going else _answer(file.fileno())
         except _WRONG:
             return _put_together(started, None, None, "damaged")
     return _put_together(started, server, answer, None)
+
+
+def _is_newer(line: bytes) -> bool:
+    with suppress(*_WRONG):
+        return _HEAD.decode(line).schema > RUN_FILE_SCHEMA
+    return False
 
 
 def _put_together(started: _Started, server: _Server | None, answer: _Answer | None, problem: Problem | None) -> Read:
