@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from core.columns import cells, cut, padded
 from core.history import Limits, Problem, Run, age_s
 from core.units import DASH, age, limit, number, plain
 
@@ -48,8 +49,8 @@ def bracket(run: Run) -> str:
 
 def table(rows: Sequence[Row], width: int | None = None, *, head: bool = True) -> list[str]:
     """The rows under their head, in columns. `width`: cells of a line, in which columns give way (None: as long as they are)."""
-    cells = [HEAD, *rows]
-    wide = [max(len(each[at]) for each in cells) for at in range(len(HEAD))]
+    lines = [HEAD, *rows]
+    wide = [max(cells(each[at]) for each in lines) for at in range(len(HEAD))]
     shown = list(range(len(HEAD)))
     if width is not None:
         whole, wide[1] = wide[1], min(wide[1], _USUAL_LABEL)
@@ -57,7 +58,7 @@ def table(rows: Sequence[Row], width: int | None = None, *, head: bool = True) -
             if _width(wide, shown) > width:
                 shown.remove(at)
         wide[1] = max(_LEAST_LABEL, min(whole, wide[1] + width - _width(wide, shown)))
-    return [_line([_cut(each[at], wide[at]) for at in shown], [wide[at] for at in shown]) for each in (cells if head else rows)]
+    return [_line([cut(each[at], wide[at]) for at in shown], [wide[at] for at in shown]) for each in (lines if head else rows)]
 
 
 def matches(line: Row, words: str) -> bool:
@@ -70,12 +71,8 @@ def _width(wide: Sequence[int], shown: Sequence[int]) -> int:
     return sum(wide[at] for at in shown) + _GAP * (len(shown) - 1)
 
 
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def _line(cells: Iterable[str], widths: Iterable[int]) -> str:
-    first, *rest = (f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
+def _line(texts: Iterable[str], widths: Iterable[int]) -> str:
+    first, *rest = (padded(text, width) for text, width in zip(texts, widths, strict=True))
     return (" " * _GAP).join((f"{first.strip():>{len(first)}}", *rest)).rstrip()
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from core import RESULT_SCHEMA, prose
+from core.columns import cells, padded
 from core.compare import Against, Comparison, Interval, PairedRate, Shift, Side
 from core.facts import Fact
 from core.report.json import finite
@@ -186,11 +187,11 @@ def table_lines(part: Table) -> list[str]:
     if not part.rows:
         return [f"{part.title}: none."]
     rows = [part.heads, *part.rows]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(part.heads))]
+    widths = [max(cells(row[at]) for row in rows) for at in range(len(part.heads))]
     title = [f"{part.title}:"] if part.title else []
     return [
         *title,
-        *("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows),
+        *("  " + "  ".join(padded(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows),
         *(f"  {line}" for line in textwrap.wrap(part.foot.replace(" %", _WHOLE), _WIDTH - 2)),
     ]
 

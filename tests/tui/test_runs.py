@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.cells import cell_len
 from textual.widgets import Input, OptionList
 
 from core import RESULT_SCHEMA, history
@@ -109,6 +110,16 @@ def test_columns_give_way_to_the_width() -> None:
     assert run_list.table(rows(), 118)[0].split() == ["run", "label", "limits", "bracket,", "req/s", "age"]
     assert "before the update of the gatew" in narrow[3]
     assert "…" in narrow[3]
+
+
+def test_a_label_of_wide_characters_moves_no_column() -> None:
+    """Each takes two cells of a terminal."""
+    wide = rows()[0]._replace(label="夜間バッチ😀")
+    told = [wide, *rows()]
+    lines = run_list.table(told)[1:]
+    ages = {cell_len(line.removesuffix(row.age)) for line, row in zip(lines, told, strict=True)}
+    assert len(ages) == 1
+    assert max(cell_len(line) for line in run_list.table([wide._replace(label="夜" * 80)], 80)) <= 80
 
 
 def test_a_run_that_is_going_says_so() -> None:
