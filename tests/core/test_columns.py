@@ -5,7 +5,9 @@ import pytest
 from core.columns import cells, cut, padded
 
 
-@pytest.mark.parametrize(("text", "wide"), [("", 0), ("abc", 3), ("é", 1), ("e\u0301", 1), ("日本語", 6), ("😀x", 3), ("ａ", 2)])
+@pytest.mark.parametrize(
+    ("text", "wide"), [("", 0), ("abc", 3), ("é", 1), ("e\u0301", 1), ("日本語", 6), ("😀x", 3), ("\uff41", 2)]
+)
 def test_a_text_takes_its_cells(text: str, wide: int) -> None:
     assert cells(text) == wide
     assert cells(padded(text, 10)) == 10
