@@ -28,13 +28,15 @@ def prunable(keep: int | None, older_s: float | None, now_s: float) -> tuple[Run
 def remove(doomed: Iterable[Run], beside: Callable[[Path], Path]) -> tuple[list[Run], list[tuple[Run, str]]]:
     """Delete the files of these runs, with what is kept `beside` each and copies made to be given away.
 
-    Returns those that went, and those that stayed with the reason in a few words.
+    Returns those that went, and those that stayed with the reason in a few words; one that somebody else removed is neither.
     """
     gone: list[Run] = []
     stayed: list[tuple[Run, str]] = []
     for run in doomed:
         try:
             _remove(run.place)
+        except FileNotFoundError:  # somebody else removed it
+            continue
         except BlockingIOError:
             stayed.append((run, "it is still being written"))
         except OSError as error:

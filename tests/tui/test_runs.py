@@ -159,6 +159,14 @@ def test_the_json_has_what_the_table_has_and_more(tmp_path: Path) -> None:
 # --- pruning and redacting ---
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_list_that_a_full_disk_does_not_take_is_made_again_by_its_own_command() -> None:
+    """Not by `report`, which prints a run."""
+    result = kneescope("runs", "--json", "/dev/full")
+    assert result.exit_code == 3
+    assert result.stderr.endswith("(No space left on device); run the command again when there is room.\n")
+
+
 def test_prune_asks_first_and_needs_somebody_or_yes(monkeypatch: pytest.MonkeyPatch) -> None:
     for day in (1, 2, 3):
         make(str(day), day)
