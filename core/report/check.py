@@ -1,8 +1,6 @@
 """What a check says of a run, as text, JSON, JUnit XML and Markdown."""
 
 import json
-import re
-from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
@@ -13,6 +11,7 @@ from core.check import Checked, Finding, Verdict, answered, fail_rps
 from core.compare import Side
 from core.facts import Said
 from core.report.json import finite
+from core.report.markdown_parts import table
 from core.report.told import told
 from core.units import plain, rate_brief, rate_text
 
@@ -88,25 +87,15 @@ def check_markdown(checked: Checked, sides: CheckSides) -> str:
         [
             f"### kneescope check: {_VERDICTS[checked.verdict]}",
             "",
-            *_table(("asked", "verdict", "found"), rows),
+            *table(("asked", "verdict", "found"), rows),
             "",
-            *_table(
+            *table(
                 ("run", "holds", "fails", "file"),
                 [(which, rate_brief(run.low_rps), rate_brief(fail_rps(run)), run.path) for which, run in runs],
             ),
             "",
         ]
     )
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return [f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines]
-
-
-def _cell(text: str) -> str:
-    """Without what would end the cell, or be taken for markup."""
-    return re.sub(r"([\\|`*_<>\[\]])", r"\\\1", " ".join(_fit(text).split()))
 
 
 def _fit(text: str) -> str:

@@ -13,7 +13,7 @@ from core.columns import cells, padded
 from core.compare import Against, Comparison, Interval, PairedRate, Shift, Side
 from core.facts import Fact
 from core.report.json import finite
-from core.report.mark_up import literal, one_line, section, table
+from core.report.markdown_parts import literal, one_line, section, table
 from core.report.told import told, told_all
 from core.units import DASH, between, change, count, duration, latency, percent, points, rate_brief, rate_number
 
