@@ -50,7 +50,7 @@ def _old_holds_none(f: Figures) -> str:
 SENTENCES: dict[Code, Sentence] = {
     "check_no_answer": _no_answer,
     "check_differs": _differs,
-    "check_drop_met": lambda f: f"The new run holds at {rate_text(f['pass_rps'])}; enough is {_allowed(f)}",
+    "check_drop_met": lambda f: f"The new run holds at {rate_text(f['pass_rps'])}; it had to hold {_allowed(f)}",
     "check_drop_not_met": lambda f: f"{_fails(f)}; it had to hold {_allowed(f)}",
     "check_drop_not_known": lambda f: (
         f"{_ends(f)}, so it is not known whether it holds {_allowed(f)}; measure that rate with probe --require-rps"

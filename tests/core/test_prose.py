@@ -2393,7 +2393,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("check_drop_met", pass_rps=9.5, **DROP),
-        "The new run holds at 9.50 requests/s; enough is 9.00 requests/s (10.0 in the old run, of which 10 % may be lost)",
+        "The new run holds at 9.50 requests/s; it had to hold 9.00 requests/s (10.0 in the old run, of which 10 % may be lost)",
     ),
     (
         fact("check_drop_not_met", fail_rps=8.0, **DROP),
