@@ -242,7 +242,7 @@ def test_without_a_screen_the_headline_is_a_line_on_stderr_at_the_end() -> None:
     result = kneescope("probe", URL, "--headless", "--ghost", DEMO, *LIMITS)
     assert result.exit_code == 0
     said = result.stderr.splitlines()[-1]
-    assert said.startswith("Beside demo.jsonl (A; this run is B): B ")
+    assert said.startswith("Ghost simulated-demo 2026-11-30 07:30 (A), this run (B): B ")
     assert "Beside" not in result.stdout
     assert "Beside" not in kneescope("probe", URL, "--quiet", "--ghost", DEMO, *LIMITS).stderr
     assert "Beside" not in kneescope("probe", URL, "--headless", *LIMITS).stderr
