@@ -4,15 +4,15 @@ Pure: from what is known of one or two runs to a verdict with its facts. Nothing
 one that fails nothing is known, and that is an answer of its own.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Literal
 
 import msgspec
 
-from core.config import Method, Slo
+from core.compare import LIMITS, WORKLOAD, Side
 from core.errors import UserError
 from core.facts import Fact, Figure, Said, fact, in_turn
-from core.results import FailCount, Knee, Outcome
+from core.results import FailCount, Outcome
 
 Verdict = Literal["met", "not_met", "not_known"]
 Asked = Literal["against", "require_rps"]
@@ -20,65 +20,7 @@ Asked = Literal["against", "require_rps"]
 MAX_DROP_FRAC = 0.1
 _WORST: tuple[Verdict, ...] = ("met", "not_known", "not_met")
 _ANSWERED: tuple[Outcome, ...] = ("bracket", "at_least", "below", "infeasible")
-_LIMITS = ("ttft_s", "tpot_s", "e2e_s", "target", "max_error_rate")
-_WORKLOAD = (
-    "api",
-    "input_tokens",
-    "output_tokens",
-    "mix",
-    "source",
-    "length_correlation",
-    "stop",
-    "prefix",
-    "arrivals",
-    "arrival_cv",
-    "trace",
-    "gateway",
-    "retry_after",
-)
-"""What makes requests other ones. Of two results that were written by different versions only what both tell is compared."""
 _DUST = 1e-9
-
-
-class Required(msgspec.Struct, frozen=True, kw_only=True):
-    """A rate that the run itself had to judge, and whether it passed; None while it was not judged."""
-
-    rate_rps: float
-    met: bool | None
-
-
-class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check needs of a run, by the keys of the result file (docs/result.md): its answer, and what it is an answer to."""
-
-    outcome: Outcome
-    knee: Knee
-    slo: Slo | None = None
-    workload: dict[str, Any] | None = None
-    method: Method | None = None
-    required: Required | None = None
-
-    @property
-    def answered(self) -> bool:
-        """Whether it says anything of the knee: a held rate does not, nor does a run that was ended before."""
-        return self.outcome in _ANSWERED and self.slo is not None and self.workload is not None and self.method is not None
-
-    @property
-    def pass_rps(self) -> float | None:
-        """The highest rate that holds; None where none does."""
-        return None if self.outcome == "infeasible" else self.knee.pass_rps
-
-    @property
-    def fail_rps(self) -> float | None:
-        """The lowest rate that surely fails: the clear fail, or the upper end, above which the windows leave nearly nothing for the
-        knee (standard mode seldom reads a failing rate often enough for a clear fail). In quick mode the first fail, unless
-        the run itself takes no rate for an upper end. 0 where single requests miss the limits; None where nothing surely failed."""
-        knee = self.knee
-        if self.outcome == "infeasible":
-            return 0.0
-        if self.method is None or self.method.mode == "quick":
-            return None if knee.open_above else knee.first_fail_rps
-        sure = (knee.clear_fail_rps, knee.upper_rps, knee.first_fail_rps if _clear(knee.first_fail) else None)
-        return min((rate for rate in sure if rate is not None), default=None)
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,19 +47,25 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
         return in_turn(*(each.why for each in self.findings))
 
 
-def known(data: Mapping[str, Any], name: str) -> Known:
-    """What a result file says, read from its keys. `name`: of the file, for the refusal. Raises UserError for another object."""
-    if data.get("kind", "probe") != "probe" or "outcome" not in data:
-        raise UserError(f"{name} is not the result of a probe; give a run file, or what probe, demo or report wrote with --json.")
-    try:
-        return msgspec.convert(data, Known)
-    except (msgspec.ValidationError, UserError, RecursionError) as error:
-        raise UserError(f"{name} is not what kneescope wrote ({error}): the file was changed or damaged.") from None
+def answered(run: Side) -> bool:
+    """Whether it says anything of the knee: a held rate does not, nor does a run that was ended before."""
+    return run.outcome in _ANSWERED
 
 
-def check(
-    new: Known, *, require_rps: float | None = None, old: Known | None = None, max_drop_frac: float = MAX_DROP_FRAC
-) -> Checked:
+def fail_rps(run: Side) -> float | None:
+    """The lowest rate that surely fails: the clear fail, or the upper end, above which the windows leave nearly nothing for the
+    knee (standard mode seldom reads a failing rate often enough for a clear fail). In quick mode the first fail, unless
+    the run itself takes no rate for an upper end. 0 where single requests miss the limits; None where nothing surely failed."""
+    knee = run.knee
+    if run.outcome == "infeasible":
+        return 0.0
+    if run.asked["mode"] == "quick":
+        return None if knee.open_above else knee.first_fail_rps
+    sure = (knee.clear_fail_rps, knee.upper_rps, knee.first_fail_rps if _clear(knee.first_fail) else None)
+    return min((rate for rate in sure if rate is not None), default=None)
+
+
+def check(new: Side, *, require_rps: float | None = None, old: Side | None = None, max_drop_frac: float = MAX_DROP_FRAC) -> Checked:
     """Hold a run against a rate (in requests/s), or against an older run, or both.
 
     Raises UserError where nothing is asked, and for a drop that leaves nothing.
@@ -134,35 +82,37 @@ def check(
     return Checked(findings=tuple(findings))
 
 
-def _required(new: Known, rate_rps: float) -> Finding:
-    if not new.answered:
+def _required(new: Side, rate_rps: float) -> Finding:
+    if not answered(new):
         return _found("require_rps", "not_known", _no_answer(new, of_old=False))
-    pass_rps, fail_rps, judged = new.pass_rps, new.fail_rps, new.required
-    if judged is not None and judged.rate_rps == rate_rps and judged.met is not None:  # by repeats of its own
-        pass_rps, fail_rps = (rate_rps, None) if judged.met else (None, rate_rps)
+    pass_rps, failing_rps = new.low_rps, fail_rps(new)
+    if new.asked["require_rps"] == rate_rps and new.required_met is not None:  # by repeats of its own
+        pass_rps, failing_rps = (rate_rps, None) if new.required_met else (None, rate_rps)
     if pass_rps is not None and _reaches(pass_rps, rate_rps):
         return _found("require_rps", "met", fact("check_rate_met", rate_rps=rate_rps, pass_rps=pass_rps))
-    if fail_rps is not None and _reaches(rate_rps, fail_rps):
-        return _found("require_rps", "not_met", fact("check_rate_not_met", rate_rps=rate_rps, fail_rps=fail_rps))
-    return _found("require_rps", "not_known", fact("check_rate_not_known", rate_rps=rate_rps, pass_rps=pass_rps, fail_rps=fail_rps))
+    if failing_rps is not None and _reaches(rate_rps, failing_rps):
+        return _found("require_rps", "not_met", fact("check_rate_not_met", rate_rps=rate_rps, fail_rps=failing_rps))
+    return _found(
+        "require_rps", "not_known", fact("check_rate_not_known", rate_rps=rate_rps, pass_rps=pass_rps, fail_rps=failing_rps)
+    )
 
 
-def _against(new: Known, old: Known, max_drop_frac: float) -> Finding:
-    unanswered = [(run, of_old) for run, of_old in ((old, True), (new, False)) if not run.answered]
+def _against(new: Side, old: Side, max_drop_frac: float) -> Finding:
+    unanswered = [(run, of_old) for run, of_old in ((old, True), (new, False)) if not answered(run)]
     if unanswered:
         return _found("against", "not_known", *(_no_answer(run, of_old=of_old) for run, of_old in unanswered))
     if differing := tuple(_differences(new, old)):
         return _found("against", "not_known", *differing)
-    pass_rps, fail_rps, was_rps = new.pass_rps, new.fail_rps, old.pass_rps
+    pass_rps, failing_rps, was_rps = new.low_rps, fail_rps(new), old.low_rps
     if was_rps is None:
-        return _against_none(pass_rps, old.fail_rps)
+        return _against_none(pass_rps, fail_rps(old))
     least_rps = (1 - max_drop_frac) * was_rps
     figures: dict[str, Figure] = {"old_pass_rps": was_rps, "least_rps": least_rps, "max_drop_frac": max_drop_frac}
     if pass_rps is not None and _reaches(pass_rps, least_rps):
         return _found("against", "met", fact("check_drop_met", pass_rps=pass_rps, **figures))
-    if fail_rps is not None and _reaches(least_rps, fail_rps):
-        return _found("against", "not_met", fact("check_drop_not_met", fail_rps=fail_rps, **figures))
-    return _found("against", "not_known", fact("check_drop_not_known", pass_rps=pass_rps, fail_rps=fail_rps, **figures))
+    if failing_rps is not None and _reaches(least_rps, failing_rps):
+        return _found("against", "not_met", fact("check_drop_not_met", fail_rps=failing_rps, **figures))
+    return _found("against", "not_known", fact("check_drop_not_known", pass_rps=pass_rps, fail_rps=failing_rps, **figures))
 
 
 def _against_none(pass_rps: float | None, was_failing_rps: float | None) -> Finding:
@@ -176,33 +126,24 @@ def _found(asked: Asked, verdict: Verdict, *why: Fact) -> Finding:
     return Finding(asked=asked, verdict=verdict, why=in_turn(*why))
 
 
-def _no_answer(run: Known, *, of_old: bool) -> Fact:
+def _no_answer(run: Side, *, of_old: bool) -> Fact:
     return fact("check_no_answer", of_old=of_old, outcome=run.outcome)
 
 
-def _differences(new: Known, old: Known) -> Iterator[Fact]:
-    """What the two runs were asked differently, in the order of the result file."""
-    for name in _LIMITS:
-        yield from _differs(name, getattr(new.slo, name), getattr(old.slo, name))
-    now, then = new.workload or {}, old.workload or {}
-    for name in _WORKLOAD:
-        if name in now and name in then:
-            yield from _differs(name, now[name], then[name])
-    yield from _differs("mode", _mode(new.method), _mode(old.method))
+def _differences(new: Side, old: Side) -> Iterator[Fact]:
+    """What the two runs were asked differently that a comparison of them cannot stand, and the mode."""
+    for name in (*LIMITS, *WORKLOAD):
+        yield from _differs(name, new.asked[name], old.asked[name])
+    yield from _differs("mode", _mode(new), _mode(old))
 
 
-def _differs(what: str, now: object, then: object) -> Iterator[Fact]:
+def _differs(what: str, now: Figure, then: Figure) -> Iterator[Fact]:
     if now != then:
-        yield fact("check_differs", what=what, new=_figure(now), old=_figure(then))
+        yield fact("check_differs", what=what, new=now, old=then)
 
 
-def _figure(value: object) -> Figure:
-    """As it stands in a fact; what is no single value is not told."""
-    return value if isinstance(value, float | int | str) else None
-
-
-def _mode(method: Method | None) -> str | None:
-    return None if method is None else f"{method.mode} --careful" if method.careful else method.mode
+def _mode(run: Side) -> str:
+    return f"{run.asked['mode']} --careful" if run.asked["careful"] else str(run.asked["mode"])
 
 
 def _clear(count: FailCount | None) -> bool:

@@ -10,6 +10,8 @@ import msgspec
 from core.config import Slo, Stop
 from core.engine import BLOCK_TOKENS, Limits, StepModel
 from core.facts import Fact, Said
+from core.knee_ends import FailCount as FailCount
+from core.knee_ends import KneeEnds
 from core.length_classes import LengthClasses
 from core.records import Phase
 from core.units import rate_text
@@ -449,13 +451,6 @@ class StepResult(msgspec.Struct, frozen=True, kw_only=True):
         _require_possible(self.rate_rps)
 
 
-class FailCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of the repeats run at a rate failed."""
-
-    failed: int
-    run: int
-
-
 class KneeEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """An interval for the long-run knee, from one curve fitted over all repeats, each seed as one observation.
 
@@ -467,7 +462,7 @@ class KneeEstimate(msgspec.Struct, frozen=True, kw_only=True):
     nominal: float
 
 
-class Knee(msgspec.Struct, frozen=True, kw_only=True):
+class Knee(KneeEnds, frozen=True, kw_only=True):
     """The bracket: highest passing rate, first failing rate, clear fail (None in quick mode), and the upper end. `first_fail` and
     `upper` count the repeats at their rates; None where no repeat failed there but the ramp did. Raises ValueError for a rate that
     cannot be.
@@ -475,39 +470,11 @@ class Knee(msgspec.Struct, frozen=True, kw_only=True):
     `open_above`: rates failed, but none of them for sure above the knee, so there is no upper end.
     """
 
-    pass_rps: float | None = None
-    pass_repeats: int = 0
-    first_fail_rps: float | None = None
-    first_fail: FailCount | None = None
-    clear_fail_rps: float | None = None
-    clear_fail: FailCount | None = None
-    upper_rps: float | None = None
-    upper: FailCount | None = None
-    open_above: bool = False
     estimate: KneeEstimate | None = None
     notes: tuple[Said, ...] = ()
 
     def __post_init__(self) -> None:
         _require_possible(self.pass_rps, self.first_fail_rps, self.clear_fail_rps, self.upper_rps)
-
-    @property
-    def fail_rps(self) -> float | None:
-        """The upper end; of a record that has none, because it is older, the clear fail or else the first one."""
-        if self.open_above or self.upper_rps is not None:
-            return self.upper_rps
-        return self.first_fail_rps if self.clear_fail_rps is None else self.clear_fail_rps
-
-    @property
-    def fails(self) -> FailCount | None:
-        """The repeats at the upper end."""
-        if self.upper_rps is not None:
-            return self.upper
-        return self.first_fail if self.clear_fail_rps is None else self.clear_fail
-
-    @property
-    def clearly_fails(self) -> bool:
-        """Whether the upper end is a clear fail, on more than one failing repeat."""
-        return self.fail_rps == self.clear_fail_rps and self.clear_fail is not None and self.clear_fail.failed > 1
 
 
 class Idle(msgspec.Struct, frozen=True, kw_only=True):

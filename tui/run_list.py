@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from core.history import Limits, Run, age_s
+from core.columns import cells, cut, padded
+from core.history import Limits, Problem, Run, age_s
 from core.units import DASH, age, limit, number, plain
 
 HEAD = ("run", "label", "model", "limits", "bracket, req/s", "age")
@@ -13,6 +14,7 @@ _LEAST_LABEL, _USUAL_LABEL = 16, 36
 """Of a label that much is always shown; that much before another column gives way: the default label of most models."""
 _GIVE_WAY = (2, 3)
 """Where a line has no room for all: first the model, which is mostly part of the label, then the limits."""
+_PROBLEMS: dict[Problem, str] = {"foreign": "not a run file", "damaged": "damaged file", "newer": "newer version"}
 _WORDS = {"infeasible": "infeasible", "held": "held", "void": "void", "refused": "refused", "interrupted": "interrupted"}
 
 
@@ -36,7 +38,7 @@ def row(run: Run, now_s: float) -> Row:
 def bracket(run: Run) -> str:
     """What is known of the knee, or why nothing is."""
     if run.problem is not None:
-        return "not a run file" if run.problem == "foreign" else "damaged file"
+        return _PROBLEMS[run.problem]
     if run.outcome is None:
         return "still going" if run.is_going else "unfinished"
     low, high = run.pass_rps, run.fail_rps
@@ -47,8 +49,8 @@ def bracket(run: Run) -> str:
 
 def table(rows: Sequence[Row], width: int | None = None, *, head: bool = True) -> list[str]:
     """The rows under their head, in columns. `width`: cells of a line, in which columns give way (None: as long as they are)."""
-    cells = [HEAD, *rows]
-    wide = [max(len(each[at]) for each in cells) for at in range(len(HEAD))]
+    lines = [HEAD, *rows]
+    wide = [max(cells(each[at]) for each in lines) for at in range(len(HEAD))]
     shown = list(range(len(HEAD)))
     if width is not None:
         whole, wide[1] = wide[1], min(wide[1], _USUAL_LABEL)
@@ -56,7 +58,7 @@ def table(rows: Sequence[Row], width: int | None = None, *, head: bool = True) -
             if _width(wide, shown) > width:
                 shown.remove(at)
         wide[1] = max(_LEAST_LABEL, min(whole, wide[1] + width - _width(wide, shown)))
-    return [_line([_cut(each[at], wide[at]) for at in shown], [wide[at] for at in shown]) for each in (cells if head else rows)]
+    return [_line([cut(each[at], wide[at]) for at in shown], [wide[at] for at in shown]) for each in (lines if head else rows)]
 
 
 def matches(line: Row, words: str) -> bool:
@@ -69,12 +71,8 @@ def _width(wide: Sequence[int], shown: Sequence[int]) -> int:
     return sum(wide[at] for at in shown) + _GAP * (len(shown) - 1)
 
 
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def _line(cells: Iterable[str], widths: Iterable[int]) -> str:
-    first, *rest = (f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True))
+def _line(texts: Iterable[str], widths: Iterable[int]) -> str:
+    first, *rest = (padded(text, width) for text, width in zip(texts, widths, strict=True))
     return (" " * _GAP).join((f"{first.strip():>{len(first)}}", *rest)).rstrip()
 
 

@@ -9,10 +9,12 @@ from core.compare.ghost import Ghost, GhostFloor, beside, ghost_of
 from core.compare.pairs import Interval, PairedRate, interval
 from core.compare.reading import read_side, side_of
 from core.compare.shifts import Shift
-from core.compare.side import FleetOf, Repeat, Request, Side, Step
+from core.compare.side import LIMITS, WORKLOAD, FleetOf, Repeat, Request, Side, Step
 
 __all__ = [
+    "LIMITS",
     "MOST_SIDES",
+    "WORKLOAD",
     "Against",
     "Comparison",
     "FleetOf",

@@ -13,7 +13,7 @@ from core.compare.side import FleetOf, Repeat, Request, Side, Step
 from core.config import Method, ProbeConfig, Slo, Workload
 from core.errors import UserError
 from core.facts import Figure
-from core.history import stored
+from core.history import called
 from core.judge import Bracket
 from core.records import Phase, RepeatOrder, RequestRecord
 from core.results import Knee, Outcome, Percentiles, RepeatResult, RepeatSteps, RepeatVerdict, StepVerdict
@@ -50,13 +50,15 @@ def side_of(run: Recording, path: Path, *, going: bool = False) -> Side:
     outcome: Outcome = "interrupted" if run.answer is None else run.answer.outcome
     knee = run.knee if run.answer is not None else Bracket.of(config.method, run.steps, target=config.slo.target).knee()
     unit = fleet.unit_of(config.fleet, info)
+    told = _Told() if info is None else msgspec.convert(info, _Told, from_attributes=True)
     return Side(
-        label=path.name if run.label is None else stored(run.label),
+        label=called(run.label, info.model if info else config.target.model, run.started_utc, run.utc_offset_s),
         path=str(path),
         outcome=outcome,
+        required_met=None if run.answer is None else run.answer.required_met,
         held_rps=config.method.hold_rps,
         asked=_asked(config.slo, config.target.api, _workload(config.workload), config.method),
-        server=_server(msgspec.to_builtins(info) if info is not None else {}, unit.gpus if unit.known else None),
+        server=_server(told, unit.gpus if unit.known else None),
         knee=knee,
         gpus=unit.gpus if unit.known else None,
         fleet=_fleet(fleet.plan(knee, config.fleet, info)),
@@ -172,6 +174,7 @@ def _workload(work: Workload) -> dict[str, Figure]:
         "stop": work.stop,
         "gateway": None if work.gateway is None else str(work.gateway),
         "retry_after": work.retry_after,
+        "think_s": work.think_s,
     }
 
 
@@ -187,12 +190,26 @@ def _trace(trace: TraceUse | None) -> str | None:
     return f"{trace.file} ({trace.rows} rows, {typed(trace.window_s)} s from {typed(trace.from_s)} s on{spread})"
 
 
-_TOLD = ("model", "version", "max_model_len", "kv_cache_tokens", "engines", "tp", "pp", "dp", "fingerprint", "simulated")
+class _Told(msgspec.Struct, frozen=True):
+    """What a server told of itself, by the names of `ServerInfo` and of a result."""
+
+    model: str | None = None
+    version: str | None = None
+    max_model_len: int | None = None
+    kv_cache_tokens: int | None = None
+    engines: int | None = None
+    tp: int | None = None
+    pp: int | None = None
+    dp: int | None = None
+    fingerprint: str | None = None
+    simulated: bool | None = None
+    config: dict[str, str] = {}
 
 
-def _server(told: Mapping[str, Any], gpus: int | None) -> dict[str, Figure]:
-    flags = {f"config.{name}": value for name, value in sorted((told.get("config") or {}).items())}
-    return {**{name: told.get(name) for name in _TOLD}, "gpus": gpus, **flags}
+def _server(told: _Told, gpus: int | None) -> dict[str, Figure]:
+    figures = msgspec.structs.asdict(told)
+    flags = {f"config.{name}": value for name, value in sorted(figures.pop("config").items())}
+    return {**figures, "gpus": gpus, **flags}
 
 
 # --- from the JSON of a result ------------------------------------------------------------------------------------
@@ -224,6 +241,7 @@ class _Asked(msgspec.Struct, frozen=True):
     arrival_cv: float = 1.0
     gateway: Gateway | None = None
     retry_after: bool = False
+    think_s: float | None = None
     length_correlation: float = 0.0
     mix: tuple[_Part, ...] | None = None
     source: Source | None = None
@@ -244,6 +262,7 @@ class _Asked(msgspec.Struct, frozen=True):
             "stop": self.stop,
             "gateway": None if self.gateway is None else str(self.gateway),
             "retry_after": self.retry_after,
+            "think_s": self.think_s,
         }
 
 
@@ -321,6 +340,10 @@ class _Fleet(msgspec.Struct, frozen=True):
         )
 
 
+class _Required(msgspec.Struct, frozen=True):
+    met: bool | None = None
+
+
 class _Result(msgspec.Struct, frozen=True):
     """What a comparison needs of a result; other keys are left unread."""
 
@@ -331,8 +354,9 @@ class _Result(msgspec.Struct, frozen=True):
     workload: _Asked
     method: Method
     steps: tuple[_Step, ...]
-    server: dict[str, Any] = {}
+    server: _Told = _Told()
     fleet: _Fleet = _Fleet()
+    required: _Required | None = None
     kind: str = "probe"
     label: str | None = None
     started_at: str | None = None
@@ -342,10 +366,10 @@ class _Result(msgspec.Struct, frozen=True):
 def _side_of_result(text: bytes, path: Path) -> Side:
     try:
         head = msgspec.json.decode(text, type=dict[str, Any])
-        if head.get("schema", 0) > RESULT_SCHEMA:
-            raise UserError(f"{path} was written by a newer kneescope (schema {head['schema']}); update to read it.")
+        if isinstance(schema := head.get("schema"), int) and schema > RESULT_SCHEMA:
+            raise UserError(f"{path} was written by a newer kneescope (schema {schema}); update to read it.")
         found = msgspec.convert(head, _Result)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(
             f"{path} is neither a run file nor the result of a run ({error}). Give a run file, or what --json wrote of a run."
         ) from None
@@ -355,9 +379,10 @@ def _side_of_result(text: bytes, path: Path) -> Side:
     unit = found.fleet.unit
     gpus = unit.gpus if unit is not None and unit.known else None
     return Side(
-        label=found.label or path.name,
+        label=called(found.label, found.server.model, found.started_at),
         path=str(path),
         outcome=found.outcome,
+        required_met=None if found.required is None else found.required.met,
         held_rps=found.method.hold_rps,
         asked=_asked(found.slo, found.workload.api, found.workload.figures(), found.method),
         server=_server(found.server, gpus),

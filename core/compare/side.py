@@ -9,7 +9,7 @@ from core.results import Knee, Outcome, Percentiles, RepeatVerdict, StepVerdict
 LIMITS = ("ttft_s", "tpot_s", "e2e_s", "target", "max_error_rate")
 WORKLOAD = (
     *("api", "input_tokens", "output_tokens", "length_correlation", "mix", "source", "trace", "arrival_cv"),
-    *("prefix", "temperature", "stop", "gateway", "retry_after"),
+    *("prefix", "temperature", "stop", "gateway", "retry_after", "think_s"),
 )
 METHOD = ("mode", "careful", "repeats", "measure_s", "budget_s", "rates", "require_rps", "reset_cache", "between")
 SEEDS = ("arrival_seed", "workload_seed")
@@ -89,11 +89,13 @@ class FleetOf(msgspec.Struct, frozen=True, kw_only=True):
 class Side(msgspec.Struct, frozen=True, kw_only=True):
     """One run. `asked` has the names of `ASKED`, `server` what the server told of itself, flags as `config.NAME`; None in either
     is "none" or "not told". `gpus`: those behind the address (TP x PP x DP); None where that is not known. `steps` are those of the
-    answer. `going`: it was still being written when it was read."""
+    answer. `required_met`: whether the required rate passed by repeats of its own; None where it was not judged. `going`: it was
+    still being written when it was read."""
 
     label: str
     path: str
     outcome: Outcome
+    required_met: bool | None = None
     held_rps: float | None = None
     asked: dict[str, Figure]
     server: dict[str, Figure]

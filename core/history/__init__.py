@@ -3,26 +3,27 @@
 Light to import: the list is printed without what a run needs.
 """
 
-from core.history.index import Run, add, runs
-from core.history.labels import MOST_CHARS, default_label, label_of, parse_label, stored
+from core.history.index import Run, add, remembered, runs
+from core.history.labels import MOST_CHARS, called, label_of, parse_label
 from core.history.lookup import resolve
 from core.history.prune import age_s, prunable, remove
-from core.history.reading import Limits
+from core.history.reading import Limits, Problem
 from core.history.redaction import redact
 
 __all__ = [
     "MOST_CHARS",
     "Limits",
+    "Problem",
     "Run",
     "add",
     "age_s",
-    "default_label",
+    "called",
     "label_of",
     "parse_label",
     "prunable",
     "redact",
+    "remembered",
     "remove",
     "resolve",
     "runs",
-    "stored",
 ]

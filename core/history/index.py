@@ -6,6 +6,7 @@ list is made all the same, and made again the next time.
 
 import fcntl
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +20,15 @@ from core.run_files import is_going, runs_folder, state_folder
 REDACTED = ".redacted.jsonl"
 """How copies end that are made to be given away; beside the run that they are of, they are no run of their own."""
 _SCHEMA = 1
+_UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
+_NAMED_BY_US = re.compile(r"(\d{8}T\d{6}Z-)(?:.*-)?(\d+)")
+
+
+def copy_beside(path: Path) -> Path:
+    """Where a copy of a run goes that is to be given away: beside it, without the model that our own names of files hold."""
+    stem = path.name.removesuffix(".jsonl")
+    named = _NAMED_BY_US.fullmatch(stem)
+    return path.with_name((stem if named is None else named[1] + named[2]) + REDACTED)
 
 
 class Run(Read, frozen=True, kw_only=True):
@@ -52,6 +62,18 @@ class _Index(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[Run, ...] = ()
 
 
+class _Number(msgspec.Struct, frozen=True):
+    number: int
+    path: str
+
+
+class _Numbers(msgspec.Struct, frozen=True):
+    """What is kept of an index of another version: numbers never move."""
+
+    next: int
+    runs: tuple[_Number, ...]
+
+
 class _Seen(msgspec.Struct, frozen=True):
     path: str
     size: int
@@ -70,6 +92,11 @@ def runs() -> tuple[Run, ...]:
             _store(index)
     there = {each.path for each in seen if each.size}
     return tuple(sorted((run for run in index.runs if run.path in there), key=_newest, reverse=True))
+
+
+def remembered() -> tuple[Run, ...]:
+    """What the index knows, the newest first, without a look at any file: some may be gone, or be missing here."""
+    return tuple(sorted(_load().runs, key=_newest, reverse=True))
 
 
 def add(path: Path) -> None:
@@ -111,9 +138,14 @@ def _is_fresh(index: _Index, seen: Iterable[_Seen]) -> bool:
         if run is None:
             if each.size:
                 return False
-        elif (run.size, run.mtime_ns) != (each.size, each.mtime_ns):
+        elif not _is_known(run, each):
             return False
     return all(_may_return(run) for run in known.values())
+
+
+def _is_known(run: Run, seen: _Seen) -> bool:
+    """Whether the file is what it was; one of a newer format is looked at again, for this kneescope may be newer than that one."""
+    return (run.size, run.mtime_ns) == (seen.size, seen.mtime_ns) and run.problem != "newer"
 
 
 def _may_return(run: Run) -> bool:
@@ -127,7 +159,7 @@ def _refreshed(index: _Index, seen: list[_Seen]) -> _Index:
     kept = []
     for each in sorted(seen, key=lambda each: (each.mtime_ns, each.path)):
         old = known.pop(each.path, None)
-        if old is not None and (old.size, old.mtime_ns) == (each.size, each.mtime_ns):
+        if old is not None and _is_known(old, each):
             kept.append(old)
             continue
         if old is None and not each.size:
@@ -154,12 +186,17 @@ def _path() -> Path:
 
 
 def _load() -> _Index:
-    """The index; of one that is damaged, or that another version wrote, nothing is known, and it is made anew."""
-    try:
-        index = msgspec.json.decode(_path().read_bytes(), type=_Index)
-    except (OSError, msgspec.DecodeError, ValueError, RecursionError):
-        return _Index()
-    return index if index.schema == _SCHEMA else _Index()
+    """The index; of one that another version wrote only the numbers, and of one that is damaged nothing: it is made anew."""
+    content = b""
+    with suppress(OSError, *_UNREADABLE):
+        content = _path().read_bytes()
+        index = msgspec.json.decode(content, type=_Index)
+        if index.schema == _SCHEMA:
+            return index
+    with suppress(*_UNREADABLE):
+        kept = msgspec.json.decode(content, type=_Numbers)
+        return _Index(next=kept.next, runs=tuple(Run(number=run.number, path=run.path) for run in kept.runs))
+    return _Index()
 
 
 def _store(index: _Index) -> None:

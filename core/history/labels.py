@@ -32,12 +32,15 @@ def default_label(model: str | None, started_utc: str | None, utc_offset_s: int 
     return f"{name[: MOST_CHARS - len(moment) - 1]} {moment}".strip() if moment else name[:MOST_CHARS]
 
 
+def called(label: str | None, model: str | None, started_utc: str | None, utc_offset_s: int | None = None) -> str:
+    """What a run is called, by the label that its file has (None: it was given none)."""
+    return stored(label or "") or default_label(model, started_utc, utc_offset_s)
+
+
 def label_of(view: "RunView") -> str:
     """The label of a run as it is seen."""
-    if view.label:
-        return stored(view.label)
     model = view.server.model if view.server else view.config.target.model if view.config else None
-    return default_label(model, view.started_utc, view.utc_offset_s)
+    return called(view.label, model, view.started_utc, view.utc_offset_s)
 
 
 def stored(label: str) -> str:

@@ -17,6 +17,8 @@ def resolve(run: str) -> Path:
     try:
         if Path(run).is_file():
             return Path(run)
+        if "/" in run and Path(run).exists():
+            raise UserError(f"{run} is {'a folder' if Path(run).is_dir() else 'no ordinary file'}; {_GIVE}.")
     except (OSError, ValueError) as error:  # a folder that may not be looked into, a name that is too long
         why = (error.strerror if isinstance(error, OSError) else None) or "no file has such a name"
         if "/" in run:

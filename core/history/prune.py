@@ -7,7 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from core.history.index import REDACTED, Run, runs
+from core.history.index import Run, copy_beside, runs
 
 
 def age_s(run: Run, now_s: float) -> float:
@@ -28,20 +28,22 @@ def prunable(keep: int | None, older_s: float | None, now_s: float) -> tuple[Run
 def remove(doomed: Iterable[Run], beside: Callable[[Path], Path]) -> tuple[list[Run], list[tuple[Run, str]]]:
     """Delete the files of these runs, with what is kept `beside` each and copies made to be given away.
 
-    Returns those that went, and those that stayed with the reason in a few words.
+    Returns those that went, and those that stayed with the reason in a few words; one that somebody else removed is neither.
     """
     gone: list[Run] = []
     stayed: list[tuple[Run, str]] = []
     for run in doomed:
         try:
             _remove(run.place)
+        except FileNotFoundError:  # somebody else removed it
+            continue
         except BlockingIOError:
             stayed.append((run, "it is still being written"))
         except OSError as error:
             stayed.append((run, error.strerror or str(error)))
         else:
             gone.append(run)
-            for other in (beside(run.place), run.place.with_name(run.place.name.removesuffix(".jsonl") + REDACTED)):
+            for other in (beside(run.place), copy_beside(run.place)):
                 with suppress(OSError):
                     other.unlink(missing_ok=True)
     runs()  # the index knows it at once

@@ -9,11 +9,13 @@ from typing import BinaryIO, Literal
 
 import msgspec
 
+from core import RUN_FILE_SCHEMA
 from core.errors import UserError
-from core.history.labels import default_label, stored
+from core.history.labels import called, stored
+from core.knee_ends import KneeEnds
 
-Problem = Literal["foreign", "damaged"]
-"""No run begins in this file; or one does, and what follows was changed."""
+Problem = Literal["foreign", "damaged", "newer"]
+"""No run begins in this file; or one does, and what follows was changed, or is of a format that is not known here yet."""
 Way = Literal["search", "list", "hold"]
 
 _EVENT = b'{"type":"'
@@ -64,11 +66,18 @@ class _Config(msgspec.Struct):
     method: _Method
 
 
+class _Head(msgspec.Struct, tag="run_started"):
+    """All that can be relied on in a format of tomorrow."""
+
+    schema: int
+
+
 class _Started(msgspec.Struct, tag="run_started"):
     started_utc: str
     config: _Config
     label: str | None = None
     utc_offset_s: int | None = None
+    schema: int = RUN_FILE_SCHEMA
 
 
 class _Info(msgspec.Struct):
@@ -79,39 +88,9 @@ class _Server(msgspec.Struct, tag="server"):
     info: _Info
 
 
-class _Failed(msgspec.Struct):
-    failed: int = 0
-
-
-class _Knee(msgspec.Struct):
-    """As `core.results.Knee`, which brings numpy along."""
-
-    pass_rps: float | None = None
-    first_fail_rps: float | None = None
-    clear_fail_rps: float | None = None
-    clear_fail: _Failed | None = None
-    upper_rps: float | None = None
-    open_above: bool = False
-
-    @property
-    def fail_rps(self) -> float | None:
-        if self.open_above or self.upper_rps is not None:
-            return self.upper_rps
-        return self.first_fail_rps if self.clear_fail_rps is None else self.clear_fail_rps
-
-    @property
-    def clear(self) -> bool:
-        return (
-            self.fail_rps is not None
-            and self.fail_rps == self.clear_fail_rps
-            and self.clear_fail is not None
-            and self.clear_fail.failed > 1
-        )
-
-
 class _Answer(msgspec.Struct):
     outcome: str
-    knee: _Knee
+    knee: KneeEnds
 
 
 class _Ended(msgspec.Struct, tag="run_ended"):
@@ -122,6 +101,7 @@ class _Found(msgspec.Struct, tag="answer_found"):
     answer: _Answer
 
 
+_HEAD = msgspec.json.Decoder(_Head)
 _STARTED = msgspec.json.Decoder(_Started)
 _SERVER = msgspec.json.Decoder(_Server)
 _ANSWERED = msgspec.json.Decoder(_Ended | _Found)
@@ -131,10 +111,13 @@ _WRONG = (msgspec.DecodeError, UserError, ValueError, RecursionError)
 def read(path: Path, *, going: bool) -> Read:
     """What the file tells. `going`: it is still being written, and has no answer. Raises OSError where it cannot be read."""
     with path.open("rb") as file:
+        line = file.readline(_FIRST_LINE_MAX)
         try:
-            started = _STARTED.decode(file.readline(_FIRST_LINE_MAX))
+            started = _STARTED.decode(line)
         except _WRONG:
-            return Read(label=stored(path.name), problem="foreign")
+            return Read(label=stored(path.name), problem="newer" if _is_newer(line) else "foreign")
+        if started.schema > RUN_FILE_SCHEMA:
+            return _put_together(started, None, None, "newer")
         try:
             server = next((_SERVER.decode(line) for line in _head(file) if line.startswith(b'{"type":"server"')), None)
             answer = None if going else _answer(file.fileno())
@@ -143,13 +126,18 @@ def read(path: Path, *, going: bool) -> Read:
     return _put_together(started, server, answer, None)
 
 
+def _is_newer(line: bytes) -> bool:
+    with suppress(*_WRONG):
+        return _HEAD.decode(line).schema > RUN_FILE_SCHEMA
+    return False
+
+
 def _put_together(started: _Started, server: _Server | None, answer: _Answer | None, problem: Problem | None) -> Read:
-    config, knee = started.config, answer.knee if answer else _Knee()
+    config, knee = started.config, answer.knee if answer else KneeEnds()
     model = (server.info.model if server else None) or config.target.model
-    own = stored(started.label or "")
     return Read(
         started_utc=started.started_utc,
-        label=own or default_label(model, started.started_utc, started.utc_offset_s),
+        label=called(started.label, model, started.started_utc, started.utc_offset_s),
         model=None if model is None else stored(model),
         slo=config.slo,
         mode=config.method.mode,
@@ -157,7 +145,7 @@ def _put_together(started: _Started, server: _Server | None, answer: _Answer | N
         outcome=answer.outcome if answer else None,
         pass_rps=knee.pass_rps,
         fail_rps=knee.fail_rps,
-        clear=knee.clear,
+        clear=knee.clearly_fails,
         problem=problem,
     )
 

@@ -1,6 +1,7 @@
 """A copy of a run file to be given away: what was measured stays, and who it was is taken out.
 
-A name is taken out wherever it stands: in the places that hold it, and in every sentence that repeats it.
+A name is taken out wherever it stands: in the places that hold it, and in every text that repeats it. In sentences, which older
+files have in place of facts, what looks like a name is taken out, too, whether or not it stands anywhere else.
 """
 
 import json
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
-from core.history.index import REDACTED
+from core.history.index import copy_beside
 from core.run_files import is_going
 
 URL, MODEL, WORD, FILE, PATH = "http://redacted", "redacted-model", "redacted", "redacted-file", "/redacted"
@@ -31,9 +32,18 @@ _IN_PLACE: dict[str, str | None] = {
 _NAMES = ("backend", "name")
 """Names of engines and of servers behind a router: another for each, for they are told apart by them."""
 _NAME_LISTS = ("metrics_models", "models", "names")
+_LEARNT = {"file": FILE, **dict.fromkeys(("label", "hostname_hash", "error", "said", "errors_said", "fingerprint"), WORD)}
+"""What stands in place of these where another text repeats them."""
+_OTHERS_TEXT = {"note": "text", "sample_failed": "reason"}
+"""Texts of the event line that hold others' words as they came, where they are no facts."""
+_OWN_ERRORS = ("own_error", "no_diagnosis")
+"""Facts that hold the words of an exception, in which anything can stand."""
+_ENDINGS = ("stop", "length", "abort", "error", "tool_calls", "content_filter", "none")
+"""Reasons of the API for the end of an answer; a server may have others."""
 _CLOSED = (
     *("type", "code", "kind", "api", "mode", "phase", "role", "verdict", "status", "outcome", "ending", "stop", "place", "cause"),
-    *("check", "counted_by", "form", "unit", "prompt", "length_by", "usage", "level", "state", "queue", "finish_reason"),
+    *("check", "counted_by", "form", "unit", "prompt", "length_by", "usage", "level", "state", "queue"),
+    *("after", "also", "by", "end", "missing", "seen"),
 )
 """Their words are the format's own, so that no name is looked for in them."""
 _OWN_WORDS = ("fields_left_out", "answers_long")
@@ -44,7 +54,16 @@ _SHORTEST = 3
 """Of the parts of a model's name: one of two letters would be found in every sentence."""
 _PLAIN_SETTING = re.compile(r"(?i)-?[0-9][0-9.,e+-]*|true|false|none|auto|(b?float|fp|u?int)[0-9a-z_]*|half")
 _FOUND = re.compile(
-    r"https?://[^\s\"'<>)\]]*[\w/]|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b|(?<![\w.])/(?:home|root|Users|mnt|srv|data)/\S+"
+    r"""
+      \w+://[^\s"'<>)\]]*[\w/]                                        # an address
+    | \b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b                             # IPv4
+    | (?<![\w:])\[?(?:(?:[0-9a-f]{1,4}:){7}|(?:[0-9a-f]{1,4}:)*:(?:[0-9a-f]{1,4}:)*)[0-9a-f]{1,4}\]?(?::\d+)?    # IPv6
+    | (?<![\w.-])(?:[a-z0-9][\w-]*\.)+[a-z]{2}[\w-]*(?::\d+)?           # a host with its domain, a file with its ending
+    | (?<![\w-])[a-z][\w-]*:\d{2,5}\b                                 # a host with its port
+    | (?<![\w./])/[\w.~@+-]+(?:/[\w.~@+-]+)+                          # a path
+    | (?<!\w)(?:'[^']+'|"[^"]+"|`[^`]+`)(?!\w)                        # whatever somebody quotes
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
 _LOCAL_VERSION = re.compile(r"\+(?!simulated)[\w.]+")
 
@@ -63,7 +82,7 @@ def redact(path: Path, out: Path | None) -> Path:
         del event
     for line in _events(path):
         names.learn(line)
-    place = out or path.with_name(path.name.removesuffix(".jsonl") + REDACTED)
+    place = out or copy_beside(path)
     _write(place, (names.without(line) for line in _events(path)))
     try:
         for event in read_run(place):
@@ -134,10 +153,12 @@ class _Names:
             for part in value.split("/"):
                 if len(part) >= _SHORTEST:
                     self._add(part, MODEL)
-        elif key in ("file", "label", "hostname_hash"):
-            self._add(value, FILE if key == "file" else WORD)
+        elif key in _LEARNT and len(value) >= _SHORTEST:
+            self._add(value, _LEARNT[key])
             if key == "file":
                 self._add(value.rpartition("/")[2], FILE)
+        elif key == "finish_reason" and value not in _ENDINGS:
+            self._add(value, WORD)
 
     def _add(self, name: str, stands: str) -> None:
         if name and not name.isdigit() and name.lower() not in self._stands:
@@ -156,17 +177,23 @@ class _Names:
         """An event, or a part of one, as the copy has it."""
         if isinstance(value, dict):
             own = value.get("code", "")
+            if isinstance(value.get(others := _OTHERS_TEXT.get(value.get("type", ""), "")), str):
+                value = {**value, others: WORD}
             if key == "config" and all(isinstance(each, str) for each in value.values()):  # settings that the server tells
                 return {name: each if _PLAIN_SETTING.fullmatch(each) else WORD for name, each in value.items()}
             of = own if isinstance(own, str) else ""
+            is_fields = key != "finish_reasons"  # those are words of the server
             return {
-                name if _FIELD.fullmatch(name) else self._text(name): self.without(each, name, of) for name, each in value.items()
+                name if is_fields and _FIELD.fullmatch(name) else self._text(name): self.without(each, name, of)
+                for name, each in value.items()
             }
         if isinstance(value, list):
             if key == "of" and code not in _OWN_WORDS:  # words of others beside facts
                 return [WORD if isinstance(each, str) else self.without(each) for each in value]
             return [self.without(each, key) for each in value]
-        return self._told(value, key) if isinstance(value, str) else None if key == "utc_offset_s" else value
+        if isinstance(value, str):
+            return WORD if key == "what" and code in _OWN_ERRORS else self._told(value, key)
+        return None if key == "utc_offset_s" else value
 
     def _told(self, text: str, key: str) -> str | None:
         if key in _IN_PLACE and text:

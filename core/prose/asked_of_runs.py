@@ -1,30 +1,10 @@
 """Whether a run meets what was asked of it, and why that cannot be told."""
 
 from core.facts import Code
+from core.prose.compare import asked
 from core.prose.figures import Figures, Sentence
-from core.units import as_set, limit, plain, rate_number, rate_text
+from core.units import plain, rate_number, rate_text
 
-_LABELS = {
-    "ttft_s": "the TTFT limit",
-    "tpot_s": "the TPOT limit",
-    "e2e_s": "the E2E limit",
-    "target": "the target",
-    "max_error_rate": "the allowed share of errors",
-    "api": "the API",
-    "input_tokens": "the prompt length",
-    "output_tokens": "the answer length",
-    "mix": "the mix of requests",
-    "source": "the source of the requests",
-    "length_correlation": "the correlation of lengths",
-    "stop": "how answers end (--stop)",
-    "prefix": "what prompts share (--prefix)",
-    "arrivals": "the kind of arrivals",
-    "arrival_cv": "the variation of the arrivals (--arrival-cv)",
-    "trace": "the trace",
-    "gateway": "the gateway's limit",
-    "retry_after": "what becomes of a 429 (--retry-after)",
-    "mode": "the mode",
-}
 _ENDED = {
     "held": "a held rate has no knee",
     "void": "its evidence does not count",
@@ -39,22 +19,8 @@ def _no_answer(f: Figures) -> str:
 
 
 def _differs(f: Figures) -> str:
-    what = f.word("what") or ""
-    label, then, now = _LABELS.get(what, what), _value(f, what, "old"), _value(f, what, "new")
-    known = f" ({then} in the old run, {now} in the new one)" if then != now else ""
-    return f"The runs cannot be compared: {label} differs{known}"
-
-
-def _value(f: Figures, what: str, which: str) -> str:
-    try:
-        value = f.known(which)
-    except TypeError:
-        return f.word(which) or ""
-    if value is None:
-        return "none"
-    if what in ("ttft_s", "tpot_s", "e2e_s"):
-        return limit(value)
-    return plain(value) if what in ("target", "max_error_rate") else as_set(value)
+    label, then, now = asked(f.word("what") or "", f.value("old"), f.value("new"))
+    return f"The runs cannot be compared: {label} differs ({then} in the old run, {now} in the new one)"
 
 
 def _allowed(f: Figures) -> str:
@@ -84,7 +50,7 @@ def _old_holds_none(f: Figures) -> str:
 SENTENCES: dict[Code, Sentence] = {
     "check_no_answer": _no_answer,
     "check_differs": _differs,
-    "check_drop_met": lambda f: f"The new run holds at {rate_text(f['pass_rps'])}; enough is {_allowed(f)}",
+    "check_drop_met": lambda f: f"The new run holds at {rate_text(f['pass_rps'])}; it had to hold {_allowed(f)}",
     "check_drop_not_met": lambda f: f"{_fails(f)}; it had to hold {_allowed(f)}",
     "check_drop_not_known": lambda f: (
         f"{_ends(f)}, so it is not known whether it holds {_allowed(f)}; measure that rate with probe --require-rps"

@@ -25,6 +25,7 @@ _LABELS = {
     "stop": "stop",
     "gateway": "gateway's limit",
     "retry_after": "429 sent again",
+    "think_s": "think time",
     "mode": "mode",
     "careful": "careful",
     "repeats": "repeats",
@@ -53,8 +54,12 @@ _OUTCOMES = {"void": "it ended void", "refused": "no load was sent", "interrupte
 
 def differing(found: Fact) -> tuple[str, str, str]:
     """What differs, and both values, as a table has them."""
-    what = str(found.figures["what"])
-    return _label(what), _value(what, found.figures["a"]), _value(what, found.figures["b"])
+    return asked(str(found.figures["what"]), found.figures["a"], found.figures["b"])
+
+
+def asked(what: str, one: Figure, other: Figure) -> tuple[str, str, str]:
+    """The name of a thing that was asked or told, and two values of it."""
+    return _label(what), _value(what, one), _value(what, other)
 
 
 def _label(what: str) -> str:
@@ -210,8 +215,8 @@ SENTENCES: dict[Code, Sentence] = {
         + ("" if f["one_draw"] else " and the same --seed")
     ),
     "ghost_told": lambda f: "; ".join(
-        [f"beside {_printable(f.word('label') or '')}: {_bracket(f.known('pass_rps'), f.known('fail_rps'))}", *f.of]
+        [f"ghost {_printable(f.word('label') or '')}: {_bracket(f.known('pass_rps'), f.known('fail_rps'))}", *f.of]
     ),
-    "ghost_compared": lambda f: f"beside {_printable(f.word('label') or '')} (A; this run is B): {'; '.join(f.of)}",
+    "ghost_compared": lambda f: f"ghost {_printable(f.word('label') or '')} (A), this run (B): {'; '.join(f.of)}",
     "ghost_other_limits": lambda f: f"other limits, so its floors are not drawn ({', '.join(f.of)})",
 }

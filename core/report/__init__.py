@@ -22,7 +22,6 @@ from core.report.html import (
 )
 from core.report.json import (
     answer_of,
-    answered_data,
     check_data,
     evidence_of,
     finite,
@@ -74,7 +73,6 @@ __all__ = [
     "Table",
     "answer_fact",
     "answer_of",
-    "answered_data",
     "brackets_table",
     "bucket_cells",
     "change_words",

@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from core.percentiles import FEW
-from core.report.markup import Markup
+from core.report.elements import Markup
 from core.report.svg import Axis, Drawing, Shape, ceiling, even_labels, key, log_labels
 from core.results import Answer, Knee, RepeatResult
 from core.slo import tells_nothing

@@ -1,17 +1,17 @@
 """What a check says of a run, as text, JSON, JUnit XML and Markdown."""
 
 import json
-import re
-from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
 import msgspec
 
 from core import RESULT_SCHEMA, prose
-from core.check import Checked, Finding, Known, Verdict
+from core.check import Checked, Finding, Verdict, answered, fail_rps
+from core.compare import Side
 from core.facts import Said
 from core.report.json import finite
+from core.report.markdown_parts import table
 from core.report.told import told
 from core.units import plain, rate_brief, rate_text
 
@@ -19,12 +19,10 @@ _VERDICTS: dict[Verdict, str] = {"met": "met", "not_met": "not met", "not_known"
 
 
 class CheckSides(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs of a check with the names of their files, and what was asked."""
+    """The runs of a check, and what was asked."""
 
-    new: Known
-    new_file: str
-    old: Known | None = None
-    old_file: str | None = None
+    new: Side
+    old: Side | None = None
     require_rps: float | None = None
     max_drop_frac: float
 
@@ -35,9 +33,9 @@ def check_text(checked: Checked, sides: CheckSides) -> str:
     for each in checked.findings:
         lines.append(f"{_asked(each, sides)}: {_VERDICTS[each.verdict]}")
         lines += [f"  {sentence}" for sentence in _sentences(each.why)]
-    lines += ["", f"New: {_bracket(sides.new)} ({sides.new_file})"]
+    lines += ["", f"New: {_bracket(sides.new)} ({sides.new.path})"]
     if sides.old is not None:
-        lines.append(f"Old: {_bracket(sides.old)} ({sides.old_file})")
+        lines.append(f"Old: {_bracket(sides.old)} ({sides.old.path})")
     return "\n".join(_fit(line) for line in lines) + "\n"
 
 
@@ -53,8 +51,8 @@ def check_json(checked: Checked, sides: CheckSides) -> str:
         "findings": [
             {"asked": each.asked, "verdict": each.verdict, **told("message", each.why, prose.sentence)} for each in checked.findings
         ],
-        "new": _side(sides.new, sides.new_file),
-        "old": None if sides.old is None else _side(sides.old, sides.old_file),
+        "new": _side(sides.new),
+        "old": None if sides.old is None else _side(sides.old),
     }
     return json.dumps(finite(data), allow_nan=False, ensure_ascii=False, indent=2) + "\n"
 
@@ -84,30 +82,20 @@ def check_junit(checked: Checked, sides: CheckSides) -> str:
 def check_markdown(checked: Checked, sides: CheckSides) -> str:
     """As Markdown, for the summary of a job."""
     rows = [(_asked(each, sides), _VERDICTS[each.verdict], " ".join(_sentences(each.why))) for each in checked.findings]
-    runs = [("new", sides.new, sides.new_file), *([("old", sides.old, sides.old_file)] if sides.old else [])]
+    runs = [("new", sides.new), *([("old", sides.old)] if sides.old else [])]
     return "\n".join(
         [
             f"### kneescope check: {_VERDICTS[checked.verdict]}",
             "",
-            *_table(("asked", "verdict", "found"), rows),
+            *table(("asked", "verdict", "found"), rows),
             "",
-            *_table(
+            *table(
                 ("run", "holds", "fails", "file"),
-                [(which, rate_brief(run.pass_rps), rate_brief(run.fail_rps), file or "") for which, run, file in runs],
+                [(which, rate_brief(run.low_rps), rate_brief(fail_rps(run)), run.path) for which, run in runs],
             ),
             "",
         ]
     )
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return [f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines]
-
-
-def _cell(text: str) -> str:
-    """Without what would end the cell, or be taken for markup."""
-    return re.sub(r"([\\|`*_<>\[\]])", r"\\\1", " ".join(_fit(text).split()))
 
 
 def _fit(text: str) -> str:
@@ -128,22 +116,22 @@ def _sentences(why: Said) -> list[str]:
     return [prose.sentence(why)]
 
 
-def _bracket(run: Known) -> str:
-    if not run.answered:
+def _bracket(run: Side) -> str:
+    if not answered(run):
         return "no valid answer"
     if run.outcome == "infeasible":
         return "single requests miss the limits"
-    holds = "no rate held" if run.pass_rps is None else f"holds at {rate_text(run.pass_rps)}"
-    return f"{holds}, {'no rate failed for sure' if run.fail_rps is None else f'fails at {rate_text(run.fail_rps)}'}"
+    holds, failing_rps = "no rate held" if run.low_rps is None else f"holds at {rate_text(run.low_rps)}", fail_rps(run)
+    return f"{holds}, {'no rate failed for sure' if failing_rps is None else f'fails at {rate_text(failing_rps)}'}"
 
 
-def _side(run: Known, file: str | None) -> dict[str, Any]:
+def _side(run: Side) -> dict[str, Any]:
     return {
-        "file": file,
+        "file": run.path,
         "outcome": run.outcome,
-        "pass_rps": run.pass_rps,
+        "pass_rps": run.low_rps,
         "first_fail_rps": run.knee.first_fail_rps,
         "clear_fail_rps": run.knee.clear_fail_rps,
-        "fail_rps": run.fail_rps,
-        "mode": None if run.method is None else run.method.mode,
+        "fail_rps": fail_rps(run),
+        "mode": run.asked["mode"],
     }

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from core import RESULT_SCHEMA, prose
+from core.columns import cells, padded
 from core.compare import Against, Comparison, Interval, PairedRate, Shift, Side
 from core.facts import Fact
 from core.report.json import finite
-from core.report.mark_up import literal, one_line, section, table
+from core.report.markdown_parts import literal, one_line, section, table
 from core.report.told import told, told_all
 from core.units import DASH, between, change, count, duration, latency, percent, points, rate_brief, rate_number
 
@@ -39,7 +40,7 @@ class Table(NamedTuple):
 def sides_table(found: Comparison) -> Table:
     """The runs, each by its letter."""
     rows = tuple((name, *_who(side)) for name, side in found.sides)
-    return Table("Runs", ("", "file", "model", "mode", "took", "begun (UTC)"), rows)
+    return Table("Runs", ("", "run", "model", "mode", "took", "begun (UTC)"), rows)
 
 
 def _who(side: Side) -> Row:
@@ -186,11 +187,11 @@ def table_lines(part: Table) -> list[str]:
     if not part.rows:
         return [f"{part.title}: none."]
     rows = [part.heads, *part.rows]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(part.heads))]
+    widths = [max(cells(row[at]) for row in rows) for at in range(len(part.heads))]
     title = [f"{part.title}:"] if part.title else []
     return [
         *title,
-        *("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows),
+        *("  " + "  ".join(padded(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows),
         *(f"  {line}" for line in textwrap.wrap(part.foot.replace(" %", _WHOLE), _WIDTH - 2)),
     ]
 

@@ -6,9 +6,9 @@ from core import __version__, fleet, prose
 from core.report.buckets import HEADS, bucket_tables
 from core.report.charts import Chart, charts
 from core.report.closed import closed_fact
+from core.report.elements import Markup, element, joined
 from core.report.json import answer_of, evidence_of
 from core.report.markdown import answer_rows, asked_lines, fleet_said, simulated, why_lines
-from core.report.markup import Markup, element, joined
 from core.report.page_style import STYLE
 from core.report.text import (
     answer_lengths,

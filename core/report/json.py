@@ -20,7 +20,7 @@ from core.report.told import told, told_all
 from core.report.twin import twin_data
 from core.report.why import diagnosis_data
 from core.results import Answer, Knee, RepeatResult, StepResult
-from core.run import Recording, others_rps
+from core.run import others_rps
 from core.view import RunView
 from core.workloads import MOST_PARTS, MixPart, TraceUse
 
@@ -58,21 +58,6 @@ def result(view: RunView, run_log: str | None) -> dict[str, Any]:
     }
     data = finite(data)
     return data
-
-
-def answered_data(recorded: Recording) -> dict[str, Any]:
-    """Of a run file the parts of its result that say what was asked and what was answered, as `result` has them; one that is not
-    over counts as interrupted."""
-    config, answer = recorded.config, recorded.answer
-    data = {
-        "outcome": "interrupted" if answer is None else answer.outcome,
-        "knee": _knee(recorded.knee),
-        "slo": msgspec.to_builtins(config.slo),
-        "workload": _workload(config, recorded.server),
-        "method": msgspec.to_builtins(config.method),
-        "required": None if answer is None else _required(config, answer),
-    }
-    return {name: finite(each) for name, each in data.items()}
 
 
 def check_data(checks: Iterable[Check]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from core.report.buckets import HEADS, bucket_tables
 from core.report.closed import closed_fact
 from core.report.fleet import fleet_notes, fleet_verdict, gate_texts, mark_number
 from core.report.json import answer_of, evidence_of
-from core.report.mark_up import literal, one_line, section, table
+from core.report.markdown_parts import literal, one_line, section, table
 from core.report.text import answer_lengths, floor_words, gateway_waits, hits_words, latencies, notes, passing_step
 from core.report.why import diagnosis_lines
 from core.report.workers import sent_by

@@ -10,6 +10,7 @@ from core.config import Slo
 from core.judge import Interval
 from core.records import Phase
 from core.rejudge import Rate, Rejudged
+from core.report.compare import Table, table_lines
 from core.report.json import finite
 from core.report.told import told
 from core.report.whatif import measured_words
@@ -28,16 +29,15 @@ def rejudge_text(said: Rejudged) -> str:
         f"Then: {measured_words(said.knee_then)}." if said.outcome != "held" else "Then: a held rate.",
         f"Now:  {prose.sentence(said.message)}",
         "",
-        *_table(said),
+        *table_lines(_rates(said)),
     ]
     whys = [f"· {rate_brief(rate.rate_rps)}: {prose.text(rate.why)}" for rate in said.rates if rate.now == "undecided"]
     lines += ["", *whys] if whys else []
     return "\n".join("".join(char if char.isprintable() else " " for char in line).rstrip() for line in lines) + "\n"
 
 
-def _table(said: Rejudged) -> list[str]:
-    rows = [("rate", "phase", "then", "now", "floor then", "floor now")]
-    rows += [
+def _rates(said: Rejudged) -> Table:
+    rows = (
         (
             rate_brief(rate.rate_then_rps),
             _PHASES.get(rate.phase, rate.phase),
@@ -47,9 +47,8 @@ def _table(said: Rejudged) -> list[str]:
             _floor(rate.floor_now, said.now.target),
         )
         for rate in said.rates
-    ]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    return ["  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    )
+    return Table("Rates", ("rate", "phase", "then", "now", "floor then", "floor now"), tuple(rows))
 
 
 def _floor(ends: Interval | None, target: float) -> str:

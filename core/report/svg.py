@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from core.report.markup import Markup, element
+from core.report.elements import Markup, element
 from core.units import coordinate
 
 WIDTH, HEIGHT = 380, 230

@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from core import RUN_FILE_SCHEMA
 from core.config import ProbeConfig, Workload
 from core.facts import Said
 from core.records import (
@@ -31,7 +32,7 @@ from core.records import (
 )
 from core.results import Answer, ClientInfo, ClosedLoop, RepeatResult, StepResult, TwinReading
 
-SCHEMA = 4
+SCHEMA = RUN_FILE_SCHEMA
 """Since 2 reasons, warnings and notes are facts (`core.facts`), since 3 also the answer and the lines of events; older files hold
 sentences there, and are read as well. Since 4 it stands there when the time that is left was thought to be another."""
 

@@ -174,7 +174,7 @@ def _check_is_run(path: Path) -> None:
     except (msgspec.DecodeError, UserError, RecursionError):
         first = None
     if not isinstance(first, RunStarted):
-        raise UserError(f"{path} is not a run file: it does not begin with the start of a run. Give a file that kneescope wrote.")
+        raise UserError(f"{path} is not a run file: it does not begin with the start of a run. Give the .jsonl file of a run.")
 
 
 class _Head(msgspec.Struct):

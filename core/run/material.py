@@ -40,6 +40,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     answer: Answer | None = None
     label: str | None = None
     started_utc: str | None = None
+    utc_offset_s: int | None = None
     duration_s: float = 0.0
 
 
@@ -53,7 +54,8 @@ def recording(events: Iterable[Event]) -> Recording:
     """The events of a run file, put together. Raises ValueError where they do not begin with the start of a run."""
     config, server, knee, ended, open_loop = None, None, Knee(), False, True
     answered: Answer | None = None
-    label, started_utc, began, last = None, None, 0.0, 0.0
+    start: RunStarted | None = None
+    last = 0.0
     orders: list[RepeatOrder] = []
     records: list[RequestRecord] = []
     samples: list[ServerSample] = []
@@ -62,7 +64,7 @@ def recording(events: Iterable[Event]) -> Recording:
         last = max(last, time_of(event))
         match event:
             case RunStarted():
-                config, label, started_utc, began = event.config, event.label, event.started_utc, event.t
+                config, start = event.config, event
             case WorkloadKnown() if config is not None:
                 config = event.known(config)
             case ServerKnown():
@@ -84,7 +86,7 @@ def recording(events: Iterable[Event]) -> Recording:
                 answered, knee, ended = event.answer, event.answer.knee, True
             case _:
                 pass
-    if config is None:
+    if config is None or start is None:
         raise ValueError("no run begins here")
     return Recording(
         config=config,
@@ -96,7 +98,8 @@ def recording(events: Iterable[Event]) -> Recording:
         knee=knee,
         ended=ended,
         answer=answered,
-        label=label,
-        started_utc=started_utc,
-        duration_s=max(last - began, 0.0),
+        label=start.label,
+        started_utc=start.started_utc,
+        utc_offset_s=start.utc_offset_s,
+        duration_s=max(last - start.t, 0.0),
     )

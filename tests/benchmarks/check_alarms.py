@@ -12,12 +12,15 @@ import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import msgspec
 
-from core.check import Known, Verdict, check
+from core.check import Verdict, check
+from core.compare import Side, side_of
 from core.config import parse_fraction
 from core.replica.catalog import Replica
+from core.run import Recording
 from tests.benchmarks.knee_search import MODES, Kind, built_in, server_of, wilson
 from tests.core.judge.virtual import VirtualRun, probe_of
 from tests.core.twin.looking import Looking
@@ -37,7 +40,7 @@ def slower(replica: Replica, by: float) -> Replica:
     return msgspec.structs.replace(replica, engine=slowed, **limits)
 
 
-def found(replica: Replica, kind: Kind, limits: Replica, seed: int) -> Known:
+def found(replica: Replica, kind: Kind, limits: Replica, seed: int) -> Side:
     """One search, told as one within the `limits` of the replica that was not slowed down."""
     run = VirtualRun(
         probe_of(replica, seed, kind.method),
@@ -46,7 +49,18 @@ def found(replica: Replica, kind: Kind, limits: Replica, seed: int) -> Known:
         twin=Looking(replica, seed) if kind.twin else None,
     )
     answer, asked = run.answer(), probe_of(limits, seed, kind.method)
-    return Known(outcome=answer.outcome, knee=answer.knee, slo=asked.slo, workload={}, method=asked.method)
+    recorded = Recording(
+        config=asked,
+        server=None,
+        orders=(),
+        records=(),
+        samples=(),
+        steps=(),
+        knee=answer.knee,
+        ended=True,
+        answer=answer,
+    )
+    return side_of(recorded, Path(replica.name))
 
 
 def pair(replica: Replica, kind: Kind, by: float, max_drop_frac: float, number: int) -> Verdict:

@@ -6,30 +6,24 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from core.check import Asked, Known, Required, Verdict, check, known
-from core.config import Method, Slo
+from core.check import Asked, Verdict, check
+from core.check import fail_rps as surely_fails
+from core.compare import Side
+from core.config import Mode
 from core.errors import UserError
-from core.facts import Fact, says
+from core.facts import Fact, Figure, says
 from core.report import CheckSides, check_json, check_junit, check_markdown, check_text
 from core.results import FailCount, Knee, Outcome
-
-STANDARD = Method(mode="standard")
-LIMITS = Slo()
+from tests.core.compare.sides import asked, side
 
 
 def run(
-    pass_rps: float | None,
-    fail_rps: float | None,
-    outcome: Outcome = "bracket",
-    *,
-    method: Method = STANDARD,
-    slo: Slo = LIMITS,
-    **workload: Any,
-) -> Known:
+    pass_rps: float | None, fail_rps: float | None, outcome: Outcome = "bracket", *, mode: Mode = "standard", **given: Figure
+) -> Side:
     """A run by its two ends; the upper one is a clear fail, or in quick mode the first."""
-    clear_rps = None if method.mode == "quick" else fail_rps
+    clear_rps = None if mode == "quick" else fail_rps
     knee = Knee(pass_rps=pass_rps, first_fail_rps=fail_rps, clear_fail_rps=clear_rps)
-    return Known(outcome=outcome, knee=knee, slo=slo, workload={"api": "chat", **workload}, method=method)
+    return side(pass_rps, fail_rps, outcome=outcome, knee=knee, asked=asked(mode=mode, **given))
 
 
 OLD = run(10.0, 12.0)
@@ -52,7 +46,7 @@ OLD = run(10.0, 12.0)
         (run(None, None, "held"), "not_known", "check_no_answer"),
     ],
 )
-def test_against_an_older_run(new: Known, verdict: Verdict, code: Any) -> None:
+def test_against_an_older_run(new: Side, verdict: Verdict, code: Any) -> None:
     checked = check(new, old=OLD, max_drop_frac=0.1)
     assert checked.verdict == verdict
     assert says(checked.message, code)
@@ -70,7 +64,7 @@ def test_against_an_older_run(new: Known, verdict: Verdict, code: Any) -> None:
         (run(10.0, None, "refused"), run(10.0, 12.0), "not_known"),
     ],
 )
-def test_against_runs_without_one_of_the_ends(old: Known, new: Known, verdict: Verdict) -> None:
+def test_against_runs_without_one_of_the_ends(old: Side, new: Side, verdict: Verdict) -> None:
     assert check(new, old=old).verdict == verdict
 
 
@@ -83,7 +77,7 @@ def test_a_required_rate(rate_rps: float, verdict: Verdict) -> None:
 
 @pytest.mark.parametrize(("met", "verdict"), [(True, "met"), (False, "not_met"), (None, "not_known")])
 def test_a_rate_that_the_run_had_to_judge_has_the_verdict_of_its_own_repeats(met: bool | None, verdict: Verdict) -> None:
-    judged = msgspec.structs.replace(OLD, required=Required(rate_rps=11.0, met=met))
+    judged = msgspec.structs.replace(OLD, asked=OLD.asked | {"require_rps": 11.0}, required_met=met)
     assert check(judged, require_rps=11.0).verdict == verdict
     assert check(judged, require_rps=11.5).verdict == "not_known"
 
@@ -101,22 +95,21 @@ def test_a_required_rate_fails_where_single_requests_do() -> None:
         (run(5.0, 9.5), 9.5, "not_met"),
     ],
 )
-def test_of_two_things_asked_the_worse_counts(new: Known, rate_rps: float, verdict: Verdict) -> None:
+def test_of_two_things_asked_the_worse_counts(new: Side, rate_rps: float, verdict: Verdict) -> None:
     assert check(new, old=OLD, require_rps=rate_rps).verdict == verdict
 
 
 def test_in_quick_mode_the_first_fail_is_the_upper_end_unless_the_run_is_open_above() -> None:
-    quick = run(5.0, 9.0, method=Method())
-    assert quick.fail_rps == 9.0
-    assert check(quick, old=run(10.0, 12.0, method=Method())).verdict == "not_met"
-    assert msgspec.structs.replace(quick, knee=msgspec.structs.replace(quick.knee, open_above=True)).fail_rps is None
+    quick = run(5.0, 9.0, mode="quick")
+    assert surely_fails(quick) == 9.0
+    assert check(quick, old=run(10.0, 12.0, mode="quick")).verdict == "not_met"
+    assert surely_fails(msgspec.structs.replace(quick, knee=msgspec.structs.replace(quick.knee, open_above=True))) is None
 
 
 @pytest.mark.parametrize(("failed", "repeats", "clear"), [(1, 1, False), (1, 3, False), (2, 3, True), (2, 5, False)])
 def test_of_a_list_the_first_fail_is_clear_by_its_count(failed: int, repeats: int, clear: bool) -> None:
     knee = Knee(pass_rps=8.0, first_fail_rps=10.0, first_fail=FailCount(failed=failed, run=repeats))
-    listed = Known(outcome="bracket", knee=knee, slo=Slo(), workload={}, method=STANDARD)
-    assert listed.fail_rps == (10.0 if clear else None)
+    assert surely_fails(side(8.0, 10.0, knee=knee, asked=asked(mode="standard"))) == (10.0 if clear else None)
 
 
 @pytest.mark.parametrize(
@@ -127,21 +120,21 @@ def test_outside_quick_mode_a_rate_that_surely_fails_is_a_clear_fail_or_the_uppe
 ) -> None:
     first = FailCount(failed=1, run=2)
     knee = Knee(pass_rps=8.0, first_fail_rps=10.0, first_fail=first, clear_fail_rps=clear_rps, upper_rps=upper_rps)
-    assert Known(outcome="bracket", knee=knee, slo=Slo(), workload={}, method=STANDARD).fail_rps == fail_rps
+    assert surely_fails(side(8.0, 10.0, knee=knee, asked=asked(mode="standard"))) == fail_rps
 
 
 @pytest.mark.parametrize(
     ("new", "what"),
     [
-        (run(10.0, 12.0, slo=Slo(ttft_s=0.5)), ["ttft_s"]),
-        (run(10.0, 12.0, slo=Slo(target=0.99, e2e_s=9.0)), ["e2e_s", "target"]),
-        (run(10.0, 12.0, method=Method()), ["mode"]),
-        (run(10.0, 12.0, api="completions"), ["api"]),
-        (run(10.0, 12.0, slo=Slo(default=True)), []),  # the same limits, whoever set them
-        (run(10.0, 12.0, mix=[{"input": 1}]), []),  # a key that the older file does not have
+        (run(10.0, 12.0, ttft_s=0.5), ["ttft_s"]),
+        (run(10.0, 12.0, target=0.99, e2e_s=9.0), ["e2e_s", "target"]),
+        (run(10.0, 12.0, mode="quick"), ["mode"]),
+        (run(10.0, 12.0, api="chat"), ["api"]),
+        (run(10.0, 12.0, think_s=3.0), ["think_s"]),
+        (run(10.0, 12.0, workload_seed=7, measure_s=30.0), []),  # measured otherwise, but the same is asked of the server
     ],
 )
-def test_runs_that_were_asked_something_else_are_not_compared(new: Known, what: list[str]) -> None:
+def test_runs_that_were_asked_something_else_are_not_compared(new: Side, what: list[str]) -> None:
     checked = check(new, old=OLD)
     assert isinstance(checked.message, Fact)
     facts = [each for each in (checked.message, *checked.message.of) if isinstance(each, Fact) and each.code == "check_differs"]
@@ -150,7 +143,7 @@ def test_runs_that_were_asked_something_else_are_not_compared(new: Known, what: 
 
 
 def test_careful_is_another_mode() -> None:
-    assert check(run(10.0, 12.0, method=Method(careful=True)), old=run(10.0, 12.0, method=Method())).verdict == "not_known"
+    assert check(run(10.0, 12.0, mode="quick", careful=True), old=run(10.0, 12.0, mode="quick")).verdict == "not_known"
 
 
 def test_nonsense_is_refused() -> None:
@@ -158,16 +151,6 @@ def test_nonsense_is_refused() -> None:
         check(OLD)
     with pytest.raises(UserError, match="--max-drop"):
         check(OLD, old=OLD, max_drop_frac=1.0)
-    with pytest.raises(UserError, match="not the result of a probe"):
-        known({"kind": "what_if", "outcome": "bracket"}, "x.json")
-    with pytest.raises(UserError, match="not the result of a probe"):
-        known({"a": 1}, "x.json")
-    with pytest.raises(UserError, match="changed or damaged"):
-        known({"outcome": "bracket", "knee": {"pass_rps": -1.0}}, "x.json")
-
-
-def test_a_result_without_a_configuration_has_no_answer() -> None:
-    assert not known({"outcome": "bracket", "knee": {}, "slo": None, "workload": None, "method": None}, "x.json").answered
 
 
 # what is written of it
@@ -175,8 +158,9 @@ def test_a_result_without_a_configuration_has_no_answer() -> None:
 UGLY = 'a|b`<c>&"\x1b[31m\x00\ufffe\n.json'
 
 
-def sides(new: Known, old: Known | None = OLD, require_rps: float | None = None) -> CheckSides:
-    return CheckSides(new=new, new_file=UGLY, old=old, old_file="old.json", require_rps=require_rps, max_drop_frac=0.1)
+def sides(new: Side, old: Side | None = OLD, require_rps: float | None = None) -> CheckSides:
+    named = msgspec.structs.replace(new, path=UGLY)
+    return CheckSides(new=named, old=old, require_rps=require_rps, max_drop_frac=0.1)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +172,7 @@ def sides(new: Known, old: Known | None = OLD, require_rps: float | None = None)
         (run(10.0, 12.0, api=UGLY), None, ["error"]),
     ],
 )
-def test_junit_has_a_case_for_each_thing_asked(new: Known, require_rps: float | None, tags: list[str | None]) -> None:
+def test_junit_has_a_case_for_each_thing_asked(new: Side, require_rps: float | None, tags: list[str | None]) -> None:
     checked = check(new, old=OLD, require_rps=require_rps)
     suite = ElementTree.fromstring(check_junit(checked, sides(new, require_rps=require_rps)).encode())
     cases = suite.findall("testcase")
@@ -219,6 +203,6 @@ def test_json_has_every_key_and_no_infinity() -> None:
         *("schema", "kind", "verdict", "message", "message_fact", "require_rps", "max_drop_frac", "findings", "new", "old")
     }
     assert (data["kind"], data["verdict"], data["old"], data["max_drop_frac"]) == ("check", "not_met", None, None)
-    asked: list[Asked] = [each["asked"] for each in data["findings"]]
-    assert asked == ["require_rps"]
+    found: list[Asked] = [each["asked"] for each in data["findings"]]
+    assert found == ["require_rps"]
     assert data["new"]["fail_rps"] == 0

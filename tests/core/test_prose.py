@@ -2428,20 +2428,23 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("check_no_answer", of_old=False, outcome="held"), "The new run has no valid answer: a held rate has no knee"),
     (
         fact("check_differs", what="ttft_s", new=None, old=0.8),
-        "The runs cannot be compared: the TTFT limit differs (800 ms in the old run, none in the new one)",
+        "The runs cannot be compared: TTFT limit differs (800 ms in the old run, none in the new one)",
     ),
     (
         fact("check_differs", what="mode", new="quick", old="standard"),
-        "The runs cannot be compared: the mode differs (standard in the old run, quick in the new one)",
+        "The runs cannot be compared: mode differs (standard in the old run, quick in the new one)",
     ),
     (
         fact("check_differs", what="target", new=0.99, old=0.95),
-        "The runs cannot be compared: the target differs (95 % in the old run, 99 % in the new one)",
+        "The runs cannot be compared: target differs (95 % in the old run, 99 % in the new one)",
     ),
-    (fact("check_differs", what="mix", new=None, old=None), "The runs cannot be compared: the mix of requests differs"),
+    (
+        fact("check_differs", what="prefix", new="cold", old="share=0.5"),
+        "The runs cannot be compared: prefix differs (share=0.5 in the old run, cold in the new one)",
+    ),
     (
         fact("check_drop_met", pass_rps=9.5, **DROP),
-        "The new run holds at 9.50 requests/s; enough is 9.00 requests/s (10.0 in the old run, of which 10 % may be lost)",
+        "The new run holds at 9.50 requests/s; it had to hold 9.00 requests/s (10.0 in the old run, of which 10 % may be lost)",
     ),
     (
         fact("check_drop_not_met", fail_rps=8.0, **DROP),

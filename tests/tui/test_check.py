@@ -72,7 +72,7 @@ def test_exit_code_and_files_say_the_same(knee: dict[str, float], code: int, ver
         ((DEMO, "--require-rps", "0"), "--require-rps"),
         ((DEMO, "--against", DEMO, "--max-drop", "100%"), "--max-drop"),
         (("nowhere.json", "--require-rps", "3"), "There is no run"),
-        ((__file__, "--require-rps", "3"), "not a run file"),
+        ((__file__, "--require-rps", "3"), "neither a run file nor the result of a run"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_with_2(args: tuple[str, ...], said: str) -> None:

@@ -153,7 +153,9 @@ def test_a_verdict_that_a_full_disk_does_not_take_is_an_error_and_the_json_is_wr
             command = [*PROBE, "--quiet", *options]
             done = subprocess.run(command, cwd=ROOT, env=env, stdout=full, stderr=subprocess.PIPE, timeout=LIMIT_S, check=False)
         assert done.returncode == 3
-        assert done.stderr.decode().startswith("Error: The result could not be written to stdout (No space left on device)")
+        assert done.stderr.decode().startswith(
+            "Error: The result could not be written to stdout (No space left on device); `kneescope report RUN"
+        )
     assert json.loads(path.read_text()) == {"outcome": "bracket"}
 
 

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import click
 import pytest
+from msgspec.structs import replace
 
-from core.run.log import default_path
+from core import history
+from core.run.log import RunLog, default_path
+from tests.core.run.events import started
 from tui.cli.commands import cli
 from tui.cli.complete import NEWEST_RUNS
 
@@ -78,6 +81,21 @@ def test_a_run_is_last_or_one_of_the_newest_or_any_file(shell: str, words: tuple
     found = plain(shell, *words, str(state), state=state)
     assert found == newest[: len(found)]
     assert len(found) == NEWEST_RUNS - 1  # of the newest, one has a blank in its name
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_run_is_offered_by_its_label_where_that_is_a_word_of_the_shell(
+    shell: str, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A label may be somebody else's, and bash puts it on the line as it is: `$(...)` would be run by the next enter."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(state))
+    for at, label in enumerate(("night-1", "night-1", "nuit-été", "night 2", "n$(touch x)", "n`x`", "n;x", "n'", "n*", "-n", "n&")):
+        log = RunLog(default_path("m"))
+        log.append(replace(started(), started_utc=f"2026-05-{at + 1:02}T00:00:00Z", label=label))
+        log.close()
+        history.add(log.path)
+    assert plain(shell, "open", "n", state=state) == ["nuit-été", "night-1"]
+    assert plain(shell, "open", "-n", state=state) == []
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -176,7 +176,7 @@ async def test_the_knee_screen_says_the_headline_below_the_answer(size: tuple[in
         await app.workers.wait_for_complete()
         await settle(app, pilot)
         rows = lines_of(app)
-        (at,) = [at for at, row in enumerate(rows) if "░ beside old.jsonl (A; this run is B): B is better than A" in row]
+        (at,) = [at for at, row in enumerate(rows) if "░ ghost old.jsonl (A), this run (B): B is better than A" in row]
         assert any("HOLDS" in row for row in rows[:at])
         assert at < next(at for at, row in enumerate(rows) if "1 cliff" in row)
         assert "░ ghost old.jsonl" in text_of(app), "the legend"
@@ -187,7 +187,7 @@ async def test_until_the_answer_it_says_what_the_ghost_holds() -> None:
     behind = Behind()
     async with shown(samples.mid_step(), on="knee", beside=behind) as (app, pilot, held):
         await settle(app, pilot)
-        assert "░ beside old.jsonl: holds at 9.00 requests/s and fails at 15.0" in text_of(app)
+        assert "░ ghost old.jsonl: holds at 9.00 requests/s and fails at 15.0" in text_of(app)
         assert behind.asked == 0, "a long file is not read while something is measured"
         held.now = replace(samples.finished(), version=99)
         await settle(app, pilot)
@@ -201,7 +201,7 @@ async def test_while_a_closed_loop_is_still_measured_beside_the_answer_nothing_i
     found = replace(samples.finished(), answer=None, found=samples.finished().answer)
     async with shown(found, on="knee", beside=behind) as (app, _, _):
         assert behind.asked == 0
-        assert "░ beside old.jsonl: holds" in text_of(app)
+        assert "░ ghost old.jsonl: holds" in text_of(app)
 
 
 async def test_the_ramp_screen_has_it_on_the_axis_of_rates_alone() -> None:
@@ -242,7 +242,7 @@ def test_without_a_screen_the_headline_is_a_line_on_stderr_at_the_end() -> None:
     result = kneescope("probe", URL, "--headless", "--ghost", DEMO, *LIMITS)
     assert result.exit_code == 0
     said = result.stderr.splitlines()[-1]
-    assert said.startswith("Beside demo.jsonl (A; this run is B): B ")
+    assert said.startswith("Ghost simulated-demo 2026-11-30 07:30 (A), this run (B): B ")
     assert "Beside" not in result.stdout
     assert "Beside" not in kneescope("probe", URL, "--quiet", "--ghost", DEMO, *LIMITS).stderr
     assert "Beside" not in kneescope("probe", URL, "--headless", *LIMITS).stderr

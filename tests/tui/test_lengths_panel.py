@@ -93,6 +93,15 @@ def test_a_small_panel_has_the_worst_rows_in_their_order_and_counts_the_others()
     assert sum("%" in row for row in whole) == 17
 
 
+@pytest.mark.parametrize("width", [36, 40, 60, 100])
+def test_no_row_is_wider_than_the_panel_which_would_wrap_it(width: int) -> None:
+    """The widest share is one whose requests had not all ended."""
+    view = length_samples.finished()
+    step = holding(view)
+    open_ = [replace(each, decided=each.n - 1, good=each.n - 1) for each in step.repeats[0].buckets]
+    drawn(view, replace(step, repeats=(replace(step.repeats[0], buckets=tuple(open_)),)), width, 9)  # asserts it
+
+
 def test_the_picture_counts_all_that_came_in_judged_windows() -> None:
     view = length_samples.finished()
     windows = [

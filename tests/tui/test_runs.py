@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from rich.cells import cell_len
 from textual.widgets import Input, OptionList
 
 from core import RESULT_SCHEMA, history
@@ -111,6 +112,16 @@ def test_columns_give_way_to_the_width() -> None:
     assert "…" in narrow[3]
 
 
+def test_a_label_of_wide_characters_moves_no_column() -> None:
+    """Each takes two cells of a terminal."""
+    wide = rows()[0]._replace(label="夜間バッチ😀")
+    told = [wide, *rows()]
+    lines = run_list.table(told)[1:]
+    ages = {cell_len(line.removesuffix(row.age)) for line, row in zip(lines, told, strict=True)}
+    assert len(ages) == 1
+    assert max(cell_len(line) for line in run_list.table([wide._replace(label="夜" * 80)], 80)) <= 80
+
+
 def test_a_run_that_is_going_says_so() -> None:
     log = RunLog(runs_folder() / "a.jsonl")
     log.append(started())
@@ -146,6 +157,14 @@ def test_the_json_has_what_the_table_has_and_more(tmp_path: Path) -> None:
 
 
 # --- pruning and redacting ---
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_list_that_a_full_disk_does_not_take_is_made_again_by_its_own_command() -> None:
+    """Not by `report`, which prints a run."""
+    result = kneescope("runs", "--json", "/dev/full")
+    assert result.exit_code == 3
+    assert result.stderr.endswith("(No space left on device); run the command again when there is room.\n")
 
 
 def test_prune_asks_first_and_needs_somebody_or_yes(monkeypatch: pytest.MonkeyPatch) -> None:

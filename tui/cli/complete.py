@@ -1,16 +1,19 @@
 """What a shell completes: runs, replicas and files. It runs at each press of Tab, so it imports next to nothing."""
 
 import os
+import re
 from collections.abc import Callable
-from pathlib import Path
 
 import click
-import platformdirs
 from click.shell_completion import CompletionItem, shell_complete
+
+from core.run_files import runs_folder
 
 VARIABLE = "_KNEESCOPE_COMPLETE"
 """Set by the script that the shell got from us (`bash_source` and the like in it print that script)."""
 NEWEST_RUNS = 20
+_PLAIN = re.compile(r"[\w./][\w.,:/@%+=-]*")
+"""A word that means itself in every shell. bash puts what it is offered on the line as it is, and a label may be anybody's."""
 Completes = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
@@ -25,8 +28,10 @@ def files(context: click.Context, param: click.Parameter, begun: str) -> "list[C
 
 
 def runs(context: click.Context, param: click.Parameter, begun: str) -> "list[CompletionItem]":
-    """`last`, the newest recorded runs, and any file. A path with a blank in it is left to the shell, which knows how to quote."""
-    known = [path for path in ("last", *_recorded()) if path.startswith(begun) and not any(map(str.isspace, path))]
+    """`last`, labels and files of the newest recorded runs, and any file. What would have to be quoted is not offered; of a file
+    the shell does that."""
+    words = dict.fromkeys(("last", *_labels(), *_recorded()))
+    known = [word for word in words if word.startswith(begun) and _PLAIN.fullmatch(word)]
     return [*files(context, param, begun), *map(CompletionItem, known)]  # bash forgets what stands before the files
 
 
@@ -37,10 +42,15 @@ def replicas(context: click.Context, param: click.Parameter, begun: str) -> "lis
     return [*files(context, param, begun), *(CompletionItem(name) for name in CATALOG if name.startswith(begun))]
 
 
+def _labels() -> list[str]:
+    from core.history import remembered
+
+    return [run.label for run in remembered()[:NEWEST_RUNS] if run.problem is None]
+
+
 def _recorded() -> list[str]:
-    folder = Path(platformdirs.user_state_dir("kneescope", appauthor=False)) / "runs"
     try:
-        with os.scandir(folder) as entries:
+        with os.scandir(runs_folder()) as entries:
             found = [(entry.name, entry.path) for entry in entries if entry.name.endswith(".jsonl")]
     except OSError:  # there is no run yet
         return []

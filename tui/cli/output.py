@@ -16,6 +16,10 @@ if TYPE_CHECKING:  # the list of runs needs no access to a server
     from core.access import Access
 
 
+RUN_AGAIN = "run the command again when there is room"
+"""What to do about a result that could not be written, where making it anew costs nothing; no load was sent for it."""
+
+
 class Fault(Exception):
     """An error of kneescope itself; the text is its traceback, fit to be shown."""
 
@@ -33,9 +37,9 @@ def scrubbed(access: "Access") -> Iterator[None]:
         raise Fault(access.scrub(traceback.format_exc())) from None
 
 
-def emit(text: str) -> bool:
-    """Write to stdout as UTF-8; False where nobody reads it. A reader that has gone away, or a closed stdout, is not an error: the
-    run file has it all.
+def emit(text: str, *, instead: str = RUN_AGAIN) -> bool:
+    """Write to stdout as UTF-8; False where nobody reads it. A reader that has gone away, or a closed stdout, is not an error: what
+    was measured is in a run file. `instead`: what to do where it cannot be written.
 
     Raises UserError (exit code 3) when somebody waits for it and it cannot be written, as into a file on a full disk.
     """
@@ -46,11 +50,7 @@ def emit(text: str) -> bool:
     except OSError as error:
         silence(1)
         if error.errno not in (errno.EPIPE, errno.EBADF):
-            raise UserError(
-                f"The result could not be written to stdout ({error.strerror}); `kneescope report RUN` prints it"
-                " from the run file.",
-                exit_code=3,
-            ) from None
+            raise UserError(f"The result could not be written to stdout ({error.strerror}); {instead}.", exit_code=3) from None
         return False
     return sys.stdout is not None
 
@@ -108,19 +108,16 @@ class JsonOut:
             except OSError as error:
                 raise _unwritable(self._path, error) from None
 
-    def write(self, text: str) -> None:
-        """Write the result, replacing what the file held. Raises UserError (exit code 3) when that fails now."""
+    def write(self, text: str, *, instead: str = RUN_AGAIN) -> None:
+        """Write the result, replacing what the file held. Raises UserError (exit code 3) when that fails now; `instead`: what to do
+        then."""
         if self.to_stdout:
-            emit(text)
+            emit(text, instead=instead)
         elif self._path is not None:
             try:
                 self._path.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
             except OSError as error:
-                raise UserError(
-                    f"--json: {self._path} could not be written ({error.strerror}); `kneescope report RUN --json FILE` writes it"
-                    " from the run file.",
-                    exit_code=3,
-                ) from None
+                raise UserError(f"--json: {self._path} could not be written ({error.strerror}); {instead}.", exit_code=3) from None
             self._made = False
 
     def withdraw(self) -> None:

@@ -246,11 +246,11 @@ def hand_over(view: RunView, path: Path | None, out: JsonOut, *, also_say: bool)
     text = report.to_text(view, run_log)
     try:
         if not out.to_stdout:
-            emit(text)
+            emit(text, instead="`kneescope report RUN` prints it from the run file")
         elif also_say:
             say_if_heard(text.rstrip("\n"))
     finally:
-        out.write(report.to_json(view, run_log))
+        out.write(report.to_json(view, run_log), instead="`kneescope report RUN --json FILE` writes it from the run file")
 
 
 def dataset_of(options: Mapping[str, object]) -> Path | None:

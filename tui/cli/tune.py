@@ -30,6 +30,7 @@ from tui.terminal.whole import plain
 
 START_TIMEOUT_S = 600.0
 _ANSWERED = ("bracket", "at_least", "below", "infeasible")
+_INSTEAD = "`kneescope runs` lists the run of each setting, and compare sets them beside each other"
 _UNUSED_PORT = 65535
 """Stands where a port will, in the configuration that is checked before anything is started."""
 _SIZES = ("tp", "pp", "dp")
@@ -77,11 +78,11 @@ def _hand_over(text: str, data: str, out: JsonOut, options: CliOptions) -> None:
     """The table on stdout, or on stderr when stdout holds the JSON."""
     try:
         if not out.to_stdout:
-            emit(text)
+            emit(text, instead=_INSTEAD)
         elif not options["quiet"]:
             say_if_heard(text.rstrip("\n"))
     finally:
-        out.write(data)
+        out.write(data, instead=_INSTEAD)
 
 
 def _expected(config: ProbeConfig, settings: int) -> Fact:

@@ -16,7 +16,7 @@ from tui.widgets.knee_step import fitted_table
 from tui.widgets.pieces import Part, Piece, fit, join, styled
 from tui.widgets.plot_view import Titled
 
-_GIVE_WAY = tuple(map(HEADS.index, ("TPOT p50", "TTFT p50", "errors", "E2E p95", "requests", "TPOT p95")))
+_GIVE_WAY = tuple(map(HEADS.index, ("TPOT p50", "TTFT p50", "errors", "E2E p95", "requests", "TPOT p95", "TTFT p95")))
 _INSIDE = HEADS.index("inside")
 _SHADES = "░▒▓█"
 """Of a cell of the picture, by its share of the fullest one: each is for a quarter."""
@@ -117,7 +117,8 @@ def _table(view: RunView, step: StepResult | None, width: int, height: int | Non
     pieces = [Piece(f"{count(planned, 'request')} planned in {count(repeats, 'window')}", "muted", 0)]
     pieces += [Piece("p50, p95: the highest of them", "muted", 2)] if repeats > 1 else []
     pieces += [Piece("* too few values", "strong", 1)] if any("*" in cell for row in rows for cell in row) else []
-    more = [Content.assemble(styled(f"… {left} more, none with a lower share inside", "strong"))] if left else []
+    rest = [Piece(f"… {left} more", "strong", 0), Piece("none with a lower share inside", "strong", 1)]
+    more = [join(fit(rest, width), ", ")] if left else []
     return [join(fit(pieces, width)), *fitted_table(HEADS, rows, _GIVE_WAY, width, (_INSIDE, roles)), *more]
 
 

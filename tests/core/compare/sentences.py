@@ -120,14 +120,14 @@ COMPARED: list[tuple[Fact, str]] = [
     (fact("ghost_other_limits", TTFT), "other limits, so its floors are not drawn (TTFT limit 800 ms against 500 ms)"),
     (
         fact("ghost_told", label="old.jsonl", pass_rps=10.0, fail_rps=14.0),
-        "beside old.jsonl: holds at 10.0 requests/s and fails at 14.0",
+        "ghost old.jsonl: holds at 10.0 requests/s and fails at 14.0",
     ),
     (
         fact("ghost_told", fact("ghost_other_limits", TTFT), label="a\x1bb", pass_rps=None, fail_rps=0.0),
-        "beside a b: meets the limits at no rate; other limits, so its floors are not drawn (TTFT limit 800 ms against 500 ms)",
+        "ghost a b: meets the limits at no rate; other limits, so its floors are not drawn (TTFT limit 800 ms against 500 ms)",
     ),
     (
         fact("ghost_compared", fact("compare_refused", TTFT, **NAMES), label="old.jsonl"),
-        "beside old.jsonl (A; this run is B): B cannot be compared with A: TTFT limit 800 ms against 500 ms",
+        "ghost old.jsonl (A), this run (B): B cannot be compared with A: TTFT limit 800 ms against 500 ms",
     ),
 ]

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from core.compare import Repeat, Side, Step, read_side
 from core.errors import UserError
+from core.history.reading import read as history_of
 from core.report import to_json
 from tests.docs.test_tables import RUNS
 from tui.cli.recorded import Recorded
@@ -50,6 +51,15 @@ def test_both_kinds_of_file_make_the_same_side(path: Path, tmp_path: Path) -> No
     assert run == without_requests(replace(result, **same, knee=notes[1]))
 
 
+@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name)
+def test_a_run_is_called_as_in_the_list_of_runs(path: Path, tmp_path: Path) -> None:
+    """By its label, or else by model and time: a file name says neither."""
+    listed = history_of(path, going=False).label
+    assert read_side(path).label == read_side(result_of(path, tmp_path / "result.json")).label == listed
+    unlabelled = changed(tmp_path / "result.json", label=None, started_at="2026-12-01T15:54:00Z", server={"model": "org/m-1"})
+    assert read_side(unlabelled).label == "m-1 2026-12-01 15:54"
+
+
 def test_requests_of_a_window_are_read_up_to_its_cut() -> None:
     holds, fails, _ = read_side(LIST).steps
     requests = holds.repeats[0].requests
@@ -85,6 +95,9 @@ def test_a_file_that_is_being_written_is_going(tmp_path: Path) -> None:
         ({"schema": 99}, "newer kneescope"),
         ({"outcome": "nonsense"}, "neither a run file nor the result"),
         ({"slo": {"ttft_s": -1}}, "--ttft"),
+        ({"server": {"config": 5}}, "neither a run file nor the result"),
+        ({"server": {"model": [1]}}, "neither a run file nor the result"),
+        ({"schema": "2"}, r"Expected `int`, got `str` - at `\$.schema`"),
     ],
 )
 def test_a_result_that_is_none_of_a_run_is_refused(tmp_path: Path, given: dict[str, Any], words: str) -> None:

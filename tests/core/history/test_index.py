@@ -1,5 +1,6 @@
 """The list of runs: what it says of each, that it reads no file twice, and that a number never moves."""
 
+import json
 import multiprocessing
 import os
 import shutil
@@ -9,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from core import history
-from core.history import index
+from core import RUN_FILE_SCHEMA, history
+from core.history import index, reading
 from core.history.reading import Read, read
 from core.results import FailCount, Knee
 from core.run import RunLog
@@ -161,6 +162,7 @@ def test_what_was_read_before_the_lock_was_given_back_is_read_again(run: Make) -
         (b'{"type":"note","t":1,"text":"x"}\n', "foreign"),
         (b'{"type":"run_started","t":1}\n', "foreign"),
         (b"[" * 100_000, "foreign"),
+        (b'{"type":"run_started","schema":99,"when":[]}\n', "newer"),
     ],
 )
 def test_what_is_no_run_has_a_row_that_says_so(run: Make, content: bytes, problem: str) -> None:
@@ -168,6 +170,17 @@ def test_what_is_no_run_has_a_row_that_says_so(run: Make, content: bytes, proble
     (runs_folder() / "odd.jsonl").write_bytes(content)
     assert {found.place.name: found.problem for found in history.runs()} == {"a.jsonl": None, "odd.jsonl": problem}
     assert [found.label for found in history.runs() if found.problem] == ["odd.jsonl"]
+
+
+def test_what_a_newer_version_wrote_is_said_and_read_once_that_is_known(run: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its figures may mean something else by then."""
+    path = run("a")
+    path.write_bytes(path.read_bytes().replace(b'"schema":%d' % RUN_FILE_SCHEMA, b'"schema":%d' % (RUN_FILE_SCHEMA + 1), 1))
+    (found,) = history.runs()
+    assert (found.problem, found.label, found.outcome, found.pass_rps) == ("newer", "run 2026-01-01 08:30", None, None)
+    monkeypatch.setattr(reading, "RUN_FILE_SCHEMA", RUN_FILE_SCHEMA + 1)
+    (found,) = history.runs()
+    assert (found.problem, found.number, found.outcome) == (None, 1, "bracket")
 
 
 def test_a_damaged_end_is_said_and_a_torn_one_is_a_run_that_broke_off(run: Make) -> None:
@@ -193,9 +206,22 @@ def test_the_index_is_the_users_alone_and_made_anew_when_it_is_damaged(run: Make
     run("a")
     assert numbers() == {"a.jsonl": 1}
     assert stat.S_IMODE((state / "runs.json").stat().st_mode) == 0o600
-    for content in ("", "{", '{"schema":99,"next":7,"runs":[]}', "[]"):
+    for content in ("", "{", '{"schema":99}', "[]"):
         (state / "runs.json").write_text(content)
         assert numbers() == {"a.jsonl": 1}
+
+
+def test_numbers_outlive_an_index_of_another_version(run: Make, state: Path) -> None:
+    for day in range(1, 4):
+        run(f"{day}", day)
+    before = numbers()
+    (runs_folder() / "1.jsonl").unlink()
+    data = json.loads((state / "runs.json").read_text())
+    (state / "runs.json").write_text(json.dumps(data | {"schema": 99, "more": 1}))
+    assert numbers() == {name: number for name, number in before.items() if name != "1.jsonl"}
+    assert all(found.outcome for found in history.runs()), "and the rest of it is read anew"
+    run("4", 4)
+    assert numbers()["4.jsonl"] == 4
 
 
 def test_a_list_needs_no_place_to_write(run: Make, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,16 +11,16 @@ from tests.core.run.events import started
 
 
 def test_the_default_is_the_model_and_the_local_minute() -> None:
-    assert history.default_label("qwen2.5-0.5b", "2026-12-01T14:54:31Z", 3600) == "qwen2.5-0.5b 2026-12-01 15:54"
-    assert history.default_label("Qwen/Qwen2.5-0.5B", "2026-12-01T23:54:31Z", 3600) == "Qwen2.5-0.5B 2026-12-02 00:54"
-    assert history.default_label("/models/llama/", "2026-12-01T14:54:31Z") == "llama 2026-12-01 14:54"
-    assert history.default_label(None, "2026-12-01T14:54:31Z", -5 * 3600) == "run 2026-12-01 09:54"
+    assert history.called(None, "qwen2.5-0.5b", "2026-12-01T14:54:31Z", 3600) == "qwen2.5-0.5b 2026-12-01 15:54"
+    assert history.called(None, "Qwen/Qwen2.5-0.5B", "2026-12-01T23:54:31Z", 3600) == "Qwen2.5-0.5B 2026-12-02 00:54"
+    assert history.called(None, "/models/llama/", "2026-12-01T14:54:31Z") == "llama 2026-12-01 14:54"
+    assert history.called(None, None, "2026-12-01T14:54:31Z", -5 * 3600) == "run 2026-12-01 09:54"
 
 
 @pytest.mark.parametrize("model", ["m" * 500, "a\nb", "\x1b[31m", "", " / "])
 @pytest.mark.parametrize("began", ["2026-12-01T14:54:31Z", "", None, "9999-12-31T23:59:59Z", "not a time"])
 def test_a_default_is_always_a_label(model: str, began: str | None) -> None:
-    label = history.default_label(model, began, 3600)
+    label = history.called(None, model, began, 3600)
     assert history.parse_label(label, "--label") == label
 
 

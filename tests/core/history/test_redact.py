@@ -24,6 +24,11 @@ ROOT = Path(__file__).parents[3]
 RECORDED = ("screenshots/demo.jsonl", "tests/data/runs/vllm-0.32.0-list.jsonl", "tests/data/pictures/kvlim-inverted.jsonl")
 HOST, MODEL = "gpu-7.acme.example", "AcmeCorp/secret-13b"
 URL = f"https://{HOST}:8443"
+ONLY_THERE = (
+    "At 10:15:30 gpu-9.lab.acme answered 0.32.0 with HTTP 503, tpu-3:8443 and [fe80::1:2]:80 did not; its certificate is in"
+    " /opt/acme/ca.pem, and 'prod pool' is the server's name."
+)
+"""A sentence as older files have them, of names that stand nowhere else."""
 NAMES = (
     *(HOST, "gpu-7", MODEL, "AcmeCorp", "secret-13b", "5bce98f73f3e", "falcon project", "X-Acme-Team", "customers.jsonl"),
     *(
@@ -37,7 +42,8 @@ NAMES = (
         "http://proxy.acme:3128",
         "/home/ada",
     ),
-    *("cafe1234", "fp_acme"),
+    *("cafe1234", "fp_acme", "acme_filter"),
+    *("gpu-9.lab.acme", "tpu-3:8443", "fe80::1:2", "/opt/acme/ca.pem", "'prod pool'", "quota of Falcon"),
 )
 
 
@@ -95,6 +101,7 @@ def named(tmp_path: Path) -> Path:
         status=429,
         error="Acme quota exceeded for tenant-a",
         backend="acme-engine",
+        finish_reason="acme_filter",
         fingerprint="fp_acme",
     )
     log = RunLog(tmp_path / "named.jsonl")
@@ -107,6 +114,10 @@ def named(tmp_path: Path) -> Path:
     log.append(ended)
     log.append(SampleFailed(t=502.0, reason=f"{HOST}: connection refused (10.1.2.3)"))
     log.append(Note(t=503.0, text=f"The server at {URL.upper()}/V1 serves {MODEL.upper()} from /home/ada/models"))
+    log.append(Note(t=503.5, level="warn", text="The quota of Falcon is used up."))
+    log.append(CheckDone(t=503.6, check=Check(check="server", status="warn", message=ONLY_THERE)))
+    log.append(Note(t=504.0, text=fact("no_diagnosis", what="KeyError: 'prod pool'")))
+    log.append(Note(t=505.0, text=fact("short_answers", tokens_mean=3.0, asked_mean=4.0, finish_reasons={"acme_filter": 3})))
     knee = Knee(pass_rps=8.0, first_fail_rps=10.0)
     log.append(RunEnded(t=600.0, answer=Answer(outcome="bracket", message=f"{MODEL} holds.", knee=knee)))
     log.close()
@@ -117,6 +128,11 @@ def test_no_name_is_left_wherever_one_stood(named: Path) -> None:
     assert all(name.lower() in named.read_text().lower() for name in NAMES)
     copy = history.redact(named, None)
     assert copy.name == "named.redacted.jsonl"
+    message = next(each.check.message for each in read_run(copy) if isinstance(each, CheckDone) and each.t == 503.6)
+    assert message == (
+        "At 10:15:30 redacted answered 0.32.0 with HTTP 503, redacted and redacted did not; its certificate is in redacted, and"
+        " redacted is the server's name."
+    )
     assert [name for name in NAMES if name.lower() in copy.read_text().lower()] == []
     assert verdicts(copy) == verdicts(named)
     assert copy.stat().st_mode & 0o777 == 0o600
@@ -140,6 +156,12 @@ def test_recorded_runs_keep_their_verdicts_and_lose_their_names(name: str, tmp_p
     assert [each for each in gone if re.search(rf"(?<!\w){re.escape(each)}(?!\w)", content)] == []
     assert verdicts(copy) == verdicts(path)
     assert len(content.splitlines()) == len(lines)
+
+
+def test_the_name_of_the_copy_does_not_tell_the_model(run: Make, tmp_path: Path) -> None:
+    """A run that names no file of its own is called by time and model."""
+    path = run("a").rename(tmp_path / "20261201T201046Z-AcmeCorp_secret-13b-2.jsonl")
+    assert history.redact(path, None).name == "20261201T201046Z-2.redacted.jsonl"
 
 
 def test_a_copy_is_no_run_of_the_list(run: Make) -> None:

@@ -87,3 +87,10 @@ def _shut(stat_of: Callable[..., os.stat_result]) -> Callable[..., os.stat_resul
         return stat_of(path, **options)
 
     return stat
+
+
+def test_what_is_there_and_is_no_file_is_named_as_what_it_is(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for place, what in ((tmp_path, "a folder"), (tmp_path / "pipe", "no ordinary file")):
+        with pytest.raises(UserError, match=f"is {what}; give the path of a run file"):
+            history.resolve(str(place))
