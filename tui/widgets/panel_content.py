@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from core.judge import busiest_share
-from core.records import EngineSample, ServerSample
+from core.records import ServerSample
 from core.results import Percentiles, RepeatResult
 from core.units import DASH, as_set, count, duration, latency, limit, number, percent, plain, rate_brief
 from core.view import Outcomes, RepeatView, RunView, SeriesPoint
@@ -17,7 +17,7 @@ from tui.draw.ticks import nice_ceiling, steady_ceiling, time_ticks, value_ticks
 from tui.phrases import hits_text
 from tui.widgets.pieces import Piece
 from tui.widgets.plot_view import PanelContent
-from tui.widgets.replica_spread import share, spread
+from tui.widgets.replica_spread import kv_spread, share, spread
 from tui.widgets.standing import Standing, ordered, population, role_over, standing
 
 __all__ = [
@@ -295,16 +295,12 @@ def kv(view: RunView) -> PanelContent:
     role: Role = "breaks" if preemptions and preemptions[0] > 0 else "plain"
     title = (
         Piece("6 KV cache", "strong"),
-        Piece(f"{percent(usage[0])}{spread(view.sample, _kv_of, percent)}" if usage else NOT_AVAILABLE, "plain", 1),
+        Piece(f"{percent(usage[0])}{kv_spread(view.sample)}" if usage else NOT_AVAILABLE, "plain", 1),
         Piece(f"preemptions {number(preemptions[0])}/s" if preemptions else f"preemptions {NOT_AVAILABLE}", role, 2),
         *_hits(view, view.current.live if view.current else None),
         *_age(view, 0),
     )
     return PanelContent(title, _kv_body(view))
-
-
-def _kv_of(row: EngineSample) -> float | None:
-    return row.kv_usage_frac
 
 
 def _kv_then(view: RunView, found: Standing) -> tuple[Piece, ...]:

@@ -21,6 +21,12 @@ def spread(sample: ServerSample | None, value: Callable[[EngineSample], float | 
     return f" ({three} of {_how_many(sample)})" if whole else f" ({three})"
 
 
+def kv_spread(sample: ServerSample | None) -> str:
+    """The same of the KV caches, in percent."""
+    told = spread(sample, lambda row: row.kv_usage_frac, lambda frac: count(round(100 * frac)))
+    return f"{told[:-1]} %)" if told else ""
+
+
 def share(busiest: float | None, rank: int) -> tuple[Piece, ...]:
     """How many times its share the busiest replica got; nothing where that is not known."""
     return () if busiest is None else (Piece(f"busiest {as_set(busiest, 2)}x its share", "plain", rank),)
