@@ -113,6 +113,7 @@ class ReplicaScraper:
         self._looking: asyncio.Task[Found] | None = None
         self._asked: dict[str, asyncio.Task[ReplicaRead | ReplicaUnread]] = {}
         self._late: set[str] = set()
+        self._failed: dict[str, ReplicaUnread] = {}
         self._slowest_s = 0.0
         self._sums = _Sums()
 
@@ -152,6 +153,7 @@ class ReplicaScraper:
         for url in [url for url in self._asked if url not in found.urls]:
             self._asked.pop(url).cancel()
             self._late.discard(url)
+            self._failed.pop(url, None)
         self._drop_old(now - LATE_S)
         for url in found.urls:
             if url not in self._asked:
@@ -159,11 +161,13 @@ class ReplicaScraper:
         await self._wait()
         came = {url: self._take_in(url) for url, task in list(self._asked.items()) if task.done()}
         self._note_slowest(came.values())
-        late = (ReplicaUnread(_name(url), "does not answer in time", there=True) for url in found.urls if url not in came)
-        ordered = [came[url] for url in found.urls if url in came]
+        ordered = [came[url] if url in came else self._still_asked(url) for url in found.urls]
         read = tuple(each for each in ordered if isinstance(each, ReplicaRead))
-        unread = (*(each for each in ordered if isinstance(each, ReplicaUnread)), *late)
-        return ReplicasRead(read, unread, found.problems)
+        return ReplicasRead(read, tuple(each for each in ordered if isinstance(each, ReplicaUnread)), found.problems)
+
+    def _still_asked(self, url: str) -> ReplicaUnread:
+        """Of a replica that has not answered yet: what it was the last time, for a machine that is gone takes seconds to say so."""
+        return self._failed.get(url) or ReplicaUnread(_name(url), "does not answer in time", there=True)
 
     async def _known(self, now: float) -> Found:
         """Which replicas there are. The sources are asked in the background, but for the first time."""
@@ -206,6 +210,10 @@ class ReplicaScraper:
         each = self._asked.pop(url).result()
         if isinstance(each, ReplicaRead) and each.exposition.took_s <= self._patience_s:
             self._late.discard(url)
+        if isinstance(each, ReplicaUnread):
+            self._failed[url] = each
+        else:
+            self._failed.pop(url, None)
         return each
 
     @property

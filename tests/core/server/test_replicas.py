@@ -103,6 +103,15 @@ def test_one_that_hangs_keeps_no_other_waiting() -> None:
     assert max(each.took_s for each in found[1:]) < 0.1
 
 
+def test_a_machine_that_is_gone_is_not_taken_for_one_that_is_late() -> None:
+    """Nothing refuses there: each connection is given up after 2 s, and the next try is under way at once."""
+    fleet = Fleet({"10.0.0.2": httpx.ConnectTimeout("")}, slow_s={"10.0.0.2": 2.0})
+    found = samples(run(fleet.read(20)))
+    there = [bool(each.unread) for each in found]
+    assert there == sorted(there, reverse=True)
+    assert 2 <= there.count(True) <= 4
+
+
 def test_one_that_is_slow_is_in_some_samples_and_one_that_recovers_in_all() -> None:
     async def slow_then_fast() -> list[ServerSample]:
         fleet = Fleet(slow_s={"10.0.0.2": 1.8})
