@@ -25,6 +25,10 @@ LATE_S = 1.0
 SLOW_FACTOR = 2.0
 """Where all of them take long, one that takes this many times longer than the others is late."""
 
+PAGE_S = 0.001
+"""Of this process for one page (50 replicas: 44 ms of CPU, 200: 179 ms, with the 52 KB of an idle vLLM 0.32): a large fleet is read
+less often, for the screen is drawn by the same process."""
+
 _GAUGES = (
     "running",
     "waiting",
@@ -134,8 +138,13 @@ class ReplicaScraper:
         return self._sums.sample(seen, self._clock())
 
     async def readings(self, interval_s: float = SCRAPE_INTERVAL_S) -> AsyncIterator[ServerSample | ScrapeError]:
-        """Samples for ever, as `core.server.metrics.regularly` takes them; how often, says the slowest that is in time."""
-        async for reading in regularly(self.once, interval_s, self._clock, self._sleep, lambda spent_s: self._slowest_s):
+        """Samples for ever, as `core.server.metrics.regularly` takes them; how often, say the slowest that is in time and how many
+        there are."""
+
+        def cost_s(spent_s: float) -> float:
+            return max(self._slowest_s, PAGE_S * len(self._found.urls if self._found else ()))
+
+        async for reading in regularly(self.once, interval_s, self._clock, self._sleep, cost_s):
             yield reading
 
     async def close(self) -> None:
