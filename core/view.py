@@ -45,6 +45,9 @@ class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
 
     `workers`: the machines that send, in the order of `RunView.workers`; none where this one alone does. One that stalls makes
     the whole `stalled`.
+
+    `busiest_share`: of the requests that the replicas behind a gateway have finished since the repeat began, those of the busiest
+    against an even share; None where none were named, and before it is more than chance.
     """
 
     index: int
@@ -67,6 +70,7 @@ class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
     prefix_hit_frac: float | None = None
     planned_hit_frac: float | None = None
     workers: tuple[WorkerLive, ...] = ()
+    busiest_share: float | None = None
 
 
 class StepView(msgspec.Struct, frozen=True, kw_only=True):

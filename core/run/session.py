@@ -19,7 +19,7 @@ from core.facts import Code, Fact, Said, fact, says, several
 from core.fleet import FLOOR, gpus_per_endpoint, speed_check
 from core.judge import Done, Hold, Ramp, Search, Step, idle_e2e_s, idle_speed, lengths_check, token_costs
 from core.load import Generator
-from core.net import http_client, status_of
+from core.net import client_of_many, http_client, status_of
 from core.records import Check, CheckStatus, Hello, Phase, RequestRecord, ServerInfo, ServerSample
 from core.results import Answer, Idle, TokenCosts
 from core.run.answers import answer_after, close_open, complete, so_far
@@ -50,7 +50,18 @@ from core.run.scraping import MachineReadings, Readings, Source
 from core.run.state import State
 from core.run.steps import Steps
 from core.run.twin import StartTwin, TwinWatch, narrows, wants_twin
-from core.server import CacheReset, Caller, Credential, DatasetAsked, Preflight, Scraper, SendSingles, reset_prefix_cache
+from core.server import (
+    CacheReset,
+    Caller,
+    Credential,
+    DatasetAsked,
+    Discovery,
+    Preflight,
+    ReplicaScraper,
+    Scraper,
+    SendSingles,
+    reset_prefix_cache,
+)
 from core.singles import NO_RATE
 from core.traffic import TraceArrivals
 from core.twin import lacks
@@ -84,8 +95,10 @@ class Session:
     `label` is the name that the run was given. `between` is a shell command to run between repeats, `dataset` a file whose rows are
     sent; neither the command nor the path is written anywhere. `read`: what was found in the files that the requests are from, said
     as the first checks. `found` is what the checks of a session for the same found just now, which are not made again. `twin`
-    starts the process of the server's twin, for a mode that asks it. `trace`: what arrives, where that is recorded. The others are
-    for tests: fakes of the child, the checks, the scraper and the clock.
+    starts the process of the server's twin, for a mode that asks it. `trace`: what arrives, where that is recorded. `replicas`:
+    which there are behind the target, a gateway; their metrics are read in place of its own, and `replica_access` alone is sent to
+    them.
+    The others are for tests: fakes of the child, the checks, the scraper and the clock.
     """
 
     state: State
@@ -105,6 +118,8 @@ class Session:
         dataset: Path | None = None,
         twin: StartTwin | None = None,
         trace: TraceArrivals | None = None,
+        replicas: Discovery | None = None,
+        replica_access: Access = Access(),  # noqa: B008 (frozen)
         start_load: Callable[[], Awaitable[Load]] = Generator.start,
         preflight: Callable[[ProbeConfig, Access, str, httpx.AsyncClient, SendSingles], Checks] = Preflight,
         scraper: Callable[[str, httpx.AsyncClient, Credential, tuple[str, ...]], Source] = _scraper,
@@ -121,9 +136,15 @@ class Session:
         self._between_command = between
         self._read = tuple(read)
         self._start_load = start_load
+        self._clients: list[httpx.AsyncClient] = []
+        self._replicas: ReplicaScraper | None = None
+        if replicas is not None:
+            http_of_many = client_of_many(replica_access, config.target.insecure)
+            self._clients.append(http_of_many)
+            self._replicas = ReplicaScraper(replicas, http_of_many, access=replica_access, say=self._warn, clock=clock)
         asked = None if dataset is None else DatasetAsked(dataset, self._tell, self._drawn)
-        if asked is not None and preflight is Preflight:
-            preflight = partial(Preflight, dataset=asked)
+        if preflight is Preflight:
+            preflight = partial(Preflight, dataset=asked, replicas=self._replicas)
         self._make_preflight = preflight if found is None else found.again
         self._make_scraper = scraper
         self._make_http = http or (lambda: http_client(access, config.target.insecure))
@@ -138,7 +159,6 @@ class Session:
         self._steps: Steps | None = None
         self._between: Between | None = None
         self._background: list[asyncio.Task[None]] = []
-        self._clients: list[httpx.AsyncClient] = []
         self._broken: asyncio.Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = False
@@ -317,6 +337,9 @@ class Session:
     def _tell(self, found: Fact) -> None:
         self._emit(Note(t=self._clock(), text=found))
 
+    def _warn(self, found: Fact) -> None:
+        self._emit(Note(t=self._clock(), level="warn", text=found))
+
     async def _climb(self, server: ServerInfo, idle_s: float) -> Answer:
         """Run what the search asks for until it has its answer."""
         readings = Readings(self._source(server), self._emit, self._clock, self._sampled, self._config.safety)
@@ -476,6 +499,9 @@ class Session:
 
     def _source(self, server: ServerInfo) -> Source | None:
         """What reads the server's metrics, on a connection of its own; None when it has none."""
+        if self._replicas is not None:
+            self._replicas.models = frozenset(server.metrics_models)
+            return self._replicas
         if server.metrics_url is None:
             return None
         credential = Credential(self._config.target.url, self._access)
@@ -558,6 +584,8 @@ class Session:
         if self._twin is not None:
             await self._twin.close()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._replicas is not None:
+            await self._replicas.close()
         for client in self._clients:
             await client.aclose()
         if self._broken is not None and not self._broken.cancel():

@@ -20,9 +20,11 @@ from core.judge import (
     REPORT_DELAY_S,
     Senders,
     Tally,
+    busiest_share,
     closing_s,
     drain_left_s,
     ramp_holds,
+    replica_uses,
     set_aside,
     stalls_too_often,
 )
@@ -239,7 +241,14 @@ class LiveRepeat:
             prefix_hit_frac=shown_hit_frac(self._first_sample, self._last_sample),
             planned_hit_frac=self._planned_hit_frac(elapsed_s),
             workers=workers,
+            busiest_share=self._busiest_share(),
         )
+
+    def _busiest_share(self) -> float | None:
+        first, last = self._first_sample, self._last_sample
+        if first is None or last is None or not last.by_replica:
+            return None
+        return busiest_share(replica_uses((first, last), first.t, last.t))
 
     def _planned_hit_frac(self, elapsed_s: float) -> float | None:
         plan = self.tally.plan

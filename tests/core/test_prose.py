@@ -603,6 +603,24 @@ CHECKS: list[tuple[Fact, str]] = [
         fact("metrics_found", url="http://gw/metrics", engines=1, took_s=0.0123),
         "Metrics at http://gw/metrics, 1 engine, read in 12.3 ms",
     ),
+    (
+        fact("replicas_read", read=4, replicas=4, engines=4, took_s=0.0123),
+        "Metrics of all 4 replicas, read in 12.3 ms",
+    ),
+    (
+        fact("replicas_read", read=3, replicas=4, engines=6, took_s=0.0123),
+        "Metrics of 3 of 4 replicas (6 engines), read in 12.3 ms",
+    ),
+    (fact("replica_unread", name="10.0.0.7:8000", said="answers 401"), "10.0.0.7:8000 answers 401"),
+    (fact("more_unread", replicas=3), "3 more replicas cannot be read"),
+    (
+        fact("router_tells_other", servers=5, replicas=4),
+        "The router in front tells of 5 servers, not of 4; what the others do is not seen",
+    ),
+    (
+        fact("replicas_unreadable", said="No replica is known"),
+        "No replica is known. Give the replicas' own addresses, and --replica-key-file or --replica-header if they ask for a key",
+    ),
     (fact("metrics_unreachable", CALL, url="http://gw/metrics"), "http://gw/metrics answers 401 (unauthorised: no)"),
     (fact("metrics_unreadable", url="http://gw/metrics", said="the answer is empty"), "http://gw/metrics: the answer is empty"),
     (
@@ -1603,6 +1621,23 @@ SENTENCES: list[tuple[Fact, str]] = [
         "prompts averaged 600 tokens where 512 were asked for",
     ),
     (fact("server_restarted"), "the server restarted during the repeat"),
+    (
+        fact("server_restarted", unbroken=True),
+        "the server restarted during the repeat; since no request broke, its metrics may be of one of several replicas behind a "
+        "gateway: name those with --replica",
+    ),
+    (
+        fact("replicas_changed", "10.0.0.7:8000", before=4, after=3, restarted=0),
+        "replicas came or went during the repeat: 4 at its begin, 3 at its end (10.0.0.7:8000)",
+    ),
+    (
+        fact("replicas_changed", "10.0.0.7:8000", before=4, after=4, restarted=1),
+        "10.0.0.7:8000 restarted during the repeat, of 4 replicas behind the gateway",
+    ),
+    (
+        fact("replicas_changed", "a:1", "b:1", "c:1", "d:1", before=4, after=4, restarted=1),
+        "not all of 4 replicas were there during the whole repeat (a:1, b:1, c:1 and 1 more)",
+    ),
     (fact("others_took_part", others=19.6, ours=100), "others used the server: at least 20 requests besides our 100"),
     (
         fact("tokens_in_clumps", clumped=5, answers=5),
@@ -1742,7 +1777,12 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("several_processes"),
-        "the server's counters jump back and forth: several processes answer there, so no differences are shown",
+        "the server's counters jump back and forth: several processes answer there, so no differences are shown; replicas "
+        "behind a gateway are read one by one when they are named with --replica",
+    ),
+    (
+        fact("replicas_uneven", name="10.0.0.7:8000", share=1.31, replicas=4),
+        "the busiest of 4 replicas, 10.0.0.7:8000, got 1.3 times its share of the requests",
     ),
     (
         fact("end_unread"),
@@ -1823,6 +1863,11 @@ SENTENCES: list[tuple[Fact, str]] = [
     (
         fact("restarted_between_steps", before_rps=2.0, rate_rps=4.0),
         "the server restarted between the steps at 2.00 requests/s and 4.00 requests/s",
+    ),
+    (
+        fact("replicas_changed_between", "10.0.0.7:8000", before_rps=2.0, rate_rps=4.0, before=4, after=3),
+        "replicas came, went or restarted between the repeats at 2.00 requests/s and 4.00 requests/s: 4 before, 3 after "
+        "(10.0.0.7:8000)",
     ),
     (
         fact("server_slower", factor=1.384, from_utc_s=1_800_000_000.0, to_utc_s=1_800_000_150.0, **CHANGED),
@@ -2176,6 +2221,10 @@ SENTENCES: list[tuple[Fact, str]] = [
         "by engine 7.90 / 1.10 / 1.00 running, 5.20 / 0 / 0 waiting",
     ),
     (
+        fact("engines_seen", running_mean=[7.9, 1.1], waiting_mean=[5.2, 0.0], of_replicas=True),
+        "by replica 7.90 / 1.10 running, 5.20 / 0 waiting",
+    ),
+    (
         fact("engines_seen", running_mean=[8.0, *[1.0] * 8], waiting_mean=[5.0, *[0.0] * 8]),
         "by engine 1.00 to 8.00 running, 0 to 5.00 waiting",
     ),
@@ -2299,6 +2348,11 @@ SENTENCES: list[tuple[Fact, str]] = [
         "with 5.20 waiting, while the other runs 1.10",
     ),
     (
+        fact("uneven_binds", **SPLIT | {"busiest": "10.0.0.7:8000"}, engines=2, idle=1, of_replicas=True),
+        "At 12.4 requests/s the load is split unevenly among 2 replicas: replica 10.0.0.7:8000 runs 7.90 requests on average "
+        "with 5.20 waiting, while the other runs 1.10",
+    ),
+    (
         fact("errors_bind", rate_rps=12.4, said="HTTP 503: Overloaded"),
         "At 12.4 requests/s most of what missed ended in errors (HTTP 503: Overloaded), which is not a latency limit",
     ),
@@ -2418,6 +2472,11 @@ SENTENCES: list[tuple[Fact, str]] = [
     (
         fact("even_split"),
         "Look at what spreads requests over the engines (balancer, sessions, prefix affinity): evenly spread, the same engines "
+        "take more. Then run again.",
+    ),
+    (
+        fact("even_split", of_replicas=True),
+        "Look at what spreads requests over the replicas (balancer, sessions, prefix affinity): evenly spread, the same replicas "
         "take more. Then run again.",
     ),
     (fact("memory_free", max_frac=0.41), "memory: KV peak 41 %"),

@@ -23,6 +23,7 @@ from core.run import Found
 from core.run.events import CheckDone, Event, Note, RunEnded, RunStarted
 from core.run.log import RunLog
 from core.run.state import State
+from core.server import Discovery
 from core.view import RunView
 from tui.again import Left
 from tui.cli import probe
@@ -73,7 +74,10 @@ class FakeSession:
         dataset: Path | None = None,
         twin: object = None,
         trace: object = None,
+        replicas: Discovery | None = None,
+        replica_access: Access = Access(),  # noqa: B008 (frozen)
     ) -> None:
+        self.replicas, self.replica_access = replicas, replica_access
         self.given, self.found = found, None
         self.config, self.log, self.access, self.command, self.truth_rps = config, log, access, command, truth_rps
         self.between, self.between_output, self.label = between, self.prints, label

@@ -21,6 +21,7 @@ from core.run.found import Found
 from core.run.log import RunLog
 from core.run.session import Session
 from core.run.state import State
+from core.server.discovery import Discovery
 from core.server.http import Credential
 from core.server.preflight import SendSingles
 from core.traffic import TraceArrivals
@@ -53,6 +54,7 @@ class Bench:
     read: tuple[Check, ...] = ()
     trace: TraceArrivals | None = None
     context: int | None = None
+    replicas: Discovery | None = None
 
     def __post_init__(self) -> None:
         self.server = FakeServer()
@@ -71,6 +73,7 @@ class Bench:
             found=self.found,
             read=self.read,
             trace=self.trace,
+            replicas=self.replicas,
             http=lambda: httpx.AsyncClient(transport=httpx.MockTransport(self._answer), trust_env=False),
             clock=now,
         )
@@ -111,13 +114,14 @@ def on_bench(
     set_up: Callable[[Bench], None] = lambda bench: None,
     trace: TraceArrivals | None = None,
     context: int | None = None,
+    replicas: Discovery | None = None,
 ) -> tuple[Bench, T]:
     """Do `work` on a fresh bench in virtual time."""
 
     async def whole() -> tuple[Bench, T]:
         log = RunLog(path)
         try:
-            bench = Bench(log, probe or config(), refuse, between, trace=trace, context=context)
+            bench = Bench(log, probe or config(), refuse, between, trace=trace, context=context, replicas=replicas)
             set_up(bench)
             return bench, await work(bench)
         finally:
