@@ -4,6 +4,7 @@ Others import these names, and nothing else of the room.
 """
 
 from core.judge.buckets import buckets_that_fail, pooled, windows
+from core.judge.columns import Ends, Firsts, Indices, Sends
 from core.judge.diagnosis import explained
 from core.judge.evidence import alike, errors_said
 from core.judge.idle import idle_e2e_s, idle_speed, lengths_check, why_infeasible
@@ -45,12 +46,16 @@ __all__ = [
     "Bracket",
     "Decision",
     "Done",
+    "Ends",
+    "Firsts",
     "Hold",
+    "Indices",
     "Interval",
     "Ramp",
     "RampOutcome",
     "Readings",
     "Search",
+    "Sends",
     "Step",
     "Tally",
     "alike",

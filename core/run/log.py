@@ -6,9 +6,11 @@ import fcntl
 import os
 import re
 import stat
+import weakref
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -104,8 +106,24 @@ def read_run(path: Path) -> Iterator[Event]:
 
     Raises UserError at once for what is no run file, and while reading for a broken line that is not the last.
     """
-    _check_is_run(path)
-    return _events(path)
+    return iter(Reread(path))
+
+
+class Reread:
+    """The events of a file in order, as often as somebody goes through them: each time they are read anew, and nothing is kept. The
+    file may be removed meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises UserError for what is no run file."""
+        _check_is_run(path)
+        self._path, self._fd = path, os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        weakref.finalize(self, os.close, self._fd)
+
+    def __iter__(self) -> Iterator[Event]:
+        """One at a time. Raises UserError while reading for a broken line that is not the last."""
+        with os.fdopen(os.dup(self._fd), "rb") as file:
+            file.seek(0)
+            yield from _events(file, self._path)
 
 
 def _safe(model: str | None) -> str:
@@ -191,16 +209,15 @@ def _schema(line: bytes) -> int:
     return head.schema if head.type == RunStarted.__struct_config__.tag else 0
 
 
-def _events(path: Path) -> Iterator[Event]:
+def _events(file: BinaryIO, path: Path) -> Iterator[Event]:
     broken: tuple[int, str] | None = None
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if broken is not None:
-                number, why = broken
-                raise UserError(f"{path}: line {number} is broken ({why}) and more follows: the file was changed or damaged.")
-            try:
-                event = decode(line)
-            except (msgspec.DecodeError, UserError, RecursionError) as error:
-                broken = number, str(error)
-                continue
-            yield event
+    for number, line in enumerate(file, start=1):
+        if broken is not None:
+            number, why = broken
+            raise UserError(f"{path}: line {number} is broken ({why}) and more follows: the file was changed or damaged.")
+        try:
+            event = decode(line)
+        except (msgspec.DecodeError, UserError, RecursionError) as error:
+            broken = number, str(error)
+            continue
+        yield event

@@ -1,0 +1,203 @@
+"""Many events of a run's requests taken in together: the same state as one by one, in a fraction of the time.
+
+Between two looks at the account of a repeat the events of its requests do not depend on each other: what one adds is a count in a
+bin. So they are gathered until the newest bin of the time axis is over, and added up then as columns.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.config import Slo
+from core.judge import Ends, Firsts, Indices, Sends
+from core.margins import BINS, INNER_EDGES
+from core.records import RequestEnded, RequestFirst, RequestHeld, RequestSent
+from core.run.events import (
+    AnswerFound,
+    Event,
+    RepeatJudged,
+    RepeatStarted,
+    RunEnded,
+    RunStarted,
+    SearchRestarted,
+    StepJudged,
+    StepStarted,
+    time_of,
+)
+from core.run.series import OfRate, Series
+from core.run.standing import Standing
+
+if TYPE_CHECKING:
+    from core.run.state import LiveRepeat
+
+_NEW, _SENT, _BEGUN, _ENDED, _ALONE = range(5)
+_OPEN = (_SENT, _BEGUN)
+"""How far a request is. One that does anything unusual is taken in alone from then on, event by event."""
+
+TURNS = (RunStarted, StepStarted, RepeatStarted, RepeatJudged, StepJudged, SearchRestarted, AnswerFound, RunEnded)
+"""Events that look at what became of the requests before them, or end the repeat that runs."""
+
+_EDGES = np.array(INNER_EDGES)
+_FAILED = BINS
+"""Stands for the bin of a request that ended in an error."""
+
+
+class Rate(NamedTuple):
+    """Of the requests of a segment: the rate that they tell of (None: they were sent faster to fill the server), the one that is
+    shown beside them, and whether they belong to the window of a repeat."""
+
+    told_rps: float | None
+    shown_rps: float
+    judged: bool
+
+
+class AtOnce:
+    """The requests of one repeat, of which several events may wait until they are added up."""
+
+    def __init__(
+        self, live: "LiveRepeat", slo: Slo, series: Series, standing: Standing, *, advance: Callable[[float], None], took: Callable[[int, float, float], None]
+    ) -> None:
+        """`advance` opens the bins of the time axis up to a moment; `took` is told how many events were taken in,
+        the newest time and the longest `closing_s` among them."""
+        self.live = live
+        self._slo, self._series, self._standing, self._advance, self._took = slo, series, standing, advance, took
+        self._order = live.order.order
+        self._stage, self._t_sched = self._stages()
+        stage = np.frombuffer(self._stage, dtype=np.uint8)
+        self._told = stage > _NEW
+        """Whose state the account by rate has; the others are made known to it in `settle`."""
+        self._has_first = stage == _BEGUN
+        self._t_first, self._first_tokens = np.zeros(stage.size), np.zeros(stage.size, dtype=np.int64)
+        self._segment = live.tally.plan.segment
+        self._rates = live.rates()
+        self._shown_rps = np.array([rate.shown_rps for rate in self._rates])
+        self._judged = np.array([rate.judged for rate in self._rates], dtype=bool)
+        self._sent: list[RequestSent] = []
+        self._first: list[RequestFirst] = []
+        self._ended: list[RequestEnded] = []
+        self._ended_in: list[tuple[Indices, Indices]] = []
+        """Requests that ended since they were settled, and the bins of their margins."""
+        self._start, self._room_s = series.start, series.room_s
+
+    def _stages(self) -> tuple[bytearray, NDArray[np.float64]]:
+        """How far each request is, and when those that are open were due."""
+        stage = bytearray(self.live.tally.has_ended.replace(b"\x01", bytes([_ENDED])))
+        t_sched = np.zeros(len(stage))
+        for index, due, begun in self.live.opened():
+            stage[index], t_sched[index] = _BEGUN if begun else _SENT, due
+        return stage, t_sched
+
+    def take(self, events: Iterator[Event]) -> Event | None:
+        """Take from these what is of a request of this repeat and can wait; the end of a bin adds up what waits before it.
+
+        Returns the first that is not taken: it is to be taken in alone, after `before`. None: there is none.
+        """
+        order, stage, start, room_s = self._order, self._stage, self._start, self._room_s
+        sent, first, ended = self._sent, self._first, self._ended
+        for event in events:
+            kind = type(event)
+            if kind is RequestSent:
+                if event.order != order or stage[event.index] != _NEW:
+                    return event
+                if event.t_sent - start >= room_s:
+                    room_s = self._make_room(event.t_sent)
+                stage[event.index] = _SENT
+                sent.append(event)
+            elif kind is RequestFirst:
+                if event.order != order or stage[event.index] != _SENT:
+                    return event
+                if event.t_first - start >= room_s:
+                    room_s = self._make_room(event.t_first)
+                stage[event.index] = _BEGUN
+                first.append(event)
+            elif kind is RequestEnded:
+                if event.order != order or stage[event.index] not in _OPEN or event.ending == "aborted":
+                    return event
+                if event.t_end - start >= room_s:
+                    room_s = self._make_room(event.t_end)
+                stage[event.index] = _ENDED
+                ended.append(event)
+            else:
+                return event
+        return None
+
+    def before(self, event: Event) -> None:
+        """One that is not taken comes: what it depends on is added up before it."""
+        if isinstance(event, TURNS):
+            self.settle()
+        elif isinstance(event, RequestHeld | RequestSent | RequestFirst | RequestEnded):
+            self.add_up()
+            if event.order == self._order:
+                self._tell(event.index)
+                self._stage[event.index] = _ALONE
+        if (t := time_of(event)) - self._start >= self._room_s:
+            self._make_room(t)
+
+    def settle(self) -> None:
+        """All accounts stand as if everything had been taken in one by one."""
+        self.add_up()
+        stage = np.frombuffer(self._stage, dtype=np.uint8)
+        for index in np.flatnonzero(~self._told & ((stage == _SENT) | (stage == _BEGUN))).tolist():
+            self._tell(index)
+        if not self._ended_in:
+            return
+        index, bins = (np.concatenate(column) for column in zip(*self._ended_in, strict=True))
+        self._ended_in = []
+        repeat, segment = self.live.repeats(index), self._segment[index]
+        for here in np.unique(repeat).tolist():
+            for at, rate in enumerate(self._rates):
+                mine = bins[(repeat == here) & (segment == at)]
+                if mine.size and rate.told_rps is not None:
+                    *ended, failed = np.bincount(mine, minlength=BINS + 1).tolist()
+                    judged = mine.size if rate.judged else 0
+                    self._standing.take_in(self._order, here, rate.told_rps, ended=ended, failed=failed, judged=judged)
+
+    def add_up(self) -> None:
+        """Add up what waits: all accounts but the one by rate, which `settle` brings up to date."""
+        if not (self._sent or self._first or self._ended):
+            return
+        sends, firsts, ends = Sends.of(self._sent), Firsts.of(self._first), Ends.of(self._ended, self._slo)
+        self._t_sched[sends.index] = sends.t_sched
+        self._t_first[firsts.index] = firsts.t_first
+        self._first_tokens[firsts.index] = firsts.first_tokens
+        self._has_first[firsts.index] = True
+        self.live.tally.take_in(sends, firsts, ends)
+        segment = self._segment[sends.index]
+        of_rate = OfRate(sends, self._shown_rps[segment], self._judged[segment])
+        waited_s = firsts.t_first - self._t_sched[firsts.index]
+        self._series.take_in(of_rate, firsts, waited_s, ends, self._has_first[ends.index])
+        newest_t = max(float(t.max(initial=-np.inf)) for t in (sends.t_sent, firsts.t_first, ends.t_end))
+        self._took(sends.index.size + firsts.index.size + ends.index.size, newest_t, ends.closing_s)
+        for at in np.flatnonzero(self._told[firsts.index]).tolist():
+            self.live.begun(self._first[at].index)
+            self._standing.first(self._first[at])
+        told = self._told[ends.index]
+        for at in np.flatnonzero(told).tolist():
+            self.live.gone(self._ended[at].index)
+            self._standing.ended(self._ended[at], 0.0)
+        bins = np.where(ends.ok, np.where(np.isnan(ends.margin), 0, np.searchsorted(_EDGES, ends.margin)), _FAILED)
+        self._ended_in.append((ends.index[~told], bins[~told]))
+        for waiting in (self._sent, self._first, self._ended):
+            waiting.clear()
+
+    def _make_room(self, t: float) -> float:
+        self.add_up()
+        self._advance(t)
+        self._room_s = self._series.room_s
+        return self._room_s
+
+    def _tell(self, index: int) -> None:
+        """The account by rate, and that of the repeat, get to know an open request as if it had come alone."""
+        if self._told[index] or self._stage[index] not in _OPEN:
+            return
+        self._told[index] = True
+        t_sched = float(self._t_sched[index])
+        event = RequestSent(order=self._order, index=index, t_sched=t_sched, t_sent=t_sched)
+        self.live.come(index, t_sched)
+        self._standing.sent(event, self.live.about(event)[0])
+        if self._has_first[index]:
+            t_first, tokens = float(self._t_first[index]), int(self._first_tokens[index])
+            self.live.begun(index)
+            self._standing.first(RequestFirst(order=self._order, index=index, t_first=t_first, first_tokens=tokens))
