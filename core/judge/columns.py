@@ -7,12 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.config import Slo
-from core.records import RequestEnded, RequestFirst, RequestSent
+from core.records import Ending, RequestEnded, RequestFirst, RequestSent
 from core.slo import ENOUGH_COUNTED, margins
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+Rows = list[float | None]
 
 
 class Sends(NamedTuple):
@@ -24,10 +25,14 @@ class Sends(NamedTuple):
     lateness_s: Floats
 
     @classmethod
-    def of(cls, events: Sequence[RequestSent]) -> "Sends":
-        rows = [x for e in events for x in (e.index, e.t_sched, e.t_sent, e.connect_s, e.gateway_wait_s)]
+    def of(cls, rows: Rows) -> "Sends":
+        """`rows`: what `sent_row` is of each, one behind the other."""
         index, t_sched, t_sent, connect_s, gateway_wait_s = _columns(rows, 5)
         return cls(index.astype(np.int64), t_sched, t_sent, t_sent - t_sched - connect_s - gateway_wait_s)
+
+
+def sent_row(event: RequestSent) -> tuple[float, ...]:
+    return event.index, event.t_sched, event.t_sent, event.connect_s, event.gateway_wait_s
 
 
 class Firsts(NamedTuple):
@@ -38,9 +43,14 @@ class Firsts(NamedTuple):
     first_tokens: Floats
 
     @classmethod
-    def of(cls, events: Sequence[RequestFirst]) -> "Firsts":
-        index, t_first, first_tokens = _columns([x for e in events for x in (e.index, e.t_first, e.first_tokens)], 3)
+    def of(cls, rows: Rows) -> "Firsts":
+        """`rows`: what `first_row` is of each, one behind the other."""
+        index, t_first, first_tokens = _columns(rows, 3)
         return cls(index.astype(np.int64), t_first, first_tokens)
+
+
+def first_row(event: RequestFirst) -> tuple[float, ...]:
+    return event.index, event.t_first, event.first_tokens
 
 
 class Ends(NamedTuple):
@@ -53,23 +63,17 @@ class Ends(NamedTuple):
     t_last: Floats
     t_end: Floats
     ok: Mask
-    endings: tuple[str, ...]
+    endings: tuple[Ending, ...]
     margin: Floats
     tpot_s: Floats
     closing_s: float
 
     @classmethod
-    def of(cls, events: Sequence[RequestEnded], slo: Slo) -> "Ends":
-        """`slo`: the limits of the run."""
-        rows = [
-            x
-            for e in events
-            for x in (e.index, e.t_sched, e.t_first, e.t_last, e.t_end, e.first_tokens, e.output_tokens, e.asked_input, e.asked_output)
-        ]
-        index, t_sched, t_first, t_last, t_end, first_tokens, output_tokens, asked_input, asked_output = _columns(rows, 9)
-        endings = tuple([e.ending for e in events])
+    def of(cls, rows: Rows, endings: Sequence[Ending], slo: Slo) -> "Ends":
+        """`rows`: what `ended_row` is of each, one behind the other, `endings` how they ended. `slo`: the limits of the run."""
+        index, t_sched, t_first, t_last, t_end, first_tokens, output_tokens, asked_input, asked_output, by_events = _columns(rows, 10)
         ok = np.array([ending == "ok" for ending in endings], dtype=bool)
-        uncounted = np.array([e.counted_by == "events" for e in events], dtype=bool) & (output_tokens < ENOUGH_COUNTED * asked_output)
+        uncounted = (by_events > 0) & (output_tokens < ENOUGH_COUNTED * asked_output)
         tpot_s = _per_token_s(t_first, t_last, output_tokens - first_tokens)
         least_s = np.where(uncounted, _per_token_s(t_first, t_last, asked_output - first_tokens), tpot_s)
         share = margins(slo, asked_input, asked_output, t_first - t_sched, t_last - t_sched, least_s)
@@ -81,7 +85,7 @@ class Ends(NamedTuple):
             t_last=t_last,
             t_end=t_end,
             ok=ok,
-            endings=endings,
+            endings=tuple(endings),
             margin=np.where(ok, share, np.nan),
             tpot_s=np.where(ok & ~uncounted, tpot_s, np.nan),
             closing_s=float(lags_s.max(initial=0.0)),
@@ -93,7 +97,22 @@ class Ends(NamedTuple):
         return self.ok & ~(self.margin > 1.0)
 
 
-def _columns(rows: list[float | None], width: int) -> Floats:
+def ended_row(event: RequestEnded) -> tuple[float | None, ...]:
+    return (
+        event.index,
+        event.t_sched,
+        event.t_first,
+        event.t_last,
+        event.t_end,
+        event.first_tokens,
+        event.output_tokens,
+        event.asked_input,
+        event.asked_output,
+        event.counted_by == "events",
+    )
+
+
+def _columns(rows: Rows, width: int) -> Floats:
     return np.ascontiguousarray(np.array(rows, dtype=np.float64).reshape(-1, width).T)
 
 

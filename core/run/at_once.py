@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from core.config import Slo
-from core.judge import Ends, Firsts, Indices, Sends
+from core.judge import Ends, Firsts, Indices, Rows, Sends, ended_row, first_row, sent_row
 from core.margins import BINS, INNER_EDGES
-from core.records import RequestEnded, RequestFirst, RequestHeld, RequestSent
+from core.records import Ending, RequestEnded, RequestFirst, RequestHeld, RequestSent
 from core.run.events import (
     AnswerFound,
     Event,
@@ -64,30 +63,23 @@ class AtOnce:
         self.live = live
         self._slo, self._series, self._standing, self._advance, self._took = slo, series, standing, advance, took
         self._order = live.order.order
-        self._stage, self._t_sched = self._stages()
-        stage = np.frombuffer(self._stage, dtype=np.uint8)
-        self._told = stage > _NEW
-        """Whose state the account by rate has; the others are made known to it in `settle`."""
-        self._has_first = stage == _BEGUN
-        self._t_first, self._first_tokens = np.zeros(stage.size), np.zeros(stage.size, dtype=np.int64)
+        self._stage = bytearray(live.tally.has_ended.replace(b"\x01", bytes([_ENDED])))
+        for index in live.open_indices:
+            self._stage[index] = _ALONE
+        n = len(self._stage)
+        self._t_sched, self._t_first, self._first_tokens = np.zeros(n), np.zeros(n), np.zeros(n)
+        self._has_first = np.zeros(n, dtype=bool)
         self._segment = live.tally.plan.segment
         self._rates = live.rates()
         self._shown_rps = np.array([rate.shown_rps for rate in self._rates])
         self._judged = np.array([rate.judged for rate in self._rates], dtype=bool)
-        self._sent: list[RequestSent] = []
-        self._first: list[RequestFirst] = []
-        self._ended: list[RequestEnded] = []
-        self._ended_in: list[tuple[Indices, Indices]] = []
+        self._sent: Rows = []
+        self._first: Rows = []
+        self._ended: Rows = []
+        self._endings: list[Ending] = []
+        self._unsettled: list[tuple[Indices, Indices]] = []
         """Requests that ended since they were settled, and the bins of their margins."""
         self._start, self._room_s = series.start, series.room_s
-
-    def _stages(self) -> tuple[bytearray, NDArray[np.float64]]:
-        """How far each request is, and when those that are open were due."""
-        stage = bytearray(self.live.tally.has_ended.replace(b"\x01", bytes([_ENDED])))
-        t_sched = np.zeros(len(stage))
-        for index, due, begun in self.live.opened():
-            stage[index], t_sched[index] = _BEGUN if begun else _SENT, due
-        return stage, t_sched
 
     def take(self, events: Iterator[Event]) -> Event | None:
         """Take from these what is of a request of this repeat and can wait; the end of a bin adds up what waits before it.
@@ -95,7 +87,7 @@ class AtOnce:
         Returns the first that is not taken: it is to be taken in alone, after `before`. None: there is none.
         """
         order, stage, start, room_s = self._order, self._stage, self._start, self._room_s
-        sent, first, ended = self._sent, self._first, self._ended
+        sent, first, ended, endings = self._sent, self._first, self._ended, self._endings
         for event in events:
             kind = type(event)
             if kind is RequestSent:
@@ -104,21 +96,22 @@ class AtOnce:
                 if event.t_sent - start >= room_s:
                     room_s = self._make_room(event.t_sent)
                 stage[event.index] = _SENT
-                sent.append(event)
+                sent += sent_row(event)
             elif kind is RequestFirst:
                 if event.order != order or stage[event.index] != _SENT:
                     return event
                 if event.t_first - start >= room_s:
                     room_s = self._make_room(event.t_first)
                 stage[event.index] = _BEGUN
-                first.append(event)
+                first += first_row(event)
             elif kind is RequestEnded:
                 if event.order != order or stage[event.index] not in _OPEN or event.ending == "aborted":
                     return event
                 if event.t_end - start >= room_s:
                     room_s = self._make_room(event.t_end)
                 stage[event.index] = _ENDED
-                ended.append(event)
+                ended += ended_row(event)
+                endings.append(event.ending)
             else:
                 return event
         return None
@@ -128,10 +121,10 @@ class AtOnce:
         if isinstance(event, TURNS):
             self.settle()
         elif isinstance(event, RequestHeld | RequestSent | RequestFirst | RequestEnded):
-            self.add_up()
+            if isinstance(event, RequestHeld | RequestSent) or (isinstance(event, RequestEnded) and event.ending == "aborted"):
+                self.add_up()
             if event.order == self._order:
-                self._tell(event.index)
-                self._stage[event.index] = _ALONE
+                self._leave_alone(event.index)
         if (t := time_of(event)) - self._start >= self._room_s:
             self._make_room(t)
 
@@ -139,12 +132,12 @@ class AtOnce:
         """All accounts stand as if everything had been taken in one by one."""
         self.add_up()
         stage = np.frombuffer(self._stage, dtype=np.uint8)
-        for index in np.flatnonzero(~self._told & ((stage == _SENT) | (stage == _BEGUN))).tolist():
-            self._tell(index)
-        if not self._ended_in:
+        for index in np.flatnonzero((stage == _SENT) | (stage == _BEGUN)).tolist():
+            self._leave_alone(index)
+        if not self._unsettled:
             return
-        index, bins = (np.concatenate(column) for column in zip(*self._ended_in, strict=True))
-        self._ended_in = []
+        index, bins = (np.concatenate(column) for column in zip(*self._unsettled, strict=True))
+        self._unsettled = []
         repeat, segment = self.live.repeats(index), self._segment[index]
         for here in np.unique(repeat).tolist():
             for at, rate in enumerate(self._rates):
@@ -158,7 +151,7 @@ class AtOnce:
         """Add up what waits: all accounts but the one by rate, which `settle` brings up to date."""
         if not (self._sent or self._first or self._ended):
             return
-        sends, firsts, ends = Sends.of(self._sent), Firsts.of(self._first), Ends.of(self._ended, self._slo)
+        sends, firsts, ends = Sends.of(self._sent), Firsts.of(self._first), Ends.of(self._ended, self._endings, self._slo)
         self._t_sched[sends.index] = sends.t_sched
         self._t_first[firsts.index] = firsts.t_first
         self._first_tokens[firsts.index] = firsts.first_tokens
@@ -170,16 +163,9 @@ class AtOnce:
         self._series.take_in(of_rate, firsts, waited_s, ends, self._has_first[ends.index])
         newest_t = max(float(t.max(initial=-np.inf)) for t in (sends.t_sent, firsts.t_first, ends.t_end))
         self._took(sends.index.size + firsts.index.size + ends.index.size, newest_t, ends.closing_s)
-        for at in np.flatnonzero(self._told[firsts.index]).tolist():
-            self.live.begun(self._first[at].index)
-            self._standing.first(self._first[at])
-        told = self._told[ends.index]
-        for at in np.flatnonzero(told).tolist():
-            self.live.gone(self._ended[at].index)
-            self._standing.ended(self._ended[at], 0.0)
         bins = np.where(ends.ok, np.where(np.isnan(ends.margin), 0, np.searchsorted(_EDGES, ends.margin)), _FAILED)
-        self._ended_in.append((ends.index[~told], bins[~told]))
-        for waiting in (self._sent, self._first, self._ended):
+        self._unsettled.append((ends.index, bins))
+        for waiting in (self._sent, self._first, self._ended, self._endings):
             waiting.clear()
 
     def _make_room(self, t: float) -> float:
@@ -188,16 +174,19 @@ class AtOnce:
         self._room_s = self._series.room_s
         return self._room_s
 
-    def _tell(self, index: int) -> None:
-        """The account by rate, and that of the repeat, get to know an open request as if it had come alone."""
-        if self._told[index] or self._stage[index] not in _OPEN:
+    def _leave_alone(self, index: int) -> None:
+        """From now on the events of this request are taken in alone: what waits of it is added up, and the accounts of open requests
+        get to know it."""
+        stage = self._stage[index]
+        if stage == _ALONE:
             return
-        self._told[index] = True
-        t_sched = float(self._t_sched[index])
+        self.add_up()
+        self._stage[index] = _ALONE
+        if stage not in _OPEN:
+            return
+        t_sched, t_first, tokens = (float(of[index]) for of in (self._t_sched, self._t_first, self._first_tokens))
         event = RequestSent(order=self._order, index=index, t_sched=t_sched, t_sent=t_sched)
-        self.live.come(index, t_sched)
+        self.live.come(index, t_sched, begun=stage == _BEGUN)
         self._standing.sent(event, self.live.about(event)[0])
-        if self._has_first[index]:
-            t_first, tokens = float(self._t_first[index]), int(self._first_tokens[index])
-            self.live.begun(index)
-            self._standing.first(RequestFirst(order=self._order, index=index, t_first=t_first, first_tokens=tokens))
+        if stage == _BEGUN:
+            self._standing.first(RequestFirst(order=self._order, index=index, t_first=t_first, first_tokens=int(tokens)))

@@ -6,7 +6,7 @@ The only mutable object of a run; live and recorded runs share it.
 import bisect
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 from functools import partial
 from statistics import median
@@ -136,22 +136,16 @@ class LiveRepeat:
         after_s = self.tally.layout.due[index] - self.order.start_at
         return self.order.repeat + np.searchsorted(ends_s, after_s, side="right")
 
-    def opened(self) -> Iterator[tuple[int, float, bool]]:
-        """The requests that are open: when they were due, and whether their first token came."""
-        return ((index, t_sched, index in self._with_first) for index, t_sched in self._due.items())
+    @property
+    def open_indices(self) -> Iterable[int]:
+        """The requests that are open."""
+        return self._due.keys()
 
-    def come(self, index: int, t_sched: float) -> None:
-        """One more is open; the tally knows it already, as it does what `begun` and `gone` tell."""
+    def come(self, index: int, t_sched: float, *, begun: bool) -> None:
+        """One more is open, with its first token or without; the tally knows it already."""
         self._due[index] = t_sched
-
-    def begun(self, index: int) -> None:
-        """The first token of one of them has come."""
-        self._with_first.add(index)
-
-    def gone(self, index: int) -> None:
-        """One of them has ended."""
-        del self._due[index]
-        self._with_first.discard(index)
+        if begun:
+            self._with_first.add(index)
 
     def held(self, event: RequestHeld) -> None:
         self.tally.held(event)
