@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.config import Slo
-from core.records import Ending, RequestEnded, RequestFirst, RequestSent
+from core.records import Ending, RequestEnded
 from core.slo import ENOUGH_COUNTED, margins
 
 Floats = NDArray[np.float64]
@@ -26,13 +26,9 @@ class Sends(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows) -> "Sends":
-        """`rows`: what `sent_row` is of each, one behind the other."""
+        """`rows`: of each (index, t_sched, t_sent, connect_s, gateway_wait_s), one behind the other."""
         index, t_sched, t_sent, connect_s, gateway_wait_s = _columns(rows, 5)
         return cls(index.astype(np.int64), t_sched, t_sent, t_sent - t_sched - connect_s - gateway_wait_s)
-
-
-def sent_row(event: RequestSent) -> tuple[float, ...]:
-    return event.index, event.t_sched, event.t_sent, event.connect_s, event.gateway_wait_s
 
 
 class Firsts(NamedTuple):
@@ -44,13 +40,9 @@ class Firsts(NamedTuple):
 
     @classmethod
     def of(cls, rows: Rows) -> "Firsts":
-        """`rows`: what `first_row` is of each, one behind the other."""
+        """`rows`: of each (index, t_first, first_tokens), one behind the other."""
         index, t_first, first_tokens = _columns(rows, 3)
         return cls(index.astype(np.int64), t_first, first_tokens)
-
-
-def first_row(event: RequestFirst) -> tuple[float, ...]:
-    return event.index, event.t_first, event.first_tokens
 
 
 class Ends(NamedTuple):
@@ -98,6 +90,7 @@ class Ends(NamedTuple):
 
 
 def ended_row(event: RequestEnded) -> tuple[float | None, ...]:
+    """What `Ends` needs of a request that ended."""
     return (
         event.index,
         event.t_sched,

@@ -295,6 +295,7 @@ class Tally:
         self._errors: Counter[str] = Counter()
         self._measured_endings: Counter[str] = Counter()
         self._limits_known: _LimitColumns | None = None
+        self._is_measured = np.array([each.role == "measured" for each in self.layout.segments])
         self._keeps_records = keeps_records
         self._itl = Sketch()
         self._margins = array("d")
@@ -354,7 +355,7 @@ class Tally:
             (self._good if event.ending == "ok" and within(share) else self._bad)[segment] += 1
 
     def _keep(self, event: RequestEnded, share: float | None) -> None:
-        record = _lean(event)
+        record = _lean(event) if self._keeps_records else event
         if self._keeps_records:
             self._records.append(record)
         if event.ending == "aborted":
@@ -414,9 +415,9 @@ class Tally:
         return self._limits_known
 
     def _keep_endings(self, ends: Ends) -> None:
-        measured = np.isin(self.plan.segment[ends.index], self.measured)
+        measured = self._is_measured[self.plan.segment[ends.index]]
         if ends.ok.all():
-            self._measured_endings["ok"] += int(measured.sum())
+            self._measured_endings["ok"] += int(np.count_nonzero(measured))
             return
         self._errors.update(ending for ending in ends.endings if ending not in NO_ERRORS)
         self._measured_endings.update(ending for ending, counts in zip(ends.endings, measured.tolist(), strict=True) if counts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from core.config import Slo
-from core.judge import Ends, Firsts, Indices, Rows, Sends, ended_row, first_row, sent_row
+from core.judge import Ends, Firsts, Indices, Rows, Sends, ended_row
 from core.margins import BINS, INNER_EDGES
 from core.records import Ending, RequestEnded, RequestFirst, RequestHeld, RequestSent
 from core.run.events import (
@@ -91,25 +91,28 @@ class AtOnce:
         for event in events:
             kind = type(event)
             if kind is RequestSent:
-                if event.order != order or stage[event.index] != _NEW:
+                index, t = event.index, event.t_sent
+                if event.order != order or stage[index] != _NEW:
                     return event
-                if event.t_sent - start >= room_s:
-                    room_s = self._make_room(event.t_sent)
-                stage[event.index] = _SENT
-                sent += sent_row(event)
+                if t - start >= room_s:
+                    room_s = self._make_room(t)
+                stage[index] = _SENT
+                sent += (index, event.t_sched, t, event.connect_s, event.gateway_wait_s)
             elif kind is RequestFirst:
-                if event.order != order or stage[event.index] != _SENT:
+                index, t = event.index, event.t_first
+                if event.order != order or stage[index] != _SENT:
                     return event
-                if event.t_first - start >= room_s:
-                    room_s = self._make_room(event.t_first)
-                stage[event.index] = _BEGUN
-                first += first_row(event)
-            elif kind is RequestEnded:
-                if event.order != order or stage[event.index] not in _OPEN or event.ending == "aborted":
+                if t - start >= room_s:
+                    room_s = self._make_room(t)
+                stage[index] = _BEGUN
+                first += (index, t, event.first_tokens)
+            elif isinstance(event, RequestEnded):
+                index, t = event.index, event.t_end
+                if event.order != order or stage[index] not in _OPEN or event.ending == "aborted":
                     return event
-                if event.t_end - start >= room_s:
-                    room_s = self._make_room(event.t_end)
-                stage[event.index] = _ENDED
+                if t - start >= room_s:
+                    room_s = self._make_room(t)
+                stage[index] = _ENDED
                 ended += ended_row(event)
                 endings.append(event.ending)
             else:

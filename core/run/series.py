@@ -239,7 +239,7 @@ class Series:
         """Which of these times fall into which bin, as `_at` has it, each in their order."""
         if not t.size:
             return
-        index = np.clip(np.floor((t - self.start) / self.bin_s), 0, len(self._bins) - 1).astype(np.int64)
+        index = np.minimum(np.maximum((t - self.start) / self.bin_s, 0.0).astype(np.int64), len(self._bins) - 1)
         low, high = int(index.min()), int(index.max())
         self._changed(low)
         if low == high:
