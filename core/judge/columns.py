@@ -1,7 +1,7 @@
 """Events of many requests of one order as columns, so that an account can take them in together."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,8 @@ Mask = NDArray[np.bool_]
 Rows = list[float | None]
 
 
-class Sends(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Sends:
     """Requests that left, in the order in which they were told."""
 
     index: Indices
@@ -31,7 +32,8 @@ class Sends(NamedTuple):
         return cls(index.astype(np.int64), t_sched, t_sent, t_sent - t_sched - connect_s - gateway_wait_s)
 
 
-class Firsts(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Firsts:
     """Their first tokens."""
 
     index: Indices
@@ -45,7 +47,8 @@ class Firsts(NamedTuple):
         return cls(index.astype(np.int64), t_first, first_tokens)
 
 
-class Ends(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Ends:
     """Their ends, none of which was cut off. What there is not is NaN; `margin` is `core.slo.margin`, and `tpot_s` the one of
     `core.slo.tpot_s`, of those that ended ok. `closing_s` is the longest of all."""
 
@@ -63,7 +66,9 @@ class Ends(NamedTuple):
     @classmethod
     def of(cls, rows: Rows, endings: Sequence[Ending], slo: Slo) -> "Ends":
         """`rows`: what `ended_row` is of each, one behind the other, `endings` how they ended. `slo`: the limits of the run."""
-        index, t_sched, t_first, t_last, t_end, first_tokens, output_tokens, asked_input, asked_output, by_events = _columns(rows, 10)
+        index, t_sched, t_first, t_last, t_end, first_tokens, output_tokens, asked_input, asked_output, by_events = _columns(
+            rows, 10
+        )
         ok = np.array([ending == "ok" for ending in endings], dtype=bool)
         uncounted = (by_events > 0) & (output_tokens < ENOUGH_COUNTED * asked_output)
         tpot_s = _per_token_s(t_first, t_last, output_tokens - first_tokens)

@@ -56,7 +56,14 @@ class AtOnce:
     """The requests of one repeat, of which several events may wait until they are added up."""
 
     def __init__(
-        self, live: "LiveRepeat", slo: Slo, series: Series, standing: Standing, *, advance: Callable[[float], None], took: Callable[[int, float, float], None]
+        self,
+        live: "LiveRepeat",
+        slo: Slo,
+        series: Series,
+        standing: Standing,
+        *,
+        advance: Callable[[float], None],
+        took: Callable[[int, float, float], None],
     ) -> None:
         """`advance` opens the bins of the time axis up to a moment; `took` is told how many events were taken in,
         the newest time and the longest `closing_s` among them."""
@@ -89,8 +96,7 @@ class AtOnce:
         order, stage, start, room_s = self._order, self._stage, self._start, self._room_s
         sent, first, ended, endings = self._sent, self._first, self._ended, self._endings
         for event in events:
-            kind = type(event)
-            if kind is RequestSent:
+            if isinstance(event, RequestSent):
                 index, t = event.index, event.t_sent
                 if event.order != order or stage[index] != _NEW:
                     return event
@@ -98,7 +104,7 @@ class AtOnce:
                     room_s = self._make_room(t)
                 stage[index] = _SENT
                 sent += (index, event.t_sched, t, event.connect_s, event.gateway_wait_s)
-            elif kind is RequestFirst:
+            elif isinstance(event, RequestFirst):
                 index, t = event.index, event.t_first
                 if event.order != order or stage[index] != _SENT:
                     return event
@@ -135,8 +141,8 @@ class AtOnce:
         """All accounts stand as if everything had been taken in one by one."""
         self.add_up()
         stage = np.frombuffer(self._stage, dtype=np.uint8)
-        for index in np.flatnonzero((stage == _SENT) | (stage == _BEGUN)).tolist():
-            self._leave_alone(index)
+        for at in np.flatnonzero((stage == _SENT) | (stage == _BEGUN)).tolist():
+            self._leave_alone(at)
         if not self._unsettled:
             return
         index, bins = (np.concatenate(column) for column in zip(*self._unsettled, strict=True))
@@ -178,8 +184,8 @@ class AtOnce:
         return self._room_s
 
     def _leave_alone(self, index: int) -> None:
-        """From now on the events of this request are taken in alone: what waits of it is added up, and the accounts of open requests
-        get to know it."""
+        """From now on the events of this request are taken in alone: what waits is added up, and the accounts of open requests get
+        to know it."""
         stage = self._stage[index]
         if stage == _ALONE:
             return

@@ -6,7 +6,7 @@ lines, and `core.run.state` is made from nothing else, so a recorded run and a l
 
 import math
 from collections.abc import Sequence
-from typing import Literal, Union, get_args
+from typing import Any, Literal, Union, get_args
 
 import msgspec
 
@@ -229,14 +229,14 @@ class _Unread(msgspec.Struct, frozen=True, gc=False):
 
 
 class EndedInShort(RequestEnded, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="ended"):
-    """The end of a request for who looks at no gaps between its tokens: they are most of a run's file, and of the time to read it."""
+    """The end of a request for who looks at no gaps between its tokens: they are most of a file, and of the time to read it."""
 
     gaps: _Unread = _Unread()  # type: ignore[assignment]
 
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
-_IN_SHORT = Union[tuple(EndedInShort if kind is RequestEnded else kind for kind in get_args(Event))]  # noqa: UP007
+_IN_SHORT: Any = Union[tuple(EndedInShort if kind is RequestEnded else kind for kind in get_args(Event))]  # noqa: UP007
 _decoder_in_short: msgspec.json.Decoder[Event] = msgspec.json.Decoder(_IN_SHORT)
 
 

@@ -208,7 +208,9 @@ class Series:
         """How long after the start the newest bin ends."""
         return len(self._bins) * self.bin_s
 
-    def take_in(self, sends: OfRate, firsts: Firsts, waited_s: NDArray[np.float64], ends: Ends, had_first: NDArray[np.bool_]) -> None:
+    def take_in(
+        self, sends: OfRate, firsts: Firsts, waited_s: NDArray[np.float64], ends: Ends, had_first: NDArray[np.bool_]
+    ) -> None:
         """What `sent`, `first`, `ended` and `decided` do, of many requests that no gateway's limit held back, in the order in which
         they were told. `waited_s`: TTFT of the first tokens. Requests that were cut off are not among them."""
         for at, mine in self._by_bin(sends.sends.t_sched):

@@ -186,8 +186,8 @@ class Standing:
         return Fate(request.sent.t_sched, good, request.t_first is not None, request.left)
 
     def take_in(self, order: int, repeat: int, rate_rps: float, *, ended: list[int], failed: int, judged: int) -> None:
-        """Requests of that repeat that came and ended since the last time, none of which was cut off: how many ended ok by the bin of
-        their margin, how many failed, and how many of them all belong to the window of the repeat."""
+        """Requests of that repeat that came and ended since the last time, none of which was cut off: how many ended ok by the bin
+        of their margin, how many failed, and how many of them all belong to the window of the repeat."""
         rate = self._unjudged.setdefault((order, repeat), {}).setdefault(rate_rps, _Rate())
         rate.add(_Rate(ended=ended, failed=failed, judged=judged))
 

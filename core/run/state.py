@@ -369,12 +369,14 @@ class State:
 
     def _together(self, before: AtOnce | None) -> AtOnce | None:
         """What takes in the requests of the repeat that runs; None where they have to be taken in one by one."""
-        live, series, standing = self._live, self._series, self._standing
-        if live is None or series is None or standing is None or self._beside or self._keeps_records or live.capped:
+        live, series, standing, config = self._live, self._series, self._standing, self._known.config
+        if live is None or series is None or standing is None or config is None:
+            return None
+        if self._beside or self._keeps_records or live.capped:
             return None
         if before is not None and before.live is live:
             return before
-        return AtOnce(live, self._known.config.limits, series, standing, advance=partial(self._advance, series), took=self._took)
+        return AtOnce(live, config.limits, series, standing, advance=partial(self._advance, series), took=self._took)
 
     def _took(self, events: int, newest_t: float, closing_s: float) -> None:
         self._version += events
