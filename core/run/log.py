@@ -108,6 +108,7 @@ def read_run(path: Path) -> Iterator[Event]:
 
     Raises UserError at once for what is no run file, and while reading for a broken line that is not the last.
     """
+    _check_is_run(path)
     return _read(path)
 
 
