@@ -77,7 +77,7 @@ def limits_of(record: RequestRecord, slo: Slo) -> Slo:
 
 
 def by_limits(
-    slo: Slo, input_tokens: NDArray[np.int64], output_tokens: NDArray[np.int64]
+    slo: Slo, input_tokens: NDArray[np.int64] | NDArray[np.float64], output_tokens: NDArray[np.int64] | NDArray[np.float64]
 ) -> Iterator[tuple[Slo, NDArray[np.bool_]]]:
     """Many requests of a run by their limits: these, and whose they are. Together they are all requests, each once."""
     others = np.ones(input_tokens.shape, dtype=bool)
@@ -105,6 +105,26 @@ def margin(record: RequestRecord, slo: Slo) -> float | None:
     if slo.tpot_s is not None and (tpot := least_tpot_s(record)) is not None:
         shares.append(tpot / slo.tpot_s)
     return max(shares, default=None)
+
+
+def margins(
+    slo: Slo,
+    asked_input: NDArray[np.float64],
+    asked_output: NDArray[np.float64],
+    ttft_s: NDArray[np.float64],
+    e2e_s: NDArray[np.float64],
+    least_tpot_s: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """`margin` of many requests that ended ok, by their latencies; NaN is a latency that there is not, and nothing to compare."""
+    worst = np.full(ttft_s.shape, -np.inf)
+    for limits, whose in by_limits(slo, asked_input, asked_output):
+        for value_s, limit_s in ((ttft_s, limits.ttft_s), (e2e_s, limits.e2e_s)):
+            if limit_s is not None:
+                share = np.where(np.isnan(value_s), np.inf, value_s / limit_s)
+                np.maximum(worst, share, out=worst, where=whose)
+        if limits.tpot_s is not None:
+            np.fmax(worst, least_tpot_s / limits.tpot_s, out=worst, where=whose)
+    return np.where(np.isneginf(worst), np.nan, worst)
 
 
 def good(record: RequestRecord, slo: Slo) -> bool:

@@ -23,6 +23,7 @@ ASKED = (
         "diagnosis",
         "knee_search",
         "long_run",
+        "open_run",
         "parent_cpu",
         "real_traffic",
         "routers",

@@ -4,6 +4,7 @@ Others import these names, and nothing else of the room.
 """
 
 from core.judge.buckets import buckets_that_fail, pooled, windows
+from core.judge.columns import Ends, Firsts, Indices, Rows, Sends, ended_row
 from core.judge.diagnosis import explained
 from core.judge.evidence import alike, errors_said
 from core.judge.idle import idle_e2e_s, idle_speed, lengths_check, why_infeasible
@@ -47,13 +48,18 @@ __all__ = [
     "Bracket",
     "Decision",
     "Done",
+    "Ends",
+    "Firsts",
     "Hold",
+    "Indices",
     "Interval",
     "Ramp",
     "RampOutcome",
     "Readings",
+    "Rows",
     "Search",
     "Senders",
+    "Sends",
     "Step",
     "Tally",
     "alike",
@@ -64,6 +70,7 @@ __all__ = [
     "decide_ramp",
     "decide_step",
     "drain_left_s",
+    "ended_row",
     "errors_said",
     "explained",
     "figure",

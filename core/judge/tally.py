@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from core.config import Slo
 from core.ddsketch import Sketch
+from core.judge.columns import Ends, Firsts, Indices, Sends
 from core.judge.workers import Senders
 from core.percentiles import percentiles
 from core.records import (
@@ -32,7 +33,7 @@ from core.records import (
 )
 from core.results import Bounds, Percentiles
 from core.schedule import Plan
-from core.slo import margin, sure_miss_at, within
+from core.slo import by_limits, margin, sure_miss_at, within
 
 CLOSING_S = 0.25
 """How long the end of an answer's body may lag behind its last token, at least. Only the end of the body tells when the
@@ -152,6 +153,19 @@ class Traffic:
         if not self._has_first[event.index]:
             self._first_at.append(event.t_end if event.t_first is None else event.t_first)
 
+    def take_in(self, sends: Sends, firsts: Firsts, ends: Ends) -> None:
+        """What `sent`, `first` and `ended` do, of many requests that no gateway's limit held back, in that order."""
+        _set(self._left, sends.index)
+        _append(self._sent, sends.index)
+        _append(self._came_at, sends.t_sent)
+        _append(self._sent_at, sends.t_sent)
+        _append(self._lateness_s, sends.lateness_s)
+        _set(self._has_first, firsts.index)
+        _append(self._first_at, firsts.t_first)
+        _append(self._ended_at, ends.t_end)
+        without = np.frombuffer(self._has_first, dtype=np.uint8)[ends.index] == 0
+        _append(self._first_at, np.where(np.isnan(ends.t_first), ends.t_end, ends.t_first)[without])
+
     def has_left(self, index: int) -> bool:
         """Whether that request was sent."""
         return bool(self._left[index])
@@ -213,9 +227,34 @@ class Traffic:
         return np.array(self._came_at), np.concatenate([self.first_at, gone]), np.concatenate([self.ended_at, gone])
 
 
+def _set(flags: bytearray, index: Indices) -> None:
+    np.frombuffer(flags, dtype=np.uint8)[index] = 1
+
+
+def _append(values: "array[float]", more: NDArray[np.float64]) -> None:
+    values.frombytes(more.tobytes())
+
+
 def closing_s(event: RequestEnded) -> float:
     """How long an open request is to be waited for past its limit, by this one's lag between its last token and its end."""
     return 2 * (event.t_end - event.t_last) if event.ending == "ok" and event.t_last is not None else 0.0
+
+
+class _LimitColumns(NamedTuple):
+    """The limits of each request of a plan, in seconds; inf where there is none. `first_s`: by when its first token must come."""
+
+    first_s: NDArray[np.float64]
+    e2e_s: NDArray[np.float64]
+    tpot_s: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, plan: Plan, slo: Slo) -> "_LimitColumns":
+        columns = tuple(np.full(len(plan), _NEVER) for _ in range(3))
+        for limits, whose in by_limits(slo, plan.input_tokens, plan.output_tokens):
+            ttft_s, e2e_s, tpot_s = (limit_s or _NEVER for limit_s in (limits.ttft_s, limits.e2e_s, limits.tpot_s))
+            for column, limit_s in zip(columns, (min(ttft_s, e2e_s), e2e_s, tpot_s), strict=True):
+                column[whose] = limit_s
+        return cls(*columns)
 
 
 _SHARED = ("finish_reason", "fingerprint", "backend")
@@ -276,6 +315,8 @@ class Tally:
         self._stopped_at: float | None = None
         self._errors: Counter[str] = Counter()
         self._measured_endings: Counter[str] = Counter()
+        self._limits_known: _LimitColumns | None = None
+        self._is_measured = np.array([each.role == "measured" for each in self.layout.segments])
         self._keeps_records = keeps_records
         self._itl = Sketch()
         self._margins = array("d")
@@ -335,7 +376,7 @@ class Tally:
             (self._good if event.ending == "ok" and within(share) else self._bad)[segment] += 1
 
     def _keep(self, event: RequestEnded, share: float | None) -> None:
-        record = _lean(event)
+        record = _lean(event) if self._keeps_records else event
         if self._keeps_records:
             self._records.append(record)
         if event.ending == "aborted":
@@ -350,6 +391,62 @@ class Tally:
                     self._itl.add(event.gaps)
                 if share is not None:
                     self._margins.append(share)
+
+    def take_in(self, sends: Sends, firsts: Firsts, ends: Ends) -> None:
+        """What `sent`, `first` and `ended` do, of many requests that no gateway's limit held back, in that order. None of them may
+        have done so before, or end without having been sent. Only where no records are kept."""
+        self._begin_all(sends)
+        self._first_all(firsts)
+        i = ends.index
+        _set(self._has_ended, i)
+        self._keep_endings(ends)
+        self._traffic.take_in(sends, firsts, ends)
+        self.closing_s = max(self.closing_s, ends.closing_s)
+        self._first_by[i] = self._last_by[i] = _NEVER
+        self._count(self._open, i, -1)
+        self._count(self._good, i[ends.good])
+        self._count(self._bad, i[~ends.good])
+
+    def _begin_all(self, sends: Sends) -> None:
+        i = sends.index
+        self._count(self._sent, i)
+        self._count(self._open, i)
+        if self.plan.after is not None:
+            later = self.plan.after[i] >= 0
+            self._due[i[later]] = sends.t_sched[later]
+            for segment, t_sched in zip(self.plan.segment[i[later]].tolist(), sends.t_sched[later].tolist(), strict=True):
+                self._last_due[segment] = max(self._last_due[segment], t_sched)
+        self._first_by[i] = sends.t_sched + self._limit_columns.first_s[i]
+
+    def _first_all(self, firsts: Firsts) -> None:
+        limits, due = self._limit_columns, self._due[firsts.index]
+        first_by = due + limits.first_s[firsts.index]
+        in_time = firsts.t_first <= first_by + _DUST_S
+        i, t_first, due, first_by = firsts.index[in_time], firsts.t_first[in_time], due[in_time], first_by[in_time]
+        later_tokens = self.plan.output_tokens[i] - firsts.first_tokens[in_time]
+        last_by = np.minimum(due + limits.e2e_s[i], t_first + limits.tpot_s[i] * np.maximum(later_tokens, 1))
+        last_by[later_tokens <= 0] = _NEVER
+        self._first_by[i] = _NEVER
+        self._last_by[i] = np.where(t_first - due > limits.first_s[i], first_by, last_by)
+
+    @property
+    def _limit_columns(self) -> "_LimitColumns":
+        if self._limits_known is None:
+            self._limits_known = _LimitColumns.of(self.plan, self.slo)
+        return self._limits_known
+
+    def _keep_endings(self, ends: Ends) -> None:
+        measured = self._is_measured[self.plan.segment[ends.index]]
+        if ends.ok.all():
+            self._measured_endings["ok"] += int(np.count_nonzero(measured))
+            return
+        self._errors.update(ending for ending in ends.endings if ending not in NO_ERRORS)
+        self._measured_endings.update(ending for ending, counts in zip(ends.endings, measured.tolist(), strict=True) if counts)
+
+    def _count(self, counts: list[int], index: Indices, by: int = 1) -> None:
+        """Add to the count of the segment of each of these requests."""
+        for segment, n in enumerate(np.bincount(self.plan.segment[index]).tolist()):
+            counts[segment] += by * n
 
     # --- attainment -----------------------------------------------------------------------------------------------
 
@@ -467,6 +564,11 @@ class Tally:
     def lateness_s(self) -> Percentiles:
         """How late the sends were against the plan, over all of them, in seconds."""
         return self._traffic.lateness_s
+
+    @property
+    def has_ended(self) -> bytes:
+        """1 for each planned request that has ended, else 0."""
+        return bytes(self._has_ended)
 
     @property
     def errors(self) -> Mapping[str, int]:

@@ -7,7 +7,7 @@ from core.run.again import RepeatAgain, RunAgain, StepAgain, judged_again
 from core.run.ends import NoAnswer
 from core.run.found import Found
 from core.run.limits import others_rps
-from core.run.log import RunLog, default_path, read_run, whole_file
+from core.run.log import Reread, RunLog, default_path, read_run, whole_file
 from core.run.material import Recording, read_recording, recording
 from core.run.replay import Replay
 from core.run.requests import RequestRow, request_rows
@@ -22,6 +22,7 @@ __all__ = [
     "RepeatAgain",
     "Replay",
     "RequestRow",
+    "Reread",
     "RunAgain",
     "RunLog",
     "Session",

@@ -5,7 +5,8 @@ lines, and `core.run.state` is made from nothing else, so a recorded run and a l
 """
 
 import math
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal, Union, get_args
 
 import msgspec
 
@@ -223,8 +224,21 @@ Event = (
     | RunEnded
 )
 
+
+class _Unread(msgspec.Struct, frozen=True, gc=False):
+    """In place of something that is passed over."""
+
+
+class EndedInShort(RequestEnded, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="ended"):
+    """The end of a request for who looks at no gaps between its tokens: they are most of a file, and of the time to read it."""
+
+    gaps: _Unread = _Unread()  # type: ignore[assignment]
+
+
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_IN_SHORT: Any = Union[tuple(EndedInShort if kind is RequestEnded else kind for kind in get_args(Event))]  # noqa: UP007
+_decoder_in_short: msgspec.json.Decoder[Event] = msgspec.json.Decoder(_IN_SHORT)
 
 
 def time_of(event: Event) -> float:
@@ -250,3 +264,11 @@ def encode(event: Event) -> bytes:
 def decode(line: bytes) -> Event:
     """The event of one line. Raises msgspec.DecodeError or ValidationError for anything else."""
     return _decoder.decode(line)
+
+
+def decode_in_short(lines: Sequence[bytes]) -> list[Event]:
+    """The same of many lines, with `EndedInShort` for the end of a request."""
+    events = _decoder_in_short.decode_lines(b"".join(lines))
+    if len(events) != len(lines):
+        raise msgspec.DecodeError("a line is empty")
+    return events

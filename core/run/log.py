@@ -6,18 +6,22 @@ import fcntl
 import os
 import re
 import stat
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 import msgspec
 
 from core.errors import UserError
-from core.run.events import SCHEMA, Event, RunStarted, decode, encode
+from core.run.events import SCHEMA, Event, RunStarted, decode, decode_in_short, encode
 from core.run_files import runs_folder
 
 _FIRST_LINE_MAX = 1 << 26
 """It holds the kinds of request that a run mixes: 200,000 pairs of lengths from a trace are 16 MB."""
+_TOGETHER_BYTES = 1 << 16
+"""So much is decoded together: what is decoded and taken in stays in the processor's cache."""
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -105,7 +109,32 @@ def read_run(path: Path) -> Iterator[Event]:
     Raises UserError at once for what is no run file, and while reading for a broken line that is not the last.
     """
     _check_is_run(path)
-    return _events(path)
+    return _read(path)
+
+
+class Reread:
+    """The events of a file in order, as often as somebody goes through them: each time they are read anew, and nothing is kept. The
+    ends of requests are in short (`EndedInShort`). The file may be removed meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises UserError for what is no run file."""
+        _check_is_run(path)
+        self._path, self._fd = path, os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        weakref.finalize(self, os.close, self._fd)
+
+    def __iter__(self) -> Iterator[Event]:
+        """One iteration at a time. Raises UserError while reading for a broken line that is not the last."""
+        with os.fdopen(os.dup(self._fd), "rb") as file:
+            file.seek(0)
+            done = 0
+            while lines := file.readlines(_TOGETHER_BYTES):
+                try:
+                    events = decode_in_short(lines)
+                except (msgspec.DecodeError, UserError, RecursionError):  # one is broken, which may be the last
+                    yield from _events(chain(lines, file), self._path, done + 1)
+                    return
+                yield from events
+                done += len(lines)
 
 
 def _safe(model: str | None) -> str:
@@ -191,16 +220,21 @@ def _schema(line: bytes) -> int:
     return head.schema if head.type == RunStarted.__struct_config__.tag else 0
 
 
-def _events(path: Path) -> Iterator[Event]:
-    broken: tuple[int, str] | None = None
+def _read(path: Path) -> Iterator[Event]:
     with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if broken is not None:
-                number, why = broken
-                raise UserError(f"{path}: line {number} is broken ({why}) and more follows: the file was changed or damaged.")
-            try:
-                event = decode(line)
-            except (msgspec.DecodeError, UserError, RecursionError) as error:
-                broken = number, str(error)
-                continue
-            yield event
+        yield from _events(file, path)
+
+
+def _events(lines: Iterable[bytes], path: Path, first: int = 1) -> Iterator[Event]:
+    """`first`: the number of the first line."""
+    broken: tuple[int, str] | None = None
+    for number, line in enumerate(lines, start=first):
+        if broken is not None:
+            number, why = broken
+            raise UserError(f"{path}: line {number} is broken ({why}) and more follows: the file was changed or damaged.")
+        try:
+            event = decode(line)
+        except (msgspec.DecodeError, UserError, RecursionError) as error:
+            broken = number, str(error)
+            continue
+        yield event

@@ -3,9 +3,14 @@
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from core.judge import Ends, Firsts, Indices, Sends
 from core.percentiles import percentiles
 from core.records import RequestEnded, RequestFirst, RequestHeld, RequestSent, ServerSample
 from core.results import Bounds
@@ -52,6 +57,10 @@ class _Values:
     def add(self, value: float) -> None:
         self.kept.append(value)
         self.n += 1
+
+    def add_all(self, values: NDArray[np.float64]) -> None:
+        self.kept.frombytes(values.tobytes())
+        self.n += values.size
 
     def merge(self, other: "_Values") -> None:
         total = self.n + other.n
@@ -110,6 +119,14 @@ class _Bin:
         self.counted += later.counted
         self.good += later.good
         self.missed += later.missed
+
+
+class OfRate(NamedTuple):
+    """Requests that left, each with the rate that is judged by then, and whether it lies in the window of a repeat."""
+
+    sends: Sends
+    rate_rps: NDArray[np.float64]
+    counted: NDArray[np.bool_]
 
 
 class Series:
@@ -185,6 +202,55 @@ class Series:
         due = self._bins[min(self._index(t_sched), len(self._bins) - 1)]
         due.good += good is True
         due.missed += good is False
+
+    @property
+    def room_s(self) -> float:
+        """How long after the start the newest bin ends."""
+        return len(self._bins) * self.bin_s
+
+    def take_in(
+        self, sends: OfRate, firsts: Firsts, waited_s: NDArray[np.float64], ends: Ends, had_first: NDArray[np.bool_]
+    ) -> None:
+        """What `sent`, `first`, `ended` and `decided` do, of many requests that no gateway's limit held back, in the order in which
+        they were told. `waited_s`: TTFT of the first tokens. Requests that were cut off are not among them."""
+        for at, mine in self._by_bin(sends.sends.t_sched):
+            at.offered += mine.size
+            at.rate_rps = float(sends.rate_rps[mine[-1]])
+            at.counted += int(sends.counted[mine].sum())
+        for at, mine in self._by_bin(sends.sends.t_sent):
+            at.sent += mine.size
+            at.in_flight_change += mine.size
+            at.no_first_change += mine.size
+        for at, mine in self._by_bin(firsts.t_first):
+            at.no_first_change -= mine.size
+            at.ttft_s.add_all(waited_s[mine])
+        for at, mine in self._by_bin(ends.t_end):
+            at.in_flight_change -= mine.size
+            at.no_first_change -= mine.size - int(had_first[mine].sum())
+            at.served += int(ends.ok[mine].sum())
+        told = ~np.isnan(ends.tpot_s)
+        for at, mine in self._by_bin(ends.t_last[told]):
+            at.tpot_s.add_all(ends.tpot_s[told][mine])
+        good = ends.good
+        for at, mine in self._by_bin(ends.t_sched):
+            n_good = int(good[mine].sum())
+            at.good += n_good
+            at.missed += mine.size - n_good
+
+    def _by_bin(self, t: NDArray[np.float64]) -> Iterator[tuple[_Bin, Indices]]:
+        """Which of these times fall into which bin, as `_at` has it, each in their order."""
+        if not t.size:
+            return
+        index = np.minimum(np.maximum((t - self.start) / self.bin_s, 0.0).astype(np.int64), len(self._bins) - 1)
+        low, high = int(index.min()), int(index.max())
+        self._changed(low)
+        if low == high:
+            yield self._bins[low], np.arange(t.size)
+            return
+        for at in range(low, high + 1):
+            mine = np.flatnonzero(index == at)
+            if mine.size:
+                yield self._bins[at], mine
 
     def outcomes(self, now: float, overdue: Iterable[float]) -> tuple[Outcomes, ...]:
         """What became of the requests of each bin that `points` shows; `overdue`: when those were due that are open and late."""

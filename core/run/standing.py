@@ -185,6 +185,12 @@ class Standing:
                 rate.failed += 1
         return Fate(request.sent.t_sched, good, request.t_first is not None, request.left)
 
+    def take_in(self, order: int, repeat: int, rate_rps: float, *, ended: list[int], failed: int, judged: int) -> None:
+        """Requests of that repeat that came and ended since the last time, none of which was cut off: how many ended ok by the bin
+        of their margin, how many failed, and how many of them all belong to the window of the repeat."""
+        rate = self._unjudged.setdefault((order, repeat), {}).setdefault(rate_rps, _Rate())
+        rate.add(_Rate(ended=ended, failed=failed, judged=judged))
+
     def look(self, now: float, closing_s: float) -> Standings:
         """How all of them stand at `now`; open requests with the least margin that they can still have."""
         rates: dict[float, _Rate] = {rate_rps: _Rate() for rate_rps in self._kept}

@@ -6,7 +6,9 @@ The only mutable object of a run; live and recorded runs share it.
 import bisect
 import math
 from collections import deque
+from collections.abc import Iterable
 from datetime import datetime
+from functools import partial
 from statistics import median
 from typing import Literal
 
@@ -18,6 +20,7 @@ from core.facts import Fact, Said, fact, says
 from core.judge import (
     CLOSING_S,
     REPORT_DELAY_S,
+    Indices,
     Senders,
     Tally,
     busiest_share,
@@ -42,6 +45,7 @@ from core.records import (
     ServerSample,
 )
 from core.results import Bounds, RepeatResult, StepResult
+from core.run.at_once import TURNS, AtOnce, Rate
 from core.run.events import (
     AnswerFound,
     CheckDone,
@@ -94,7 +98,7 @@ class LiveRepeat:
     ) -> None:
         """`before`: the newest reading of the server at its start. `capped`: a gateway's limit holds requests back. `block`: tokens
         of a block of its prefix cache."""
-        self._capped = capped
+        self.capped = capped
         self._block = block
         self.order = order
         self._first_sample, self._last_sample = before, before
@@ -129,6 +133,35 @@ class LiveRepeat:
             repeat=self.order.repeat + self._held_at(float(self.tally.layout.due[event.index])),
         )
         return sent, segment.rate_rps if at_rate else min(self._rates_judged, default=segment.rate_rps)
+
+    def rates(self) -> list[Rate]:
+        """What `about` says of the requests of each segment."""
+        slowest = min(self._rates_judged, default=None)
+        return [
+            Rate(
+                told_rps=segment.rate_rps if segment.rate_rps in self._rates_judged else None,
+                shown_rps=segment.rate_rps if segment.rate_rps in self._rates_judged or slowest is None else slowest,
+                judged=segment.role == "measured" and self.order.phase != "ramp",
+            )
+            for segment in self.tally.layout.segments
+        ]
+
+    def repeats(self, index: Indices) -> Indices:
+        """To which repeat these requests belong."""
+        ends_s = [end_s for _, end_s in self._held[:-1]]
+        after_s = self.tally.layout.due[index] - self.order.start_at
+        return self.order.repeat + np.searchsorted(ends_s, after_s, side="right")
+
+    @property
+    def open_indices(self) -> Iterable[int]:
+        """The requests that are open."""
+        return self._due.keys()
+
+    def come(self, index: int, t_sched: float, *, begun: bool) -> None:
+        """One more is open, with its first token or without; the tally knows it already."""
+        self._due[index] = t_sched
+        if begun:
+            self._with_first.add(index)
 
     def held(self, event: RequestHeld) -> None:
         self.tally.held(event)
@@ -229,7 +262,7 @@ class LiveRepeat:
             sent=self.tally.sent_count,
             in_flight=self.tally.in_flight,
             no_first_token=self.tally.no_first_token,
-            at_gateway=self.tally.at_gateway if self._capped else None,
+            at_gateway=self.tally.at_gateway if self.capped else None,
             errors=sum(self.tally.errors.values()),
             lateness_p99_s=late_p99_s,
             decided=self.decided,
@@ -308,6 +341,7 @@ class State:
         """`keeps_records` False: only for views, and not for a judge, who needs every request that has ended."""
         self._keeps_records = keeps_records
         self._version = 0
+        self._newest_t = -math.inf
         self._known = RunView(version=0, now_s=0.0, bin_s=1.0)
         self._series: Series | None = None
         self._standing: Standing | None = None
@@ -332,7 +366,9 @@ class State:
             self._start(event)
         if self._series is None:
             return
-        self._advance(self._series, time_of(event))
+        t = time_of(event)
+        self._newest_t = max(self._newest_t, t)
+        self._advance(self._series, t)
         match event:
             case RequestHeld() | RequestSent() | RequestFirst() | RequestEnded():
                 if not self._beside:
@@ -348,6 +384,34 @@ class State:
                 self._progress(self._series, event)
             case _:
                 self._fact(event)
+
+    def apply_all(self, events: Iterable[Event]) -> None:
+        """Take in many events: the same as `apply` of each, in a fraction of the time where most are of requests."""
+        rest, together = iter(events), self._together(None)
+        while (event := next(rest, None) if together is None else together.take(rest)) is not None:
+            if together is not None:
+                together.before(event)
+            self.apply(event)
+            if isinstance(event, TURNS):
+                together = self._together(together)
+        if together is not None:
+            together.settle()
+
+    def _together(self, before: AtOnce | None) -> AtOnce | None:
+        """What takes in the requests of the repeat that runs; None where they have to be taken in one by one."""
+        live, series, standing, config = self._live, self._series, self._standing, self._known.config
+        if live is None or series is None or standing is None or config is None:
+            return None
+        if self._beside or self._keeps_records or live.capped:
+            return None
+        if before is not None and before.live is live:
+            return before
+        return AtOnce(live, config.limits, series, standing, advance=partial(self._advance, series), took=self._took)
+
+    def _took(self, events: int, newest_t: float, closing_s: float) -> None:
+        self._version += events
+        self._newest_t = max(self._newest_t, newest_t)
+        self._closing_s = max(self._closing_s, closing_s)
 
     def view(self, now: float) -> RunView:
         """A frozen snapshot at monotonic time `now` (for a recorded run: the time of the event last applied).
@@ -384,6 +448,16 @@ class State:
     def tally(self) -> Tally | None:
         """The account of the repeat that runs now."""
         return self._live.tally if self._live else None
+
+    @property
+    def applied(self) -> int:
+        """How many events were taken in."""
+        return self._version
+
+    @property
+    def newest_t(self) -> float:
+        """The latest moment that one of them tells of, on their clock."""
+        return self._newest_t
 
     @property
     def began(self) -> tuple[float, float | None]:

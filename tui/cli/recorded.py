@@ -24,6 +24,7 @@ from core.report import (
 )
 from core.run import (
     Replay,
+    Reread,
     is_going,
     read_run,
     request_rows,
@@ -51,7 +52,7 @@ class Recorded:
         self.going = is_going(self.path)  # before it is read: what ends meanwhile is still called going, never the reverse
         self._clock = clock
         with whole_file(self.path):
-            self._replay = Replay(read_run(self.path))
+            self._replay = Replay(Reread(self.path))
             self._whole = self._replay.view(self._replay.length_s)
         self._at_s, self._since, self._speed, self._playing = self._replay.length_s, 0.0, 1.0, False
 

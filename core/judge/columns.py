@@ -1,0 +1,119 @@
+"""Events of many requests of one order as columns, so that an account can take them in together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.config import Slo
+from core.records import Ending, RequestEnded
+from core.slo import ENOUGH_COUNTED, margins
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Rows = list[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sends:
+    """Requests that left, in the order in which they were told."""
+
+    index: Indices
+    t_sched: Floats
+    t_sent: Floats
+    lateness_s: Floats
+
+    @classmethod
+    def of(cls, rows: Rows) -> "Sends":
+        """`rows`: of each (index, t_sched, t_sent, connect_s, gateway_wait_s), one behind the other."""
+        index, t_sched, t_sent, connect_s, gateway_wait_s = _columns(rows, 5)
+        return cls(index.astype(np.int64), t_sched, t_sent, t_sent - t_sched - connect_s - gateway_wait_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Firsts:
+    """Their first tokens."""
+
+    index: Indices
+    t_first: Floats
+    first_tokens: Floats
+
+    @classmethod
+    def of(cls, rows: Rows) -> "Firsts":
+        """`rows`: of each (index, t_first, first_tokens), one behind the other."""
+        index, t_first, first_tokens = _columns(rows, 3)
+        return cls(index.astype(np.int64), t_first, first_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Their ends, none of which was cut off. What there is not is NaN; `margin` is `core.slo.margin`, and `tpot_s` the one of
+    `core.slo.tpot_s`, of those that ended ok. `closing_s` is the longest of all."""
+
+    index: Indices
+    t_sched: Floats
+    t_first: Floats
+    t_last: Floats
+    t_end: Floats
+    ok: Mask
+    endings: tuple[Ending, ...]
+    margin: Floats
+    tpot_s: Floats
+    closing_s: float
+
+    @classmethod
+    def of(cls, rows: Rows, endings: Sequence[Ending], slo: Slo) -> "Ends":
+        """`rows`: what `ended_row` is of each, one behind the other, `endings` how they ended. `slo`: the limits of the run."""
+        index, t_sched, t_first, t_last, t_end, first_tokens, output_tokens, asked_input, asked_output, by_events = _columns(
+            rows, 10
+        )
+        ok = np.array([ending == "ok" for ending in endings], dtype=bool)
+        uncounted = (by_events > 0) & (output_tokens < ENOUGH_COUNTED * asked_output)
+        tpot_s = _per_token_s(t_first, t_last, output_tokens - first_tokens)
+        least_s = np.where(uncounted, _per_token_s(t_first, t_last, asked_output - first_tokens), tpot_s)
+        share = margins(slo, asked_input, asked_output, t_first - t_sched, t_last - t_sched, least_s)
+        lags_s = (2 * (t_end - t_last))[ok & ~np.isnan(t_last)]
+        return cls(
+            index=index.astype(np.int64),
+            t_sched=t_sched,
+            t_first=t_first,
+            t_last=t_last,
+            t_end=t_end,
+            ok=ok,
+            endings=tuple(endings),
+            margin=np.where(ok, share, np.nan),
+            tpot_s=np.where(ok & ~uncounted, tpot_s, np.nan),
+            closing_s=float(lags_s.max(initial=0.0)),
+        )
+
+    @property
+    def good(self) -> Mask:
+        """Ended ok, and inside every limit that it has."""
+        return self.ok & ~(self.margin > 1.0)
+
+
+def ended_row(event: RequestEnded) -> tuple[float | None, ...]:
+    """What `Ends` needs of a request that ended."""
+    return (
+        event.index,
+        event.t_sched,
+        event.t_first,
+        event.t_last,
+        event.t_end,
+        event.first_tokens,
+        event.output_tokens,
+        event.asked_input,
+        event.asked_output,
+        event.counted_by == "events",
+    )
+
+
+def _columns(rows: Rows, width: int) -> Floats:
+    return np.ascontiguousarray(np.array(rows, dtype=np.float64).reshape(-1, width).T)
+
+
+def _per_token_s(t_first: Floats, t_last: Floats, later_tokens: Floats) -> Floats:
+    known = later_tokens > 0
+    return np.where(known, (t_last - t_first) / np.where(known, later_tokens, 1.0), np.nan)
