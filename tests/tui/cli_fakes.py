@@ -73,8 +73,10 @@ class FakeSession:
         dataset: Path | None = None,
         twin: object = None,
         trace: object = None,
+        start_load: object = None,
     ) -> None:
         self.given, self.found = found, None
+        self.start_load = start_load
         self.config, self.log, self.access, self.command, self.truth_rps = config, log, access, command, truth_rps
         self.between, self.between_output, self.label = between, self.prints, label
         self.factors: list[float] = []

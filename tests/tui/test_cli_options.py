@@ -400,6 +400,22 @@ def test_both_names_of_the_load_at_peak_must_agree(jobs: list[command.Job]) -> N
     assert "--load-at-peak 70% and --headroom 30%" in err
 
 
+def test_several_machines_are_asked_for_and_share_nothing_but_the_plan(jobs: list[command.Job], tmp_path: Path) -> None:
+    from core.workers import WorkersAsked
+
+    assert probe("--workers", "local:2")[0] == 0
+    assert jobs[0].options["workers"] == WorkersAsked(local=2)
+    (tmp_path / "x").write_text("a prompt\n")
+    for other in (("--gateway-limit", "4"), ("--dataset", str(tmp_path / "x")), ("--ca-file", str(tmp_path / "x"))):
+        code, _, err = probe("--workers", "auto", *other)
+        assert (code, len(jobs)) == (2, 1)
+        assert other[0] in err
+        assert "--workers" in err
+    code, _, err = probe("--workers", "ray://h:10001")
+    assert (code, len(jobs)) == (2, 1)
+    assert err.startswith("kneescope: --workers: 'ray://h:10001'") or "--workers: 'ray://h:10001'" in err
+
+
 def test_every_place_of_the_configuration_is_set_by_one_option() -> None:
     found = [path for option in RUN_OPTIONS if option.name != "headroom" for path in option.sets]  # an old name
     without = {"target.url", "target.prefix", "slo.default", "workload.temperature", "access.api_key"}
@@ -422,6 +438,7 @@ def test_the_options_that_set_nothing_are_for_the_command_alone() -> None:
         "ghost",
         "label",
         "symbols",
+        "workers",
         *of_requests,
     }
     assert {option.flag for option in RUN_OPTIONS if option.secret} == {"--header", "--between"}
