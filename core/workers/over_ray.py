@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before the import, which reads it
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before the import, which reads both
+os.environ.setdefault("RAY_worker_niceness", "0")  # of a Ray of our own; the default, 15, lets all else on a machine go first
 
 import ray
 from ray.exceptions import GetTimeoutError, RayError

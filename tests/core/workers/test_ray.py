@@ -42,7 +42,8 @@ def processes_under(pid: int) -> dict[int, str]:
     """Every process that `pid` started, and those that these started, with their command lines."""
     lines = subprocess.run(["ps", "-ww", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout.splitlines()
     rows = [(int(one), int(parent), " ".join(rest)) for one, parent, *rest in map(str.split, lines)]
-    found, todo = {}, [pid]
+    todo = [pid]
+    found: dict[int, str] = {}
     while todo:
         parent = todo.pop()
         children = {one: args for one, its, args in rows if its == parent}
