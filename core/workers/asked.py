@@ -1,6 +1,7 @@
 """Which machines were asked for."""
 
 import re
+import secrets
 from importlib.util import find_spec
 
 import msgspec
@@ -27,6 +28,16 @@ class WorkersAsked(msgspec.Struct, frozen=True, kw_only=True):
         if find_spec("ray") is None:
             raise UserError(f"{name}: load from several machines needs Ray, which is not installed; pip install 'kneescope[ray]'.")
         return asked
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What Ray finds in the driver's environment when it is imported: no reports of usage, and workers that take their turn (by
+        default all else on a machine goes first, nice 15). A Ray of our own listens on all addresses: a token keeps others out that
+        is written nowhere, in place of one that Ray would keep in the user's folder."""
+        ours = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
+        if self.local is None:
+            return ours
+        return ours | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 
     def __str__(self) -> str:
         return f"local:{self.local}" if self.local is not None else self.address or "auto"

@@ -114,7 +114,7 @@ class Workers:
         command = driver or (sys.executable, "-P", "-c", _DRIVER)
         try:  # in a session and a folder of its own: Ctrl-C is not for it, and Ray puts the folder before all packages
             process = await asyncio.create_subprocess_exec(
-                *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True, cwd="/"
+                *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True, cwd="/", env=os.environ | asked.environment
             )
         except OSError as problem:
             raise UserError(f"The driver of the workers could not be started ({command[0]}): {problem}.", exit_code=3) from problem

@@ -12,14 +12,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before the import, which reads both
-os.environ.setdefault("RAY_worker_niceness", "0")  # of a Ray of our own; the default, 15, lets all else on a machine go first
-
 import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import core
+from core.access import everything_under
 from core.errors import UserError
 from core.records import WorkerInfo
 from core.workers import look as looking
@@ -45,7 +43,7 @@ _VERSIONS = re.compile(r"Ray: (\S+)\s+Python: (\S+)")
 def gather(asked: Gather) -> "RayCarrier":
     """Join the cluster, or start one, and put a worker on each machine. Raises UserError."""
     where = _address(asked.asked)
-    _join(where)
+    _join(asked.asked, where)
     try:
         nodes = _nodes(asked.asked)
         return RayCarrier(nodes, _look_at(nodes))
@@ -123,30 +121,36 @@ def _address(asked: WorkersAsked) -> str:
 
 
 def _of_this_machine() -> str | None:
-    """The cluster that `ray start` noted down."""
-    folder = Path(os.environ.get("RAY_TMPDIR", "/tmp")) / "ray"
+    """The cluster that `ray start` noted down, in Ray's folder for temporary files."""
+    folder = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
     try:
-        return (folder / _HERE).read_text().strip()
+        return (Path(folder) / "ray" / _HERE).read_text().strip()
     except OSError:
         return None
 
 
-def _join(address: str) -> None:
+def _join(asked: WorkersAsked, address: str) -> None:
+    """For `auto` Ray finds the same address by itself, and then also takes the token that this user's clusters are closed by."""
     package = str(Path(core.__file__).parent)
     try:
         ray.init(
-            address=address,
+            address=address if asked.local is not None or asked.address is not None else "auto",
             log_to_driver=False,
             logging_level="ERROR",
             runtime_env={"py_modules": [package], "excludes": ["**/__pycache__"]},
             **(_LOCAL if address == "local" else {}),
         )
-    except (RuntimeError, ConnectionError, ValueError, OSError) as problem:
+    except (RayError, RuntimeError, ConnectionError, ValueError, OSError) as problem:
         if len(versions := _VERSIONS.findall(str(problem))) >= 2:
             (theirs, their_python), (ours, our_python) = versions[:2]
             raise UserError(
                 f"The Ray cluster at {address} runs Ray {theirs} on Python {their_python}, this machine Ray {ours} on Python"
                 f" {our_python}; both have to be equal.",
+                exit_code=3,
+            ) from problem
+        if any("InvalidAuthToken" in str(each) for each in everything_under(problem)):
+            raise UserError(
+                f"The Ray cluster at {address} asks for a token; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as on its head.",
                 exit_code=3,
             ) from problem
         raise UserError(f"Ray at {address} does not let this machine in: {_first_line(problem)}", exit_code=3) from problem

@@ -1,6 +1,7 @@
 """What the options of probe and demo turn into, and how each refuses nonsense: one sentence, exit code 2, nothing sent."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -401,10 +402,12 @@ def test_both_names_of_the_load_at_peak_must_agree(jobs: list[command.Job]) -> N
 
 
 def test_several_machines_are_asked_for_and_share_nothing_but_the_plan(jobs: list[command.Job], tmp_path: Path) -> None:
-    from core.workers import WorkersAsked
+    from core.workers import Workers, WorkersAsked
 
     assert probe("--workers", "local:2")[0] == 0
-    assert jobs[0].options["workers"] == WorkersAsked(local=2)
+    start = command._start_load(jobs[0].options)
+    assert isinstance(start, partial)
+    assert (start.func, start.args) == (Workers.start, (WorkersAsked(local=2),))
     (tmp_path / "x").write_text("a prompt\n")
     for other in (("--gateway-limit", "4"), ("--dataset", str(tmp_path / "x")), ("--ca-file", str(tmp_path / "x"))):
         code, _, err = probe("--workers", "auto", *other)

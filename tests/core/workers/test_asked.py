@@ -34,6 +34,14 @@ def test_nonsense_is_refused_with_its_name(text: str) -> None:
     assert refused.value.exit_code == 2
 
 
+def test_a_ray_of_our_own_is_closed_by_a_token_of_this_run_alone() -> None:
+    one, other = (WorkersAsked(local=2).environment for _ in range(2))
+    assert (one["RAY_AUTH_MODE"], len(one["RAY_AUTH_TOKEN"])) == ("token", 64)
+    assert one["RAY_AUTH_TOKEN"] != other["RAY_AUTH_TOKEN"]
+    assert "RAY_AUTH_TOKEN" not in WorkersAsked().environment, "a cluster has its own"
+    assert WorkersAsked().environment["RAY_USAGE_STATS_ENABLED"] == "0"
+
+
 def test_without_ray_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.workers.asked.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'kneescope\[ray\]'") as refused:

@@ -73,6 +73,8 @@ def folder() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="ks-ray"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_TMPDIR", str(path))
+        patch.setenv("HOME", str(path))
+        patch.setenv("RAY_AUTH_MODE", "disabled")
         patch.delenv("RAY_ADDRESS", raising=False)
         yield path
     shutil.rmtree(path, ignore_errors=True)
@@ -132,6 +134,7 @@ async def test_a_ray_of_our_own_sends_the_plan_keeps_no_secret_and_loses_no_load
         assert all(worker.clock_error_s is not None for worker in workers.workers)
         await plan_is_sent(workers, server)
         assert (folder / "ray/session_latest/logs").exists()
+        assert not (folder / ".ray").exists(), "Ray would keep a token in the user's folder"
         assert holding_the_secret(folder) == [], "neither logs nor what describes the job hold the key"
         under = processes_under(workers.process.pid)
         victim = sorted(actors_and_senders(workers.process.pid))[0]
