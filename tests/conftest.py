@@ -23,6 +23,8 @@ ALONE = {
     "tests/core/replica/test_process.py": "a server as a process, and how soon it is gone",
     "tests/core/replica/test_replicas_read.py": "servers as processes, which must answer within a second",
     "tests/core/twin/test_worker.py": "a process that everything else goes before",
+    "tests/core/workers/test_ray.py": "Ray clusters, of a dozen processes each, that load in real time",
+    "tests/core/workers/test_workers.py": _PACE,
     "tests/tui/test_secrets.py": "a whole run of the real command, whose load must be in time to count",
     "tests/tui/test_tmux.py": _TERMINAL,
 }

@@ -35,6 +35,7 @@ ASKED = (
         "view_cpu",
         "watch_cost",
         "what_if",
+        "workers",
         "wrong_twin",
         "check_alarms",
     ),

@@ -231,7 +231,7 @@ def _set(flags: bytearray, index: Indices) -> None:
     np.frombuffer(flags, dtype=np.uint8)[index] = 1
 
 
-def _append(values: "array[float]", more: NDArray[np.float64]) -> None:
+def _append(values: "array[float] | array[int]", more: NDArray[np.float64] | Indices) -> None:
     values.frombytes(more.tobytes())
 
 

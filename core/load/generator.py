@@ -19,15 +19,14 @@ from pathlib import Path
 from core.access import Access
 from core.config import Workload
 from core.errors import UserError
+from core.load.merge import Merge
 from core.load.protocol import HEARTBEAT_S, Command, Heartbeat, Share, encode, messages
 from core.records import (
     Abort,
     ChildMessage,
     ClosedOrder,
     Hello,
-    LoadDone,
     LoadReady,
-    LoadTick,
     RepeatOrder,
     StopArrivals,
     WorkerInfo,
@@ -54,6 +53,11 @@ main()"""
 """Our own folder goes first, because a PYTHONPATH or a current folder may hold another `core`."""
 
 
+def child_command() -> tuple[str, ...]:
+    """What starts a child on the machine that runs this."""
+    return sys.executable, "-P", "-c", _CHILD
+
+
 class Worker:
     """One child: starts it, speaks with it, says how it died. `hear` gets its messages, a batch per read; an empty batch says that
     its pipe has ended."""
@@ -71,7 +75,7 @@ class Worker:
     async def start(cls, hear: Callable[["Worker", list[ChildMessage]], None]) -> tuple["Worker", LoadReady]:
         """Start a child and wait for its LoadReady, which `hear` does not get. Raises UserError when it cannot start."""
         try:
-            process = await asyncio.create_subprocess_exec(sys.executable, "-P", "-c", _CHILD, stdin=PIPE, stdout=PIPE, stderr=PIPE)
+            process = await asyncio.create_subprocess_exec(*child_command(), stdin=PIPE, stdout=PIPE, stderr=PIPE)
         except OSError as problem:
             raise UserError(f"The load generator could not be started ({sys.executable}): {problem}.", exit_code=3) from problem
         worker = cls(process, hear)
@@ -180,7 +184,7 @@ class Generator:
         self._heard: asyncio.Queue[tuple[Worker, list[ChildMessage]]] = asyncio.Queue()
         self._pending: deque[ChildMessage] = deque()
         self._hello: Hello | None = None
-        self._merge = _Merge(0)
+        self._merge: Merge[Worker] = Merge(0)
         self._closing = False
         self._growing: asyncio.Task[None] | None = None
         self._one_at_a_time = asyncio.Lock()
@@ -223,7 +227,7 @@ class Generator:
     async def order(self, order: RepeatOrder | ClosedOrder) -> None:
         """Hand over one repeat, or a closed loop; its messages come from `messages`, the last is its LoadDone."""
         count = len(self._workers)
-        self._merge = _Merge(count)
+        self._merge = Merge(count)
         for index, worker in enumerate(self._workers[:count]):
             await self._say_to(worker, Share(index=index, of=count), order)
         if isinstance(order, RepeatOrder) and (self._growing is None or self._growing.done()):
@@ -294,50 +298,3 @@ class Generator:
         others = [other for other in self._workers if other is not worker]
         await asyncio.gather(*(other.close() for other in others))
         raise await worker.death(self._hello.access if self._hello else Access())
-
-
-class _Merge:
-    """Several children's reports as one child's: what they say of requests as it is, what they say of themselves summed up."""
-
-    def __init__(self, children: int) -> None:
-        self._children = children
-        self._ticks: dict[Worker, LoadTick] = {}
-        self._done: dict[Worker, LoadDone] = {}
-
-    def take(self, worker: Worker, message: ChildMessage) -> ChildMessage | None:
-        """What is to be told now; None when the others have not said theirs yet."""
-        match message:
-            case LoadTick():
-                self._ticks[worker] = message
-                return self._tick()
-            case LoadDone():
-                self._done[worker] = message
-                return self._all_done() if len(self._done) == self._children else None
-            case _:
-                return message
-
-    def _tick(self) -> LoadTick | None:
-        """One when all that are still at it have said theirs."""
-        if len(self._ticks.keys() | self._done.keys()) < self._children:
-            return None
-        ticks = list(self._ticks.values())
-        self._ticks.clear()
-        return LoadTick(
-            order=ticks[-1].order,
-            t=max(tick.t for tick in ticks),
-            in_flight=sum(tick.in_flight for tick in ticks),
-            loop_lag_max_s=max(tick.loop_lag_max_s for tick in ticks),
-            cpu_frac=max(tick.cpu_frac for tick in ticks),
-        )
-
-    def _all_done(self) -> LoadDone:
-        done = list(self._done.values())
-        return LoadDone(
-            order=done[-1].order,
-            t=max(one.t for one in done),
-            sent=sum(one.sent for one in done),
-            unsent=sum(one.unsent for one in done),
-            cpu_frac=max(one.cpu_frac for one in done),
-            loop_lag_max_s=max(one.loop_lag_max_s for one in done),
-            memory_peak_bytes=max((one.memory_peak_bytes or 0) for one in done) or None,
-        )

@@ -35,6 +35,8 @@ SAY_AFTER_S = 5.0
 CHECK_S = 0.1
 LEAD_S = 0.25
 """From handing over an order to its time zero: the child draws the arrivals and makes the first prompts in it."""
+WORKERS_LEAD_S = 0.5
+"""The same where the order goes to other machines, over a network."""
 END_S = 5.0
 """An aborted order ends within 0.5 s; a child that needs ten times that is taken for stuck."""
 _SETTLED_S = 1.0
@@ -131,7 +133,11 @@ class Conductor:
         return self._orders
 
     def start_at(self) -> float:
-        return self._clock() + LEAD_S
+        return self._clock() + self._lead_s
+
+    @property
+    def _lead_s(self) -> float:
+        return WORKERS_LEAD_S if self._generator.workers else LEAD_S
 
     async def plan(self, segments: tuple[Segment, ...]) -> None:
         """Have ready what sends at the highest of these rates, before an order says when it begins: the first rate, and those of
@@ -202,10 +208,10 @@ class Conductor:
         at_once = min(PREFIXES_AT_ONCE, safety.max_in_flight or PREFIXES_AT_ONCE)
         if (gateway := config.workload.gateway) is not None:  # what it has no place for it may turn away
             at_once = min(at_once, gateway.limit)
-        lead_s = LEAD_S
+        lead_s = self._lead_s
         if safety.max_rps is not None:
-            at_once = max(1, min(at_once, int(safety.max_rps * LEAD_S)))
-            lead_s = max(LEAD_S, 1 / safety.max_rps)
+            at_once = max(1, min(at_once, int(safety.max_rps * lead_s)))
+            lead_s = max(lead_s, 1 / safety.max_rps)
         records: list[RequestRecord] = []
         for first in range(0, prefix.groups, at_once):
             groups = tuple(range(first, min(first + at_once, prefix.groups)))
@@ -216,9 +222,9 @@ class Conductor:
         return records
 
     async def _single(
-        self, phase: Phase, seed: int, drain_s: float, groups: tuple[int, ...] | None = None, lead_s: float = LEAD_S
+        self, phase: Phase, seed: int, drain_s: float, groups: tuple[int, ...] | None = None, lead_s: float | None = None
     ) -> OrderRun:
-        """One request, or one for each of these groups, `lead_s` from now on."""
+        """One request, or one for each of these groups, `lead_s` from now on, or as soon as any order begins."""
         repeat = self._sent_in_phase.get(phase, 0)
         self._sent_in_phase[phase] = repeat + 1
         order = RepeatOrder(
@@ -229,7 +235,7 @@ class Conductor:
             seed=seed,
             offsets_s=(0.0,) * len(groups or (0,)),
             groups=groups,
-            start_at=self._clock() + lead_s,
+            start_at=self._clock() + (lead_s or self._lead_s),
         )
         run = await self._begin(order, 0.0)
         await self._answered(run, drain_s)

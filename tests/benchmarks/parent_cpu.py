@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from core.load.generator import Generator, _Merge
+from core.load.generator import Generator
+from core.load.merge import Merge
 from core.load.protocol import encode as as_told
 from core.load.protocol import messages
 from core.records import ChildMessage
@@ -48,7 +49,7 @@ async def carried(reads: list[bytes], run: LongRun, count: int) -> None:
     """From the pipe to the state and the file, as a session wires it."""
     left, inlet, child = count, messages(), cast(Any, None)
     generator = Generator(1)
-    generator._merge = _Merge(1)
+    generator._merge = Merge(1)
     with tempfile.TemporaryDirectory() as folder:
         log = RunLog(Path(folder) / "run.jsonl")
 

@@ -56,6 +56,7 @@ FOREIGN = {
         "--runs",
     ),  # of benchmarks
     *("--snapshot-update", "--write"),  # of tests
+    *("--head", "--address", "--num-cpus"),  # of ray start
     "--rm",  # docker's
     *("--rm", "--network"),  # docker's
 }

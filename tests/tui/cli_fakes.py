@@ -76,9 +76,11 @@ class FakeSession:
         trace: object = None,
         replicas: Discovery | None = None,
         replica_access: Access = Access(),  # noqa: B008 (frozen)
+        start_load: object = None,
     ) -> None:
         self.replicas, self.replica_access = replicas, replica_access
         self.given, self.found = found, None
+        self.start_load = start_load
         self.config, self.log, self.access, self.command, self.truth_rps = config, log, access, command, truth_rps
         self.between, self.between_output, self.label = between, self.prints, label
         self.factors: list[float] = []

@@ -1,6 +1,7 @@
 """What the options of probe and demo turn into, and how each refuses nonsense: one sentence, exit code 2, nothing sent."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -400,6 +401,24 @@ def test_both_names_of_the_load_at_peak_must_agree(jobs: list[command.Job]) -> N
     assert "--load-at-peak 70% and --headroom 30%" in err
 
 
+def test_several_machines_are_asked_for_and_share_nothing_but_the_plan(jobs: list[command.Job], tmp_path: Path) -> None:
+    from core.workers import Workers, WorkersAsked
+
+    assert probe("--workers", "local:2")[0] == 0
+    start = command._start_load(jobs[0].options)
+    assert isinstance(start, partial)
+    assert (start.func, start.args) == (Workers.start, (WorkersAsked(local=2),))
+    (tmp_path / "x").write_text("a prompt\n")
+    for other in (("--gateway-limit", "4"), ("--dataset", str(tmp_path / "x")), ("--ca-file", str(tmp_path / "x"))):
+        code, _, err = probe("--workers", "auto", *other)
+        assert (code, len(jobs)) == (2, 1)
+        assert other[0] in err
+        assert "--workers" in err
+    code, _, err = probe("--workers", "ray://h:10001")
+    assert (code, len(jobs)) == (2, 1)
+    assert err.startswith("kneescope: --workers: 'ray://h:10001'") or "--workers: 'ray://h:10001'" in err
+
+
 def test_every_place_of_the_configuration_is_set_by_one_option() -> None:
     found = [path for option in RUN_OPTIONS if option.name != "headroom" for path in option.sets]  # an old name
     without = {"target.url", "target.prefix", "slo.default", "workload.temperature", "access.api_key"}
@@ -423,6 +442,7 @@ def test_the_options_that_set_nothing_are_for_the_command_alone() -> None:
         "ghost",
         "label",
         "symbols",
+        "workers",
         *of_requests,
         *of_replicas,
     }

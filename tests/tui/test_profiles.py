@@ -58,7 +58,7 @@ SAMPLES = {
     **{"length-correlation": "0.5", "gateway-limit": "64,queue=100,timeout=5s", "prefix": "shared:512/8", "think-time": "2s"},
     **{"trace": "t.csv", "trace-window": "10m@busiest", "trace-scale": "2.5", "trace-unit": "ms"},
     **{"profile": "other.toml", "json": "-", "out": "run.jsonl", "symbols": "braille", "metrics-port": "9100"},
-    **{"label": "a night", "ghost": "last"},
+    **{"label": "a night", "ghost": "last", "workers": "local:2"},
 }
 """A value for each option that takes one."""
 

@@ -70,6 +70,17 @@ def _nothing_without_effect(options: Mapping[str, Any]) -> None:
             raise UserError(f"{flag(name)} has no effect with --hold, which keeps one rate until you stop it; leave one out.")
 
 
+def _what_can_be_shared_out(options: Mapping[str, Any]) -> None:
+    """Several machines share nothing but the plan."""
+    if options["workers"] is None:
+        return
+    if options["gateway_limit"] is not None:
+        raise UserError("--gateway-limit is one limit over all requests, which --workers cannot share out; leave one of them out.")
+    for name in ("dataset", "ca_file", "client_cert", "client_key"):
+        if options[name] is not None:
+            raise UserError(f"{flag(name)} is a file of this machine, which --workers takes to no other; leave one of them out.")
+
+
 def _a_file_for_each(options: Mapping[str, Any]) -> None:
     out = options["out"]
     if out == "":
@@ -83,6 +94,7 @@ def _a_file_for_each(options: Mapping[str, Any]) -> None:
 _RULES: tuple[Callable[[Mapping[str, Any]], None], ...] = (
     _no_rate_above_max_rps,
     _nothing_without_effect,
+    _what_can_be_shared_out,
     _a_file_for_each,
     requests.one_source,
     requests.trace_alone,

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from core.access import Access
@@ -18,6 +19,9 @@ from core.errors import UserError
 from core.hardware import find, require_positive
 from core.units import count, typed
 from core.workloads import Source
+
+if TYPE_CHECKING:
+    from core.workers import WorkersAsked
 
 NO_LIMIT = "none"
 MOST_TOKENS = 10**15
@@ -230,6 +234,13 @@ def read_tried(text: str, name: str) -> tuple[str, tuple[str, ...]]:
 
     tried = Tried.parse(text)
     return tried.name, tried.values
+
+
+def read_workers(text: str, name: str) -> "WorkersAsked":
+    """Which machines send."""
+    from core.workers import WorkersAsked  # the room needs numpy
+
+    return WorkersAsked.parse(text, name)
 
 
 def read_header(text: str, name: str) -> tuple[str, str]:

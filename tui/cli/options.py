@@ -18,6 +18,7 @@ from tui.draw import symbols
 SERVER, ACCESS, LIMITS, WORKLOAD, METHOD = "Server", "Access", "Limits", "Workload", "Search"
 SAFETY, FLEET, HARDWARE, OUTPUT, REPLICA = "Safety", "Fleet", "Hardware on paper", "Output", "One replica"
 CHANGE, ASKED, WATCH, TUNE = "Change", "Asked", "Replicas", "Settings"
+MACHINES = "Sending machines"
 
 _COMMAND = Reads("'command'", inputs.read_command)
 _CORRELATION = Reads("r", inputs.read_correlation)
@@ -50,6 +51,7 @@ _URL_OF_PORT = Reads("url", inputs.read_url_of_port)
 _USER_RATE = Reads("rate", inputs.read_user_rate)
 _WHOLE = Reads("n", inputs.read_whole)
 _WINDOW = Reads("length@begin", parse_window)
+_WORKERS = Reads("auto|host:port|local:n", inputs.read_workers)
 
 _SERVER = (
     Option(SERVER, "--model", "target.model", "Model to request [default: the server's only model, else you are asked]."),
@@ -483,6 +485,19 @@ _SAFETY = (
 )
 """Limits on the load, and permission to load a server that is remote or busy."""
 
+_MACHINES = (
+    Option(
+        MACHINES,
+        "--workers",
+        "",
+        "Send from several machines over Ray (pip install 'kneescope[ray]'), each its share of one plan: auto takes the cluster"
+        " that this machine is a part of, HOST:PORT the one whose head listens there, and every machine of it sends; local:N starts"
+        " N senders on this machine [default: this machine alone, without Ray].",
+        type=_WORKERS,
+    ),
+)
+"""Who sends."""
+
 _FLEET = (
     Option(
         FLEET,
@@ -710,7 +725,7 @@ SYMBOLS = Option(
 """Of every command with a screen; it takes effect as soon as it is parsed."""
 
 RUN_OPTIONS: tuple[Option, ...] = (
-    *(*_SERVER, *_ACCESS, *_REPLICAS, *_LIMITS, *_WORKLOAD, *_METHOD, *_SAFETY, *_FLEET, *_HARDWARE, *_OUTPUT),
+    *(*_SERVER, *_ACCESS, *_REPLICAS, *_LIMITS, *_WORKLOAD, *_METHOD, *_SAFETY, *_MACHINES, *_FLEET, *_HARDWARE, *_OUTPUT),
     SYMBOLS,
 )
 """What probe and demo take."""
@@ -836,10 +851,11 @@ COMPARE_OPTIONS = (
 
 _NOT_OF_TUNE = (
     *("rates", "hold", "require_rps", "between", "closed_loop", "trace_scale", "peak_rps", "mean_rps", "load_at_peak", "headroom"),
-    *("lost", "rollout", "growth", "scale_out", "burstiness", "profile", "headless", "out"),
+    *("lost", "rollout", "growth", "scale_out", "burstiness", "profile", "headless", "out", "workers"),
     *(option.name for option in _REPLICAS),
 )
-"""It searches for each knee, starts and stops the servers itself, prints lines, sizes no fleet, and has no gateway before it."""
+"""It searches for each knee, starts and stops the servers itself, on the machine that sends, prints lines, sizes no fleet, and has
+no gateway before it."""
 
 TUNE_OPTIONS = (
     Option(

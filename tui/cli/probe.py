@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -18,12 +19,14 @@ from core import fleet, history, prose, report
 from core.access import Access
 from core.config import FleetAsk, ProbeConfig
 from core.errors import UserError
+from core.load import Generator
 from core.records import Check
 from core.results import Answer
 from core.run import Found, NoAnswer, RunLog, Session, default_path
 from core.server import Discovery
 from core.twin import TwinProcess
 from core.view import RunView
+from core.workers import Workers, WorkersAsked
 from tui.again import Left, Wish
 from tui.cli import anew, ghost, headless, metrics_port, prompts
 from tui.cli import kept as kept_fleet
@@ -185,6 +188,7 @@ async def run_once(job: Job) -> Ended:
                 found=job.found,
                 dataset=dataset_of(job.options),
                 twin=TwinProcess.start,
+                start_load=_start_load(job.options),
                 trace=trace_of(job.options, config.method.seed_of_arrivals),
                 replicas=replicas,
                 replica_access=to_replicas,
@@ -211,6 +215,12 @@ async def run_once(job: Job) -> Ended:
         left=left,
         between_output=session.between_output,
     )
+
+
+def _start_load(options: Mapping[str, object]) -> Callable[[], Awaitable[Generator | Workers]]:
+    """What sends: this machine, or those that were asked for."""
+    asked = options["workers"]
+    return partial(Workers.start, asked) if isinstance(asked, WorkersAsked) else Generator.start
 
 
 @asynccontextmanager
