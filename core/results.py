@@ -430,7 +430,7 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
 
 class StepResult(msgspec.Struct, frozen=True, kw_only=True):
     """One rate with its repeats. `floor` is the minimum attainment over the valid repeats, as an interval when curtailed.
-    `set_aside`: it was judged before the server was away, and is no part of the answer.
+    `set_aside`: it was judged before the server was away, or after replicas were taken away, and is no part of the bracket.
 
     Raises ValueError for a rate that cannot be.
     """

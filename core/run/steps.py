@@ -571,6 +571,7 @@ class Steps:
             floor=floor or floor_of(self._results),
             repeats=tuple(self._results),
             duration_s=now - started.t,
+            set_aside=started.phase == "lost",
         )
         self._emit(StepJudged(t=now, result=result))
         self._outlook.closed(result)

@@ -14,6 +14,7 @@ from core.server.models import NoModels, list_models
 from core.server.population import DatasetAsked
 from core.server.preflight import AGAIN_S, Preflight, SendSingles
 from core.server.probe import ServerGlance, look, place
+from core.server.roster import Roll, Roster
 from core.server.vitals import Buckets, TpotOf, Vitals, read_vitals
 
 __all__ = [
@@ -31,6 +32,8 @@ __all__ = [
     "NoModels",
     "Places",
     "Preflight",
+    "Roll",
+    "Roster",
     "ScrapeError",
     "Scraper",
     "SendSingles",

@@ -53,23 +53,13 @@ class Job:
 
 def job_of(urls: tuple[str, ...], options: Mapping[str, Any], environ: Mapping[str, str]) -> Job:
     """The options as a job. Raises UserError for those that do not go together, and for files that cannot be read."""
-    file = None if options["replicas_file"] is None else Path(options["replicas_file"])
-    places = Places(tuple(dict.fromkeys(urls)), file, options["dns"], options["prometheus"], options["query"] or "")
-    if not urls and places.fixed:
-        raise UserError(
-            "No replica is named; give addresses such as http://127.0.0.1:8000, or --replicas-file, --dns, or --prometheus with"
-            " --query."
-        )
-    if (places.prometheus is None) != (not places.query):
-        raise UserError("--prometheus and --query belong together: the server that is asked, and what it is asked.")
+    places = places_of(urls, options, "addresses such as http://127.0.0.1:8000")
     if options["max_load"] is not None and not options["once"]:
         raise UserError("--max-load belongs to --once: a watch that goes on has no exit code to say it with.")
     if options["metrics_url"] is not None and (len(urls) != 1 or not places.fixed):
         raise UserError(
             "--metrics-url is one address, so it goes with one URL; of several replicas give the addresses of their metrics."
         )
-    if file is not None:
-        read_replicas(file)
     return Job(
         places=places,
         access=access_of(options, environ),
@@ -81,6 +71,19 @@ def job_of(urls: tuple[str, ...], options: Mapping[str, Any], environ: Mapping[s
         max_load=options["max_load"],
         json=options["json"],
     )
+
+
+def places_of(urls: tuple[str, ...], options: Mapping[str, Any], give: str) -> Places:
+    """Where the replicas are told of; `give`: what names them by themselves. Raises UserError where nothing does."""
+    file = None if options["replicas_file"] is None else Path(options["replicas_file"])
+    places = Places(tuple(dict.fromkeys(urls)), file, options["dns"], options["prometheus"], options["query"] or "")
+    if not urls and places.fixed:
+        raise UserError(f"No replica is named; give {give}, or --replicas-file, --dns, or --prometheus with --query.")
+    if (places.prometheus is None) != (not places.query):
+        raise UserError("--prometheus and --query belong together: the server that is asked, and what it is asked.")
+    if file is not None:
+        read_replicas(file)
+    return places
 
 
 def run(job: Job) -> int:
