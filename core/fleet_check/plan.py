@@ -30,8 +30,8 @@ def check_of(
     """The run that judges `replicas` behind the gateway `target`, each of which is that of the run `one` with its knee and steps.
 
     Requests, limits and seeds are that run's, and so is how long a rate is judged unless `mode` or fields of `method` say
-    otherwise; what the load may not exceed is not: its limits were those of one replica. Raises UserError where that run tells too little, and
-    where the planned load must not be sent.
+    otherwise; what the load may not exceed is not: its limits were those of one replica. Raises UserError where that run tells too
+    little, and where the planned load must not be sent.
     """
     if one.method.fleet is not None:
         raise UserError("--run is itself a check of a fleet; give the run of one replica.")
@@ -70,10 +70,11 @@ def not_tried(config: ProbeConfig) -> Fact | None:
 
 
 def _method(one: Method, plan: FleetPlan, mode: Mode | None, safety: Safety, given: dict[str, object]) -> Method:
-    kept = {} if mode is None else {"mode": mode, "careful": False, "repeats": None, "measure_s": None}
-    none = {"start_rps": None, "hold_rps": None, "require_rps": None, "budget_s": None, "beat_rps": None}
-    off = {"between": False, "closed_loop": False, "one_draw": False, "reset_cache": False}
-    return replace(one, **none, **off, **kept, **given, rates_rps=_rates_rps(plan, safety), fleet=plan)
+    """How rates were judged in the run of one, without what was asked for there alone."""
+    own: dict[str, object] = {} if mode is None else {"mode": mode, "careful": False, "repeats": None, "measure_s": None}
+    own |= dict.fromkeys(("start_rps", "hold_rps", "require_rps", "budget_s", "beat_rps"))
+    own |= dict.fromkeys(("between", "closed_loop", "one_draw", "reset_cache"), False)
+    return replace(one, **own | given, rates_rps=_rates_rps(plan, safety), fleet=plan)
 
 
 def _rates_rps(plan: FleetPlan, safety: Safety) -> tuple[float, ...]:

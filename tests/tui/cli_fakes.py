@@ -73,7 +73,10 @@ class FakeSession:
         dataset: Path | None = None,
         twin: object = None,
         trace: object = None,
+        roll: object = None,
+        lose: str | None = None,
     ) -> None:
+        self.roll, self.lose, self.lose_output = roll, lose, None
         self.given, self.found = found, None
         self.config, self.log, self.access, self.command, self.truth_rps = config, log, access, command, truth_rps
         self.between, self.between_output, self.label = between, self.prints, label
