@@ -4,8 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from core.replica.routers import ROUTERS, RouterName
+from tests.benchmarks import routers
 from tests.benchmarks.knee_search import inside, wilson
 
 ROOT = Path(__file__).parents[1]
@@ -22,6 +25,7 @@ ASKED = (
         "long_run",
         "parent_cpu",
         "real_traffic",
+        "routers",
         "runs_list",
         "screen_refresh",
         "soak",
@@ -59,3 +63,25 @@ def test_limits_of_a_share_are_those_of_the_score_interval() -> None:
 )
 def test_a_bracket_holds_the_knee_or_not(low: float | None, high: float | None, held: bool) -> None:
     assert inside(low, high) is held
+
+
+@pytest.mark.parametrize("name", ["round-robin", "random"])
+def test_the_virtual_fleet_serves_as_fast_engines_do(name: RouterName) -> None:
+    """Two programs, one schedule: who got each request, and when its first and its last token came, to the last bit."""
+    case = routers.CASES["chat"]
+    asked = routers.requests_of(case, 28.0, 40.0, 1.0, 3)
+    where, first, last, _ = routers.VirtualFleet(case.replica, 2, name).serve(asked)
+    fast_where, fast_first, fast_last, _ = routers.split(case.replica, 2, name, asked)
+    assert where == fast_where
+    assert set(where) == {0, 1}
+    assert (first == fast_first).all()
+    assert (last == fast_last).all()
+    assert np.isfinite(last).all()
+
+
+def test_a_fleet_in_virtual_time_is_as_even_as_its_router_and_finds_what_it_shares() -> None:
+    case = routers.CASES["rag-shared"]
+    seen = {name: routers.run(case, name, routers.REPLICAS, 12.0, 120.0) for name in ROUTERS}
+    assert seen["round-robin"].imbalance < 1.01 < min(seen[name].imbalance for name in ROUTERS if name != "round-robin")
+    assert seen["prefix"].hits > seen["least-load"].hits
+    assert routers.run(routers.CASES["chat"], "prefix", routers.REPLICAS, 20.0, 60.0).hits == 0

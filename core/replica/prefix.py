@@ -24,13 +24,16 @@ class PrefixCache:
         self._capacity = capacity_blocks
         self._blocks: OrderedDict[int, None] = OrderedDict()
 
+    def known(self, hashes: tuple[int, ...]) -> int:
+        """How many blocks from the start are known."""
+        return next((count for count, block in enumerate(hashes) if block not in self._blocks), len(hashes))
+
     def leading_hits(self, hashes: tuple[int, ...]) -> int:
         """How many blocks from the start are known; those count as used now."""
-        for count, block in enumerate(hashes):
-            if block not in self._blocks:
-                return count
+        hits = self.known(hashes)
+        for block in hashes[:hits]:
             self._blocks.move_to_end(block)
-        return len(hashes)
+        return hits
 
     def add(self, hashes: tuple[int, ...]) -> None:
         """Remember a computed prompt or answer, forgetting the blocks unused for longest."""

@@ -166,22 +166,23 @@ class Api:
         return f"{prefix}-{secrets.token_hex(8)}"
 
 
-def _error(status: int, message: str, kind: str, param: str | None) -> Response:
+def refusal(status: int, message: str, kind: str, param: str | None = None) -> Response:
+    """An answer in the form of vLLM's error object."""
     return JSONResponse({"error": {"message": message, "type": kind, "param": param, "code": status}}, status_code=status)
 
 
 async def _on_api_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)
-    return _error(error.status, str(error), error.kind, error.param)
+    return refusal(error.status, str(error), error.kind, error.param)
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _error(error.status_code, error.detail, HTTPStatus(error.status_code).phrase, None)
+    return refusal(error.status_code, error.detail, HTTPStatus(error.status_code).phrase)
 
 
 def create_app(replica: Replica, clock: Clock | None = None) -> Starlette:
-    """The ASGI application of one replica; `state.engine` runs from startup to shutdown."""
+    """The ASGI application of one replica; `state.engine` runs from startup to shutdown, `state.stop` aborts what is open."""
     api = Api(replica, MonotonicClock() if clock is None else clock)
 
     @asynccontextmanager
@@ -195,4 +196,5 @@ def create_app(replica: Replica, clock: Clock | None = None) -> Starlette:
     handlers: dict[Any, Any] = {ApiError: _on_api_error, HTTPException: _on_http_error}
     app = Starlette(routes=list(api.routes()), lifespan=lifespan, exception_handlers=handlers)
     app.state.engine = api.engine
+    app.state.stop = api.engine.stop
     return app

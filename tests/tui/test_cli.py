@@ -16,6 +16,7 @@ from core.facts import fact
 from core.records import Check, RepeatOrder
 from core.replica import process
 from core.replica.catalog import CATALOG
+from core.replica.routers import ROUTERS
 from core.run.ends import NoAnswer
 from core.run.events import RepeatStarted, encode
 from core.workloads import Gateway
@@ -308,17 +309,36 @@ def test_demo_stops_the_replica_when_the_run_breaks(monkeypatch: pytest.MonkeyPa
 
 
 def test_replica_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    served: list[tuple[str, str, int]] = []
+    served: list[tuple[str, str, int, process.Fleet | None]] = []
 
-    def serve(name: str, host: str, port: int, say: object) -> None:
-        served.append((name, host, port))
+    def serve(name: str, host: str, port: int, say: object, fleet: process.Fleet | None) -> None:
+        served.append((name, host, port, fleet))
 
     monkeypatch.setattr(process, "serve", serve)
     assert kneescope("replica", "kvlim").exit_code == 0
     assert kneescope("replica", "chat", "--host", "0.0.0.0", "--port", "0").exit_code == 0
-    assert served == [("kvlim", "127.0.0.1", 8000), ("chat", "0.0.0.0", 0)]
+    assert served == [("kvlim", "127.0.0.1", 8000, None), ("chat", "0.0.0.0", 0, None)]
     assert kneescope("replica", "chat", "--port", "70000").exit_code == 2
     assert kneescope("replica", "nosuch", "--port", "x").exit_code == 2
+
+
+def test_replica_serves_a_fleet_behind_a_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[process.Fleet] = []
+    monkeypatch.setattr(process, "serve", lambda name, host, port, say, fleet: served.append(fleet))
+    assert kneescope("replica", "chat", "--replicas", "4", "--router", "random").exit_code == 0
+    assert kneescope("replica", "chat", "--replicas", "2").exit_code == 0
+    assert served == [process.Fleet(replicas=4, router="random"), process.Fleet(replicas=2, router="round-robin")]
+    for refused in (("--replicas", "0"), ("--replicas", "65"), ("--replicas", "2", "--router", "best")):
+        assert kneescope("replica", "chat", *refused).exit_code == 2
+    alone = kneescope("replica", "chat", "--router", "random")
+    assert (alone.exit_code, "--router chooses among replicas; give --replicas as well." in alone.stderr) == (2, True)
+
+
+def test_the_routers_and_the_most_replicas_are_those_of_the_gateway() -> None:
+    """They stand twice: the help must not load the server."""
+    options = {option.name: option.type for option in cli.commands["replica"].params}
+    assert tuple(options["router"].choices) == ROUTERS  # type: ignore[attr-defined]
+    assert options["replicas"].max == process.MOST_REPLICAS  # type: ignore[attr-defined]
 
 
 def test_report_of_a_run_whole_or_torn(tmp_path: Path) -> None:

@@ -166,14 +166,30 @@ def demo(command: str, /, name: str, **options: Any) -> int:
 @click.option(
     "--port", default="8000", show_default=True, type=Reads("port", read_port), help="Port to listen on; 0 picks a free one."
 )
-def replica(name: str, host: str, port: int) -> int:
+@click.option(
+    "--replicas",
+    metavar="N",
+    type=click.IntRange(1, 64),
+    help="Serve so many, each on a port of its own after --port, behind a gateway on --port [default: one, without a gateway].",
+)
+@click.option(
+    "--router",
+    type=click.Choice(["round-robin", "random", "least-load", "prefix"]),
+    help="How the gateway chooses a replica; prefix takes the one that was sent the same beginning before, unless it is much busier"
+    " [default: round-robin].",
+)
+def replica(name: str, host: str, port: int, replicas: int | None, router: Any) -> int:
     """Serve a simulated replica until you stop it, so that you can probe it from elsewhere.
 
-    NAME is demo, chat, rag, kvlim, slot or queue, or a JSON file that describes a replica.
+    NAME is demo, chat, rag, kvlim, slot or queue, or a JSON file that describes a replica. With --replicas a whole fleet runs
+    here; curl -X POST http://127.0.0.1:8000/replicas/2/stop takes its second replica away, .../start brings it back.
     """
+    if router is not None and replicas is None:
+        raise click.UsageError("--router chooses among replicas; give --replicas as well.")
     from core.replica import process
 
-    process.serve(name, host, port, say_if_heard)
+    fleet = None if replicas is None else process.Fleet(replicas=replicas, router=router or "round-robin")
+    process.serve(name, host, port, say_if_heard, fleet)
     return 0
 
 
