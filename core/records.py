@@ -381,7 +381,8 @@ class ServerSample(msgspec.Struct, frozen=True, kw_only=True):
     `waiting_deferred` of the waiting ones wait for a transfer of their KV cache or for a LoRA, `waiting_capacity` for a place.
     `epoch` changes when the server restarted (process start or `_created` of a counter, or a counter that fell).
     `by_engine`: the rows of each engine or backend; None where there is one. `by_replica`: they are replicas behind a gateway, each
-    read at its own /metrics; its engines are summed up in its row.
+    read at its own /metrics; its engines are summed up in its row. `unread`: replicas that are there without a row, since they did
+    not answer in time; the counters of the fleet keep what those had counted before.
     """
 
     t: float
@@ -406,6 +407,7 @@ class ServerSample(msgspec.Struct, frozen=True, kw_only=True):
     epoch: float | None = None
     by_engine: tuple[EngineSample, ...] | None = None
     by_replica: bool = False
+    unread: tuple[str, ...] = ()
 
 
 class MachineSample(msgspec.Struct, frozen=True, kw_only=True):
@@ -431,7 +433,8 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     `metrics_models`: the names that its metrics have for our model; empty where all that they show counts. `backends`: how many
     servers a router among the metrics tells of. `shape`: how a request was written that it answered, `counted_by`: the least sure
     way by which the tokens of the single requests were counted; None in files from before that was told. `alive_path`: the route
-    beside the API that answered before the load, which shows later whether the server is there; None where none did.
+    beside the API that answered before the load, which shows later whether the server is there; None where none did. `replicas`:
+    those behind the gateway whose own metrics are read, in place of the server's.
     """
 
     url: str
@@ -452,6 +455,12 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
     config: dict[str, str] = {}
     shape: Shape | None = None
     counted_by: CountedBy | None = None
+    replicas: tuple[str, ...] = ()
+
+    @property
+    def has_metrics(self) -> bool:
+        """Whether there is something to read while load runs."""
+        return self.metrics_url is not None or bool(self.replicas)
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):

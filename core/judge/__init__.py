@@ -21,6 +21,7 @@ from core.judge.rate_verdicts import (
     step_over,
     step_verdict,
 )
+from core.judge.replicas import busiest_share, replica_uses, replicas_change
 from core.judge.search import Bracket, Done, Hold, Ramp, Search, Step, figure
 from core.judge.server_readings import Readings
 from core.judge.stopping import (
@@ -55,6 +56,7 @@ __all__ = [
     "Tally",
     "alike",
     "buckets_that_fail",
+    "busiest_share",
     "closing_s",
     "cut_off",
     "decide_ramp",
@@ -79,6 +81,8 @@ __all__ = [
     "ramp_holds",
     "ramp_outcome",
     "rechecked",
+    "replica_uses",
+    "replicas_change",
     "runaway",
     "segment_at",
     "set_aside",

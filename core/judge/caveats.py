@@ -207,15 +207,13 @@ def retried(records: Sequence[RequestRecord]) -> Fact | None:
     return fact("retried", requests=len(again), answered=sum(record.ending == "ok" for record in again))
 
 
-def several_processes(breaks: int) -> Fact | None:
+def several_processes(in_turn: bool) -> Fact | None:
     """Counters that changed back and forth."""
-    if breaks < 2:
-        return None
-    return fact("several_processes")
+    return fact("several_processes") if in_turn else None
 
 
-def unread(readings: int, metrics_url: str | None) -> Fact | None:
+def unread(readings: int, has_metrics: bool) -> Fact | None:
     """Of a server that has metrics, fewer than the two readings that a difference needs."""
-    if readings > 1 or metrics_url is None:
+    if readings > 1 or not has_metrics:
         return None
     return fact("metrics_unread")

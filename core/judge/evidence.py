@@ -345,6 +345,8 @@ def gauges(samples: Sequence[ServerSample], start: float, until: float, output_t
     `output_tokens`: of a mean answer. None where the server shows neither running nor waiting requests.
     """
     seen = [s for s in samples if start <= s.t <= until and s.running is not None and s.waiting is not None]
+    most = max((len(s.by_engine or ()) for s in seen), default=0)
+    seen = [s for s in seen if not s.by_replica or len(s.by_engine or ()) == most]  # a sum of fewer is no less of work
     if not seen:
         return None
     queued = [s for s in seen if (s.waiting or 0.0) >= 1]

@@ -36,18 +36,37 @@ class Readings:
         """How often a row's process changed or one of its counters fell, against the last reading that had the row.
 
         Once is a restart. More often, a balancer shows several processes in turn; then no difference means anything. A row that
-        is missing from a reading has not restarted, although the sums fell by what it holds.
+        is missing from a reading has not restarted, although the sums fell by what it holds. A process that began before the one
+        that it follows is no restart either: it counts as several.
         """
+        return self._followed()[0]
+
+    @property
+    def restarted(self) -> tuple[str, ...]:
+        """The rows whose process gave way to a later one, by name."""
+        return tuple(name for name, several in self._followed()[1].items() if not several)
+
+    @property
+    def mixed(self) -> bool:
+        """Whether a row is of several processes in turn."""
+        return any(self._followed()[1].values())
+
+    def _followed(self) -> tuple[int, dict[str, bool]]:
+        """How often a row broke, and which did: whether it is of several processes."""
         last: dict[str, _Row] = {}
         before: dict[str, _Row] = {}
-        found = 0
+        found, broke = 0, dict[str, bool]()
         for sample in self.samples:
             now = _rows(sample)
-            found += any(row.follows_not(last[name]) for name, row in now.items() if name in last) or _others_there(before, now)
+            broken = {name: row for name, row in now.items() if name in last and row.follows_not(last[name])}
+            older = any(row.is_older(last[name]) for name, row in broken.items())
+            found += 2 if older else bool(broken) or (not sample.by_replica and _others_there(before, now))
+            for name, row in broken.items():
+                broke[name] = broke.get(name, False) or row.is_older(last[name]) or (name in broke and row.started is None)
             if _ALONE not in now:  # whose row it is that stands alone meanwhile, is not known
                 last.pop(_ALONE, None)
             last, before = last | now, now
-        return found
+        return found, broke
 
     @property
     def whole(self) -> Sequence[ServerSample]:
@@ -138,13 +157,17 @@ class _Row:
             return any(fell)
         return before.started != self.started or (bool(fell) and all(fell))
 
+    def is_older(self, before: "_Row") -> bool:
+        """Whether its process began before that of `before`."""
+        return self.started is not None and before.started is not None and self.started < before.started
+
 
 def _rows(sample: ServerSample) -> dict[str, _Row]:
     """By the name of the engine; of a reading with one, the whole."""
     engines = sample.by_engine
     if not engines:
         return {_ALONE: _Row(sample.epoch, tuple(getattr(sample, name) for name in _COUNTERS))}
-    each = any(engine.started is not None for engine in engines)
+    each = sample.by_replica or any(engine.started is not None for engine in engines)
     return {
         engine.name: _Row(
             engine.started if each else sample.epoch,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.facts import Fact, Said, fact, several
-from core.judge import caveats, evidence, validity
+from core.judge import caveats, evidence, replicas, validity
 from core.judge.breakdown import worst_block
 from core.judge.buckets import buckets, sizes
 from core.judge.evidence import errors_first
@@ -18,7 +18,7 @@ from core.modes import warmup_needed_s
 from core.percentiles import percentiles
 from core.prefixes import hit_frac
 from core.records import LoadDone, LoadTick, MachineSample, Phase, RequestRecord, ServerInfo, ServerSample
-from core.results import Bounds, JudgeRules, Missed, Percentiles, QueueVerdict, RepeatResult, RepeatVerdict, WindowWork
+from core.results import Bounds, JudgeRules, Missed, Percentiles, QueueVerdict, RepeatResult, RepeatVerdict, ReplicaUse, WindowWork
 from core.shared_blocks import found_frac
 from core.slo import allowed_misses, e2e_s, needed_good, too_many_errors, tpot_s, ttft_s
 
@@ -122,6 +122,16 @@ class _Evidence:
     others: float | None
     machine: Sequence[MachineSample]
     alike: Fact | None
+
+    @property
+    def by_replica(self) -> bool:
+        """Whether the readings are of replicas behind a gateway."""
+        return any(sample.by_replica for sample in self.readings.samples)
+
+    @property
+    def replicas(self) -> tuple[ReplicaUse, ...]:
+        """What each of them did in the window."""
+        return replicas.replica_uses(self.readings.samples, *self.tally.layout.window)
 
     @property
     def closed(self) -> bool:
@@ -245,7 +255,7 @@ def _void_reasons(e: _Evidence) -> Iterable[Fact | None]:
     yield validity.unsent(max(never_sent, e.done.unsent if e.done else 0))
     yield validity.late(tally.lateness_s, slo.shortest_ttft_s)
     yield validity.stalled(e.loop_lags_s, slo.shortest_ttft_s)
-    yield validity.restarted(e.readings.breaks)
+    yield replicas.changed(e.readings.samples) if e.by_replica else validity.restarted(e.readings.breaks)
     if e.rules.prefix.cold:
         yield validity.warm_prompts(e.counted_hit_frac, e.ok)
     elif e.rules.prefix.kind != "turns":
@@ -346,13 +356,14 @@ def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[Fact | None]:
     if validity.stalled(e.loop_lags_s, slo.shortest_ttft_s) is None:
         yield caveats.loop_lag(e.loop_lag_max_s or 0.0, slo.shortest_ttft_s)
     if e.decision is not None:  # without a verdict nothing rests on what would have gone unseen
-        yield caveats.unread(len(e.readings.samples), e.server.metrics_url)
+        yield caveats.unread(len(e.readings.samples), e.server.has_metrics)
     if not e.rules.prefix.cold:
         if e.rules.prefix.kind == "turns":
             yield _hits_off(e)
         if e.decision is not None and e.counted_hit_frac is None and validity.told_hit_frac(e.ok) is None:
             yield caveats.hits_unseen()
-    yield caveats.several_processes(e.readings.breaks)
+    yield caveats.several_processes(e.readings.mixed if e.by_replica else e.readings.breaks > 1)
+    yield replicas.uneven(e.replicas)
     yield caveats.what_failed(e.tally.records, e.alike)
     yield caveats.resent(e.tally.records)
     yield caveats.turned_away(e.tally.measured_records)
@@ -452,6 +463,7 @@ def _result(e: _Evidence, verdict: RepeatVerdict, reason: Said, warnings: tuple[
         stages=evidence.stages(stretch, tally.records),
         gauges=evidence.gauges(readings.samples, *shown_s, lengths.output if lengths else None),
         machine=evidence.machine(e.machine, *shown_s),
+        replicas=replicas.replica_uses(readings.samples, *shown_s),
         warmup_s=tally.layout.length_s("warmup"),
         warmup_needed_s=e.warmup_needed_s,
         measure_s=tally.layout.length_s("measured"),

@@ -91,6 +91,13 @@ def _kv_capacity_unknown(f: Figures) -> str:
     return f"The size of the KV cache is not known: {unsaid if f['has_metrics'] else 'there are no metrics'}"
 
 
+def _replicas_read(f: Figures) -> str:
+    read, n, engines = f.n("read"), f.n("replicas"), f.n("engines")
+    which = f"all {count(n, 'replica')}" if read == n > 1 else f"{read} of {count(n, 'replica')}"
+    over = f" ({count(engines, 'engine')})" if engines != read else ""
+    return f"Metrics of {which}{over}, read in {latency(f['took_s'])}"
+
+
 def _layout(f: Figures) -> str:
     sizes = ((name.upper(), f.known(name)) for name in ("tp", "pp", "dp"))
     return ", ".join(f"{name} {'1 or hidden' if size is None else count(round(size))}" for name, size in sizes)
@@ -299,6 +306,15 @@ SENTENCES: dict[Code, Sentence] = {
     "files_few": lambda f: f"Only {_files(f)}; each request in flight needs one. Raise the hard limit (ulimit -Hn)",
     "files_enough": _files,
     "metrics_found": lambda f: f"Metrics at {f.word('url')}, {count(f.n('engines'), 'engine')}, read in {latency(f['took_s'])}",
+    "replicas_read": _replicas_read,
+    "replica_unread": lambda f: f"{f.word('name')} {f.word('said')}",
+    "more_unread": lambda f: f"{count(f.n('replicas'), 'more replica')} cannot be read",
+    "router_tells_other": lambda f: (
+        f"The router in front tells of {count(f.n('servers'), 'server')}, not of {f.n('replicas')}; what the others do is not seen"
+    ),
+    "replicas_unreadable": lambda f: (
+        f"{f.word('said')}. Give the replicas' own addresses, and --replica-key-file or --replica-header if they ask for a key"
+    ),
     "metrics_missing": _metrics_missing,
     "metrics_unreachable": lambda f: f"{f.word('url')} {f.of[0]}",
     "metrics_unreadable": lambda f: f"{f.word('url')}: {f.word('said')}",

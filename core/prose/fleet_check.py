@@ -41,7 +41,7 @@ def _holds_none(f: Figures) -> str:
 def _unread(f: Figures) -> str:
     unread, replicas = f.n("unread"), f.n("replicas")
     which = "The replica cannot be read" if replicas == 1 else f"{count(unread)} of {count(replicas, 'replica')} cannot be read"
-    return f"{which}, and no load was sent. {f.word('url')}: {f.word('said')}"
+    return f"{which}, and no load was sent. {f.word('name')} {f.word('said')}"
 
 
 def _changed(f: Figures) -> str:

@@ -2,7 +2,7 @@
 
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
-from core.prose.voids import words
+from core.prose.voids import replica_names, words
 from core.units import (
     as_set,
     at_most,
@@ -164,6 +164,10 @@ SENTENCES: dict[Code, Sentence] = {
     "restarted_between_repeats": lambda f: f"the server restarted between two repeats at {rate_text(f['rate_rps'])}",
     "restarted_between_steps": lambda f: (
         f"the server restarted between the steps at {rate_text(f['before_rps'])} and {rate_text(f['rate_rps'])}"
+    ),
+    "replicas_changed_between": lambda f: (
+        f"replicas came, went or restarted between the repeats at {rate_text(f['before_rps'])} and {rate_text(f['rate_rps'])}: "
+        f"{f.n('before')} before, {f.n('after')} after ({replica_names(f)})"
     ),
     "server_slower": lambda f: _changed("slower", f"{percent(f['factor'] - 1, 2)} longer", f),
     "server_faster": lambda f: _changed("faster", f"{percent(1 - f['factor'], 2)} less time", f),

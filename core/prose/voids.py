@@ -8,6 +8,8 @@ from core.units import as_set, classes, count, duration, latency, percent, plain
 
 _CLIENT, _MORE_CPU = "the client, not the server", "give the client more CPU"
 _DUST = 1e-9
+_NAMED = 3
+"""Replicas whose names are said."""
 AWAY = {
     "asked": "single requests without load failed too",
     "restarted": "it restarted meanwhile",
@@ -73,6 +75,22 @@ def _server_frozen(f: Figures) -> str:
     return f"{silent}; it is frozen or its engine is dead, which is not a capacity limit"
 
 
+def _replicas_changed(f: Figures) -> str:
+    """Its `of` are the names of those that came, went or restarted."""
+    names = replica_names(f)
+    if f.n("before") != f.n("after"):
+        return f"replicas came or went during the repeat: {f.n('before')} at its begin, {f.n('after')} at its end ({names})"
+    if f.n("restarted") == len(f.of):
+        return f"{names} restarted during the repeat, of {count(f.n('after'), 'replica')} behind the gateway"
+    return f"not all of {count(f.n('after'), 'replica')} were there during the whole repeat ({names})"
+
+
+def replica_names(f: Figures) -> str:
+    """The names of replicas that a fact is about; of many the first."""
+    more = len(f.of) - _NAMED
+    return ", ".join(f.of[:_NAMED]) + (f" and {count(more)} more" if more > 0 else "")
+
+
 SENTENCES: dict[Code, Sentence] = {
     "client_late": _client_late,
     "client_late_once": lambda f: (
@@ -93,7 +111,11 @@ SENTENCES: dict[Code, Sentence] = {
     "long_answers": lambda f: f"{_lengths(f, 'answers')}; longer ones make the server look slow",
     "answer_outran": _answer_outran,
     "prompt_length_off": lambda f: _lengths(f, "prompts"),
-    "server_restarted": lambda f: "the server restarted during the repeat",
+    "server_restarted": lambda f: (
+        "the server restarted during the repeat, or its metrics are of one of several replicas behind a gateway: name those "
+        "with --replica"
+    ),
+    "replicas_changed": _replicas_changed,
     "others_took_part": lambda f: (
         f"others used the server: at least {count(round(f['others']), 'request')} besides our {count(f.n('ours'))}"
     ),

@@ -2,7 +2,7 @@
 
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
-from core.units import count, duration, latency, length, number, percent, plain, rate_number, rate_text
+from core.units import as_set, count, duration, latency, length, number, percent, plain, rate_number, rate_text
 
 
 def _few_requests(f: Figures) -> str:
@@ -130,7 +130,12 @@ SENTENCES: dict[Code, Sentence] = {
         "the server was closing the kept-alive one"
     ),
     "several_processes": lambda f: (
-        "the server's counters jump back and forth: several processes answer there, so no differences are shown"
+        "the server's counters jump back and forth: several processes answer there, so no differences are shown; replicas behind a "
+        "gateway are read one by one when they are named with --replica"
+    ),
+    "replicas_uneven": lambda f: (
+        f"the busiest of {count(f.n('replicas'), 'replica')}, {f.word('name')}, got {as_set(f['share'], 2)} times its share of the "
+        "requests"
     ),
     "end_unread": lambda f: (
         "the server was not read after the load ended: requests of others or a restart near the end would have gone unseen"

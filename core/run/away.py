@@ -82,7 +82,8 @@ class Absence:
         if (failed := await self._fails(1 if last.dark else ASKS)) is not None:
             return ServerAway(rate_rps, last.since, words_of(failed), "asked", last.alike)
         await self._readings.fresh(self._clock())
-        if Read(self._readings.kept).breaks == 1:
+        kept = self._readings.kept
+        if Read(kept).breaks == 1 and not any(reading.by_replica for reading in kept):  # one of several is not the server
             return ServerAway(rate_rps, last.since, last.words, "restarted", last.alike)
         if last.dark and self._readings.failed_since(last.since):
             return ServerAway(rate_rps, last.since, last.words, "unread", last.alike)

@@ -15,7 +15,6 @@ from core.run.ends import NoAnswer
 from core.run.events import Event, Note
 from core.run.outlook import Outlook
 from core.run.steps import Steps
-from core.server import Roll
 
 GONE_S = 300.0
 """A pod that is told to end may finish what it has begun: 30 s by default, minutes where long answers are."""
@@ -23,7 +22,8 @@ POLL_S = 1.0
 TRIES = 3
 """A replica that has just been under load may miss one reading; so many in a row it does not."""
 
-CallRoll = Callable[[], Awaitable[Roll]]
+CallRoll = Callable[[], Awaitable[frozenset[str]]]
+"""Asks which replicas are there: their names."""
 
 
 class Replicas:
@@ -52,7 +52,7 @@ class Replicas:
         there: frozenset[str] = frozenset()
         for attempt in range(TRIES):
             await asyncio.sleep(POLL_S if attempt else 0.0)
-            there = frozenset((await self._call()).there)
+            there = await self._call()
             if len(there) == self._plan.replicas if self._there is None else there == self._there:
                 self._there = there
                 return
@@ -67,6 +67,7 @@ class Replicas:
         """The planned load again, with what is left when some replicas were taken away. Raises NoAnswer where that is not known."""
         self._emit(Note(t=self._clock(), text=answer.message))
         await self._take_away()
+        steps.with_fewer()
         step = search.again(self._plan.planned_rps)
         takes_s = search.takes_s(step)
         outlook.begin(step, takes_s, 0.0, search.e2e_s)
@@ -97,13 +98,14 @@ class Replicas:
             self.output = ended.output
             raise NoAnswer(fact("lose_failed", exit_code=ended.code, within_s=COMMAND_S))
         began = self._clock()
-        while len(left := frozenset((await self._call()).there)) > self._left:
+        while len(left := await self._call()) > self._left:
             if self._clock() - began > GONE_S:
                 raise NoAnswer(fact("lose_without_effect", left=len(left), lost=plan.lost, within_s=GONE_S))
             await asyncio.sleep(POLL_S)
         if len(left) < self._left or not left <= had:
             raise NoAnswer(fact("lost_others", left=len(left), expected=self._left))
         self._there = left
+        await asyncio.sleep(POLL_S)  # a reading that still shows one of the lost is over by then
         self._emit(Note(t=self._clock(), text=fact("fleet_lost", left=len(left), after_s=self._clock() - began)))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from core.facts import Fact, fact
-from core.judge import Readings
+from core.judge import Readings, replicas_change
 from core.records import ServerSample
 
 
@@ -17,6 +17,7 @@ class Restarts:
     def __init__(self) -> None:
         self._rate_rps: float | None = None
         self._inside = 0
+        self._changed = False
         self._before: tuple[ServerSample, ...] = ()
         self._epoch: float | None = None
         self._epochs: set[float] = set()
@@ -34,7 +35,13 @@ class Restarts:
         back = bool(readings) and readings[0].epoch != self._epoch and readings[0].epoch in self._epochs
         self._epoch = readings[-1].epoch if readings else None
         self._epochs |= {sample.epoch for sample in (*before, *readings) if sample.epoch is not None}
-        if was_rps is None or not before or not readings or was_inside or self._inside:
+        was_changed, self._changed = self._changed, replicas_change(readings) is not None
+        if was_rps is None or not before or not readings:
+            return None
+        if readings[-1].by_replica:
+            changed = was_changed or self._changed
+            return None if changed else _replicas_changed(was_rps, rate_rps, (*before, *readings))
+        if was_inside or self._inside:
             return None
         if back or Readings((*before, *readings)).breaks != 1:
             return None
@@ -44,4 +51,13 @@ class Restarts:
 
     def forget(self) -> None:
         """What was before is no part of the run's answer any more."""
-        self._rate_rps, self._inside, self._before = None, 0, ()
+        self._rate_rps, self._inside, self._before, self._changed = None, 0, (), False
+
+
+def _replicas_changed(was_rps: float, rate_rps: float, readings: Sequence[ServerSample]) -> Fact | None:
+    """Of an order during which they changed, its own verdict says so."""
+    found = replicas_change(readings)
+    if found is None:
+        return None
+    names, ends = (*found.names, *found.restarted), {"before": found.before, "after": found.after}
+    return fact("replicas_changed_between", *names, before_rps=was_rps, rate_rps=rate_rps, **ends)

@@ -19,7 +19,7 @@ from core.facts import Code, Fact, Said, fact, says, several
 from core.fleet import FLOOR, gpus_per_endpoint, speed_check
 from core.judge import Done, Hold, Ramp, Search, Step, idle_e2e_s, idle_speed, lengths_check, token_costs
 from core.load import Generator
-from core.net import http_client, status_of
+from core.net import client_of_many, http_client, status_of
 from core.records import Check, CheckStatus, Hello, Phase, RequestRecord, ServerInfo, ServerSample
 from core.results import Answer, Idle, TokenCosts
 from core.run.answers import answer_after, close_open, complete, so_far
@@ -50,7 +50,18 @@ from core.run.scraping import MachineReadings, Readings, Source
 from core.run.state import State
 from core.run.steps import Steps
 from core.run.twin import StartTwin, TwinWatch, narrows, wants_twin
-from core.server import CacheReset, Caller, Credential, DatasetAsked, Preflight, Scraper, SendSingles, reset_prefix_cache
+from core.server import (
+    CacheReset,
+    Caller,
+    Credential,
+    DatasetAsked,
+    Discovery,
+    Preflight,
+    ReplicaScraper,
+    Scraper,
+    SendSingles,
+    reset_prefix_cache,
+)
 from core.singles import NO_RATE
 from core.traffic import TraceArrivals
 from core.twin import lacks
@@ -84,9 +95,10 @@ class Session:
     `label` is the name that the run was given. `between` is a shell command to run between repeats, `dataset` a file whose rows are
     sent; neither the command nor the path is written anywhere. `read`: what was found in the files that the requests are from, said
     as the first checks. `found` is what the checks of a session for the same found just now, which are not made again. `twin`
-    starts the process of the server's twin, for a mode that asks it. `trace`: what arrives, where that is recorded. `roll` says
-    which replicas of a fleet are there, and `lose` is a shell command that takes some of them away after the answer; it is written
-    nowhere either. The others are for tests: fakes of the child, the checks, the scraper and the clock.
+    starts the process of the server's twin, for a mode that asks it. `trace`: what arrives, where that is recorded. `replicas`:
+    which there are behind the target, a gateway; their metrics are read in place of its own, and `replica_access` alone is sent to
+    them. `lose` is a shell command that takes some of them away after the answer; it is written nowhere either.
+    The others are for tests: fakes of the child, the checks, the scraper, the clock, and (`roll`) of who is there.
     """
 
     state: State
@@ -106,8 +118,10 @@ class Session:
         dataset: Path | None = None,
         twin: StartTwin | None = None,
         trace: TraceArrivals | None = None,
-        roll: CallRoll | None = None,
+        replicas: Discovery | None = None,
+        replica_access: Access = Access(),  # noqa: B008 (frozen)
         lose: str | None = None,
+        roll: CallRoll | None = None,
         start_load: Callable[[], Awaitable[Load]] = Generator.start,
         preflight: Callable[[ProbeConfig, Access, str, httpx.AsyncClient, SendSingles], Checks] = Preflight,
         scraper: Callable[[str, httpx.AsyncClient, Credential, tuple[str, ...]], Source] = _scraper,
@@ -124,9 +138,15 @@ class Session:
         self._between_command = between
         self._read = tuple(read)
         self._start_load = start_load
+        self._clients: list[httpx.AsyncClient] = []
+        self._replicas: ReplicaScraper | None = None
+        if replicas is not None:
+            http_of_many = client_of_many(replica_access, config.target.insecure)
+            self._clients.append(http_of_many)
+            self._replicas = ReplicaScraper(replicas, http_of_many, access=replica_access, say=self._warn, clock=clock)
         asked = None if dataset is None else DatasetAsked(dataset, self._tell, self._drawn)
-        if asked is not None and preflight is Preflight:
-            preflight = partial(Preflight, dataset=asked)
+        if preflight is Preflight:
+            preflight = partial(Preflight, dataset=asked, replicas=self._replicas)
         self._make_preflight = preflight if found is None else found.again
         self._make_scraper = scraper
         self._make_http = http or (lambda: http_client(access, config.target.insecure))
@@ -135,16 +155,15 @@ class Session:
         self._trace = trace
         self._start_twin = twin if wants_twin(config) else None
         self._twin: TwinWatch | None = None
-        self._replicas: Replicas | None = None
-        if config.method.fleet is not None and roll is not None:
-            self._replicas = Replicas(config.method.fleet, roll, lose, emit=self._emit, clock=clock)
+        self._fleet: Replicas | None = None
+        if config.method.fleet is not None and (call := self._replicas.there if roll is None and self._replicas else roll):
+            self._fleet = Replicas(config.method.fleet, call, lose, emit=self._emit, clock=clock)
         self._search = Search(config)
         self._generator: Load | None = None
         self._conductor: Conductor | None = None
         self._steps: Steps | None = None
         self._between: Between | None = None
         self._background: list[asyncio.Task[None]] = []
-        self._clients: list[httpx.AsyncClient] = []
         self._broken: asyncio.Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = False
@@ -232,7 +251,7 @@ class Session:
     @property
     def lose_output(self) -> str | None:
         """The same of a failing --lose-command."""
-        return self._replicas.output if self._replicas is not None else None
+        return self._fleet.output if self._fleet is not None else None
 
     # --- the run itself ---
 
@@ -328,6 +347,9 @@ class Session:
     def _tell(self, found: Fact) -> None:
         self._emit(Note(t=self._clock(), text=found))
 
+    def _warn(self, found: Fact) -> None:
+        self._emit(Note(t=self._clock(), level="warn", text=found))
+
     async def _climb(self, server: ServerInfo, idle_s: float) -> Answer:
         """Run what the search asks for until it has its answer."""
         readings = Readings(self._source(server), self._emit, self._clock, self._sampled, self._config.safety)
@@ -362,16 +384,16 @@ class Session:
             prefixes_known=self._prefixes_sent,
         )
         answer: Answer | None = None
-        if self._replicas is not None:
-            await self._replicas.check()
+        if self._fleet is not None:
+            await self._fleet.check()
         while answer is None:
             try:
                 answer = await self._to_the_answer(steps)
             except ServerAway as away:
                 await self._begin_anew(away, absence)
-        if self._replicas is not None and self._replicas.loses(self._search):
+        if self._fleet is not None and self._fleet.loses(self._search):
             self._answered = self._completed(answer)
-            self._answered = await self._replicas.judge_again(self._answered, self._search, steps, self._outlook)
+            self._answered = await self._fleet.judge_again(self._answered, self._search, steps, self._outlook)
             return self._answered
         if not wants_closed(self._config, answer):
             return answer
@@ -424,8 +446,8 @@ class Session:
                     if steps.ended:
                         self._search.skip(action.rate_rps, action.phase)
                         continue
-                    if self._replicas is not None:
-                        await self._replicas.check()
+                    if self._fleet is not None:
+                        await self._fleet.check()
                     # a pass that was done again with a longer warm-up (unjudged) has measured its latencies all the same
                     passed = [repeat.e2e_s.mean for repeat in result.repeats if repeat.verdict in ("pass", "unjudged")]
                     self._search.observe_step(result, passed[-1] if passed else None)
@@ -495,6 +517,9 @@ class Session:
 
     def _source(self, server: ServerInfo) -> Source | None:
         """What reads the server's metrics, on a connection of its own; None when it has none."""
+        if self._replicas is not None:
+            self._replicas.models = frozenset(server.metrics_models)
+            return self._replicas
         if server.metrics_url is None:
             return None
         credential = Credential(self._config.target.url, self._access)
@@ -575,6 +600,8 @@ class Session:
         if self._twin is not None:
             await self._twin.close()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._replicas is not None:
+            await self._replicas.close()
         for client in self._clients:
             await client.aclose()
         if self._broken is not None and not self._broken.cancel():

@@ -158,6 +158,11 @@ class Steps:
             self._ended = False  # its last repeat had its verdict before it was cut off
         return self._close(started.rate_rps, *step_verdict(self._results))
 
+    def with_fewer(self) -> None:
+        """Replicas were taken away: what follows is held against nothing that was before."""
+        self._restarts.forget()
+        self._drift = Drift(*self._state.began)
+
     @property
     def ended(self) -> bool:
         """Whether the last step was ended by `end_step`."""

@@ -14,7 +14,7 @@ from core.server.models import NoModels, list_models
 from core.server.population import DatasetAsked
 from core.server.preflight import AGAIN_S, Preflight, SendSingles
 from core.server.probe import ServerGlance, look, place
-from core.server.roster import Roll, Roster
+from core.server.replicas import ReplicaScraper
 from core.server.vitals import Buckets, TpotOf, Vitals, read_vitals
 
 __all__ = [
@@ -32,8 +32,7 @@ __all__ = [
     "NoModels",
     "Places",
     "Preflight",
-    "Roll",
-    "Roster",
+    "ReplicaScraper",
     "ScrapeError",
     "Scraper",
     "SendSingles",

@@ -14,12 +14,16 @@ from core.net import is_loopback, proxy_for, unused_proxies
 from core.records import Check, CheckStatus, ServerInfo, ServerSample
 from core.server.exposition import Page, has_feature, kv_capacity_tokens
 from core.server.models import ModelCard, NoModels
+from core.server.replicas import ReplicasRead
 
 MIN_OPEN_FILES = 1024
 """Each request in flight holds one connection; below this the client ends before most servers do."""
 
 _NAMED, _NAME_CHARS = 50, 120
 """No more models than this are named, and no more of their names."""
+
+_NAMED_REPLICAS = 5
+"""Of the replicas that cannot be read, so many are named."""
 
 _COUNTERS = (
     "prompt_tokens_total",
@@ -183,6 +187,26 @@ def capacity_check(labels: Mapping[str, str], engines: int, has_metrics: bool) -
     blocks, size = _whole(labels.get("num_gpu_blocks")), _whole(labels.get("block_size"))
     found = fact("kv_capacity", tokens=tokens, engines=engines, blocks=blocks, block_tokens=size)
     return check_of("kv capacity", "pass", found), tokens
+
+
+def replicas_check(seen: ReplicasRead, sample: ServerSample, servers: int | None) -> Check:
+    """Which replicas behind a gateway show what they do. `servers`: how many a router in front tells of; None where none does."""
+    n = len(seen.names)
+    found = fact("replicas_read", read=len(seen.read), replicas=n, engines=sample.engines, took_s=sample.took_s)
+    unread = [fact("replica_unread", name=each.name, said=each.why) for each in seen.unread[:_NAMED_REPLICAS]]
+    if (more := len(seen.unread) - len(unread)) > 0:
+        unread.append(fact("more_unread", replicas=more))
+    differ = [] if servers is None or servers == n else [fact("router_tells_other", servers=servers, replicas=n)]
+    doubts = (*unread, *differ, *seen.problems)
+    return check_of("metrics", "warn" if doubts else "pass", found, *doubts)
+
+
+def fleet_capacity_check(tokens: int | None, labels: Mapping[str, str], engines: int, has_metrics: bool) -> Check:
+    """The same of all replicas together; `labels` are those of one."""
+    if tokens is None:
+        return check_of("kv capacity", "warn", fact("kv_capacity_unknown", has_metrics=has_metrics))
+    size = _whole(labels.get("block_size"))
+    return check_of("kv capacity", "pass", fact("kv_capacity", tokens=tokens, engines=engines, blocks=None, block_tokens=size))
 
 
 def _whole(label: str | None) -> int | None:

@@ -73,9 +73,10 @@ async def regularly(
     interval_s: float,
     clock: Callable[[], float],
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    cost_s: Callable[[float], float] = lambda spent_s: spent_s,
 ) -> AsyncIterator[Sample | ScrapeError]:
     """Readings for ever, due at whole intervals from the first; those that a slow one overran are left out, and more of them where
-    one takes long (`pace_s`).
+    one takes long (`pace_s`). `cost_s`: how long it took the server, of the time that was spent on a reading.
 
     A failed one is yielded as its ScrapeError, unless the one before failed with the same words.
     """
@@ -91,7 +92,7 @@ async def regularly(
         else:
             said = ""
             yield sample
-        if (slower_s := pace_s(clock() - began, interval_s)) > interval_s:
+        if (slower_s := pace_s(cost_s(clock() - began), interval_s)) > interval_s:
             due = max(due, began + slower_s - interval_s)
         due += interval_s * max(1, math.ceil((clock() - due) / interval_s))
         await sleep(max(0.0, due - clock()))

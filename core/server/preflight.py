@@ -15,7 +15,7 @@ from core.prefixes import block_tokens
 from core.records import Check, Hello, LengthField, Phase, PromptAlphabet, RequestRecord, ServerInfo, ServerSample, Shape
 from core.server import answers, checks, fallbacks, routes
 from core.server.checks import check_of
-from core.server.exposition import Page, RouterPage, has_feature
+from core.server.exposition import Page, RouterPage, has_feature, kv_capacity_tokens
 from core.server.http import Caller, Credential, HttpError, public
 from core.server.metrics import Exposition, ScrapeError, read_exposition
 from core.server.models import ModelCard, NoModels, list_models, ours_among
@@ -29,6 +29,7 @@ from core.server.prompt_vocabulary import (
     completion_alphabets,
     text_alphabet,
 )
+from core.server.replicas import ReplicaScraper, cache_configs, models_shown
 from core.singles import JUDGED
 from core.slo import first_within_s
 from core.traffic import BadRows
@@ -75,8 +76,12 @@ class Preflight:
         http: httpx.AsyncClient,
         send: SendSingles,
         dataset: DatasetAsked | None = None,
+        replicas: ReplicaScraper | None = None,
     ) -> None:
+        """`replicas` behind the server, whose metrics are read in place of its own."""
         self._config = config
+        self._replicas = replicas
+        self._kv_tokens: int | None = None
         self._access = access
         self._shape = fallbacks.FIRST[config.target.api]
         self._dataset_asked = dataset
@@ -239,6 +244,8 @@ class Preflight:
 
     async def _metrics(self) -> Check:
         """The address given, else beside the API: under its base, and at the root of its host when the base has a path."""
+        if self._replicas is not None:
+            return await self._metrics_of(self._replicas)
         given = self._config.target.metrics_url
         root = str(httpx.URL(self._base).copy_with(path="/metrics"))
         tried = []
@@ -262,12 +269,46 @@ class Preflight:
 
     def _found(self, url: str, exposition: Exposition, page: Page, sample: ServerSample) -> Check:
         self._labels = exposition.cache_config(self.info.metrics_models)
-        config = {name: self._credential.scrub(self._labels[name]) for name in _CONFIG_LABELS if name in self._labels}
+        config = self._config_told()
         self._learn(metrics_url=url, engines=sample.engines, backends=page.servers or self.info.backends, config=config)
         found = fact("metrics_found", url=public(url), engines=sample.engines, took_s=sample.took_s)
         return checks.metrics_check(found, page, self.info)
 
+    def _config_told(self) -> dict[str, str]:
+        return {name: self._credential.scrub(self._labels[name]) for name in _CONFIG_LABELS if name in self._labels}
+
+    async def _metrics_of(self, replicas: ReplicaScraper) -> Check:
+        """Of the replicas that were named. The server's own are not taken for those of an engine: they are a router's, or of one of
+        the replicas, whichever answered."""
+        shown = models_shown((await replicas.look()).read)
+        self._learn(metrics_models=ours_among(shown, self.info.model or "", self._cards))
+        replicas.models = frozenset(self.info.metrics_models)
+        seen, behind = await replicas.look(), await self._servers_of_router()
+        try:
+            self._before = replicas.sample_of(seen)
+        except ScrapeError as error:
+            return check_of("metrics", "refuse", fact("replicas_unreadable", said=str(error).rstrip(".")), *seen.problems)
+        self._learn(replicas=seen.names, backends=behind or len(seen.names))
+        configs = cache_configs(seen.read, self.info.metrics_models)
+        tokens = [kv_capacity_tokens(labels, each.sample.engines) for labels, each in zip(configs, seen.read, strict=True)]
+        known = [each for each in tokens if each is not None]
+        self._labels = configs[0] if configs else {}
+        self._kv_tokens = sum(known) if len(known) == len(tokens) and not seen.unread else None
+        self._learn(engines=self._before.engines, config=self._config_told())
+        return checks.replicas_check(seen, self._before, behind)
+
+    async def _servers_of_router(self) -> int | None:
+        """How many servers the metrics of a router in front tell of; None where they do not."""
+        url = self._config.target.metrics_url or f"{self._base}/metrics"
+        try:
+            return (await read_exposition(self._caller, url)).page().servers or None
+        except (HttpError, ScrapeError):
+            return None  # nothing is wrong with a gateway that has none
+
     async def _kv_capacity(self) -> Check:
+        if self._replicas is not None:
+            self._learn(kv_cache_tokens=self._kv_tokens)
+            return checks.fleet_capacity_check(self._kv_tokens, self._labels, self.info.engines, self._before is not None)
         check, tokens = checks.capacity_check(self._labels, self.info.engines, self._before is not None)
         self._learn(kv_cache_tokens=tokens)
         return check
@@ -344,9 +385,10 @@ class Preflight:
         return answers.with_shape(check, shape)
 
     async def _layout(self) -> Check:
-        engines = self.info.engines if self._before is not None else None
+        engines = self.info.engines if self._before is not None and self._replicas is None else None
         check, layout = checks.layout_check(self.info.fingerprint, engines, self.info.version)
-        self._learn(tp=layout.tp, pp=layout.pp, dp=layout.dp)
+        dp = self.info.engines if self._replicas is not None and self._before is not None else layout.dp
+        self._learn(tp=layout.tp, pp=layout.pp, dp=dp)
         if self.info.backends is not None:
             behind = fact("servers_behind", servers=self.info.backends)
             check = msgspec.structs.replace(check, message=in_turn(check.message, behind))
@@ -534,9 +576,11 @@ class Preflight:
         return sent[0] if sent else None
 
     async def _sample_again(self) -> ServerSample | None:
-        if self.info.metrics_url is None:
-            return None
         try:
+            if self._replicas is not None:
+                return await self._replicas.once()
+            if self.info.metrics_url is None:
+                return None
             return (await read_exposition(self._caller, self.info.metrics_url)).sample(self.info.metrics_models)
         except (HttpError, ScrapeError):
             return None  # said by the check: not proven

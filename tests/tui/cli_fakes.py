@@ -73,10 +73,11 @@ class FakeSession:
         dataset: Path | None = None,
         twin: object = None,
         trace: object = None,
-        roll: object = None,
+        replicas: object = None,
+        replica_access: Access = Access(),  # noqa: B008 (frozen)
         lose: str | None = None,
     ) -> None:
-        self.roll, self.lose, self.lose_output = roll, lose, None
+        self.replicas, self.replica_access, self.lose, self.lose_output = replicas, replica_access, lose, None
         self.given, self.found = found, None
         self.config, self.log, self.access, self.command, self.truth_rps = config, log, access, command, truth_rps
         self.between, self.between_output, self.label = between, self.prints, label

@@ -11,7 +11,7 @@ from core.address import split_address
 from core.config import FleetAsk, Method, ProbeConfig, Safety, Slo, Target, Workload
 from core.errors import UserError
 from core.units import typed
-from tui.cli import inputs, requests
+from tui.cli import inputs, places, requests
 from tui.cli.inputs import flag
 from tui.cli.options import RUN_OPTIONS
 
@@ -86,6 +86,7 @@ _RULES: tuple[Callable[[Mapping[str, Any]], None], ...] = (
     _a_file_for_each,
     requests.one_source,
     requests.trace_alone,
+    places.together,
 )
 
 

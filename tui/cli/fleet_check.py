@@ -11,18 +11,19 @@ from core import prose
 from core.access import Access
 from core.config import ProbeConfig
 from core.errors import UserError
-from core.facts import fact
+from core.facts import Fact, fact
 from core.fleet_check import check_of
 from core.history import resolve
+from core.net import client_of_many
 from core.run import Recording, read_recording
 from core.run_files import refuse_going
-from core.server import Roll, Roster
+from core.server import ReplicaScraper
 from core.workloads import Source
 from tui.cli import probe
 from tui.cli.configure import CliOptions, one_load_at_peak, safety_of, target_of
 from tui.cli.output import scrubbed
+from tui.cli.places import discovery_of, replica_access
 from tui.cli.requests import trace_of
-from tui.cli.watch import places_of
 from tui.terminal.signals import NO_ANSWER
 from tui.terminal.whole import plain
 
@@ -35,34 +36,41 @@ def run(gateway: str, asked: Mapping[str, Any], options: CliOptions, command: st
     recorded = read_recording(path)
     if (asked["lost"] is None) != (asked["lose_command"] is None):
         raise UserError("--lost and --lose-command belong together: how many replicas are lost, and what takes them away.")
-    roster = Roster(places_of(asked["replica"], asked, "--replica URL for each"), access, insecure=options["insecure"])
-    with scrubbed(access):
-        replicas = _count(asyncio.run(roster.call()))
-    config = _config(gateway, recorded, asked, options, replicas=replicas)
-    return probe.run(
-        probe.Job(
-            config=config,
-            options=options,
-            command=command,
-            name=config.target.model,
-            access=access,
-            roll=roster.call,
-            lose=asked["lose_command"],
-        )
+    with scrubbed(access), scrubbed(to_replicas := replica_access(asked, access)):
+        config = _config(gateway, recorded, asked, options, replicas=asyncio.run(_count(asked, to_replicas)))
+    job = probe.Job(
+        config=config,
+        options=options,
+        command=command,
+        name=config.target.model,
+        access=access,
+        lose=asked["lose_command"],
     )
+    return probe.run(job)
 
 
-def _count(roll: Roll) -> int:
+async def _count(asked: Mapping[str, Any], access: Access) -> int:
     """How many replicas there are. Raises UserError where there are none, and where one cannot be read."""
-    if roll.unread:
-        url, why = next(iter(roll.unread.items()))
-        n = len(roll.there) + len(roll.unread)
-        found = fact("fleet_unread", unread=len(roll.unread), replicas=n, url=url, said=why)
-        raise UserError(plain(prose.sentence(found)), exit_code=NO_ANSWER)
-    if not roll.there:
-        told = (fact("replicas_none"), *roll.problems)
-        raise UserError(" ".join(plain(prose.sentence(each)) for each in told), exit_code=NO_ANSWER)
-    return len(roll.there)
+    async with discovery_of(asked, access, asked["insecure"]) as discovery, client_of_many(access, asked["insecure"]) as http:
+        if discovery is None:
+            raise UserError(
+                "No replica is named; give --replica URL for each, or --replicas-file, --dns, or --prometheus with --query."
+            )
+        scraper = ReplicaScraper(discovery, http, access=access)
+        try:
+            seen = await scraper.look()
+        finally:
+            await scraper.close()
+    if seen.unread:
+        first, n = seen.unread[0], len(seen.names)
+        raise _refusal(fact("fleet_unread", unread=len(seen.unread), replicas=n, name=first.name, said=first.why))
+    if not seen.read:
+        raise _refusal(fact("replicas_none"), *seen.problems)
+    return len(seen.read)
+
+
+def _refusal(*found: Fact) -> UserError:
+    return UserError(" ".join(plain(prose.sentence(each)) for each in found), exit_code=NO_ANSWER)
 
 
 def _config(gateway: str, recorded: Recording, asked: Mapping[str, Any], options: CliOptions, *, replicas: int) -> ProbeConfig:

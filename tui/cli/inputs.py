@@ -288,7 +288,12 @@ def api_key(file: str | None, environ: Mapping[str, str]) -> str | None:
     """The key of a file, else of the environment, else None. Raises UserError for what cannot be a key, never showing it."""
     if file is None:
         return read_key(environ[KEY_VARIABLE], KEY_VARIABLE) if environ.get(KEY_VARIABLE, "").strip() else None
-    return read_key(_content(file, "--api-key-file"), "--api-key-file")
+    return key_of_file(file, "--api-key-file")
+
+
+def key_of_file(file: str, name: str) -> str:
+    """The key that a file holds. Raises UserError for what cannot be one, never showing it."""
+    return read_key(_content(file, name), name)
 
 
 def read_key(text: str, source: str) -> str:
@@ -302,3 +307,14 @@ def read_key(text: str, source: str) -> str:
 def flag(name: str) -> str:
     """An option as it is typed, by the name of its value."""
     return f"--{name.replace('_', '-')}"
+
+
+def read_replica(text: str, name: str) -> str:
+    """The base address of a replica, with or without http:// and the path of its metrics."""
+    from core.server import replica_url  # httpx is loaded only when it is used
+
+    if (url := replica_url(text)) is None:
+        raise UserError(
+            f"{name}: this is no address of a replica; give one such as http://10.0.0.7:8000, without user, password and query."
+        )
+    return url

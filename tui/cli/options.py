@@ -40,6 +40,7 @@ _PREFIX = Reads("cold|shared:tokens/groups|turns|trace", parse_prefix)
 _PROXY = Reads("address", inputs.read_proxy)
 _RATE = Reads("rate", inputs.read_rate)
 _RATES = Reads("rate,rate,...", inputs.read_rates)
+_REPLICA_URL = Reads("url", inputs.read_replica)
 _SHARE = Reads("share", parse_fraction)
 _THINK = Reads("duration", parse_think_s)
 _TOKENS = Reads("tokens", inputs.read_tokens)
@@ -116,6 +117,62 @@ _ACCESS = (
     ),
 )
 """Keys, headers and the proxy's password go where they must and are recorded nowhere."""
+
+_SOURCES = (
+    Option(WATCH, "--replicas-file", "", "File with one address a line; read again every 30 s.", metavar="FILE"),
+    Option(
+        WATCH,
+        "--dns",
+        "",
+        "DNS name of a headless service: every address it has is a replica. Looked up again every 30 s.",
+        type=_NAME_PORT,
+    ),
+    Option(
+        WATCH,
+        "--prometheus",
+        "",
+        "Address of a Prometheus server that is asked --query every 30 s; no key is sent to it.",
+        type=_URL,
+    ),
+    Option(
+        WATCH,
+        "--query",
+        "",
+        "PromQL such as 'up{job=\"vllm\"}': each result's label url, else instance, is a replica.",
+        metavar="QUERY",
+    ),
+)
+"""Where replicas are told of."""
+
+_REPLICAS = (
+    Option(
+        WATCH,
+        "--replica",
+        "",
+        "Address of a replica behind the gateway that is probed. Repeatable. The metrics of each are read in place of the"
+        " gateway's own; no load is sent to it directly.",
+        type=_REPLICA_URL,
+        multiple=True,
+    ),
+    *_SOURCES,
+    Option(
+        WATCH,
+        "--replica-key-file",
+        "",
+        "File with the API key of the replicas [default: none; the gateway's key is not sent to them].",
+        metavar="FILE",
+    ),
+    Option(
+        WATCH,
+        "--replica-header",
+        "",
+        "HTTP header for the replicas, as --header is for the gateway. Repeatable, and kept secret like a key.",
+        type=_HEADER,
+        secret=True,
+        multiple=True,
+    ),
+)
+"""The replicas behind the gateway that is probed."""
 
 _LIMITS = (
     Option(
@@ -653,14 +710,14 @@ SYMBOLS = Option(
 """Of every command with a screen; it takes effect as soon as it is parsed."""
 
 RUN_OPTIONS: tuple[Option, ...] = (
-    *(*_SERVER, *_ACCESS, *_LIMITS, *_WORKLOAD, *_METHOD, *_SAFETY, *_FLEET, *_HARDWARE, *_OUTPUT),
+    *(*_SERVER, *_ACCESS, *_REPLICAS, *_LIMITS, *_WORKLOAD, *_METHOD, *_SAFETY, *_FLEET, *_HARDWARE, *_OUTPUT),
     SYMBOLS,
 )
 """What probe and demo take."""
 
 _OF_CHECKS = ("tp", "pp", "dp", "with_others", "json")
 PREFLIGHT_OPTIONS = tuple(
-    o for o in RUN_OPTIONS if o.section in (SERVER, ACCESS, LIMITS, WORKLOAD, HARDWARE) or o.name in _OF_CHECKS
+    o for o in RUN_OPTIONS if o.section in (SERVER, ACCESS, WATCH, LIMITS, WORKLOAD, HARDWARE) or o.name in _OF_CHECKS
 )
 """What the checks need without a run."""
 
@@ -701,28 +758,7 @@ WHAT_IF_OPTIONS = (
 """What may differ from a recorded run. Unlike those of a run, each limit stands for itself: the others stay."""
 
 WATCH_OPTIONS = (
-    Option(WATCH, "--replicas-file", "", "File with one address a line; read again every 30 s.", metavar="FILE"),
-    Option(
-        WATCH,
-        "--dns",
-        "",
-        "DNS name of a headless service: every address it has is a replica. Looked up again every 30 s.",
-        type=_NAME_PORT,
-    ),
-    Option(
-        WATCH,
-        "--prometheus",
-        "",
-        "Address of a Prometheus server that is asked --query every 30 s; no key is sent to it.",
-        type=_URL,
-    ),
-    Option(
-        WATCH,
-        "--query",
-        "",
-        "PromQL such as 'up{job=\"vllm\"}': each result's label url, else instance, is a replica.",
-        metavar="QUERY",
-    ),
+    *_SOURCES,
     *(option for option in _SERVER if option.flag == "--metrics-url"),
     *_ACCESS,
     Option(
@@ -801,8 +837,9 @@ COMPARE_OPTIONS = (
 _NOT_OF_TUNE = (
     *("rates", "hold", "require_rps", "between", "closed_loop", "trace_scale", "peak_rps", "mean_rps", "load_at_peak", "headroom"),
     *("lost", "rollout", "growth", "scale_out", "burstiness", "profile", "headless", "out"),
+    *(option.name for option in _REPLICAS),
 )
-"""It searches for each knee, starts and stops the servers itself, prints lines, and sizes no fleet."""
+"""It searches for each knee, starts and stops the servers itself, prints lines, sizes no fleet, and has no gateway before it."""
 
 TUNE_OPTIONS = (
     Option(
@@ -861,8 +898,6 @@ FLEET_CHECK_OPTIONS = (
         metavar="RUN",
         required=True,
     ),
-    Option(CHECKED, "--replica", "", "Address of a replica behind the gateway. Repeatable.", type=_URL, multiple=True),
-    *(option for option in WATCH_OPTIONS if option.name in ("replicas_file", "dns", "prometheus", "query")),
     Option(
         CHECKED,
         "--lost",
@@ -879,6 +914,7 @@ FLEET_CHECK_OPTIONS = (
         secret=True,
     ),
     *_ACCESS,
+    *_REPLICAS,
     *(o for o in RUN_OPTIONS if o.expose_value and o.name in _OF_FLEET_CHECK),
     SYMBOLS,
 )

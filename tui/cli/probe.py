@@ -21,7 +21,7 @@ from core.errors import UserError
 from core.records import Check
 from core.results import Answer
 from core.run import Found, NoAnswer, RunLog, Session, default_path
-from core.server import Roll
+from core.server import Discovery
 from core.twin import TwinProcess
 from core.view import RunView
 from tui.again import Left, Wish
@@ -29,6 +29,7 @@ from tui.cli import anew, ghost, headless, metrics_port, prompts
 from tui.cli import kept as kept_fleet
 from tui.cli.configure import CliOptions
 from tui.cli.output import JsonOut, emit, say, say_if_heard, scrubbed
+from tui.cli.places import discovery_of, replica_access
 from tui.cli.requests import checks_of, refuse_changed, trace_of
 from tui.frame import with_fleet
 from tui.terminal.signals import INTERRUPTED, NO_ANSWER, NOT_MET, TwoStage, leave_now
@@ -58,7 +59,7 @@ class Job:
     `found` is what checks of the same server and settings found a moment ago, which are then not made again.
     `beside`: the run that is drawn behind, which `run` reads by its option.
     `start` starts the server to be probed, which is stopped after the run; its address then takes the configured one's place.
-    `began` is told of the session just before it runs. `roll` and `lose` are of a fleet that is checked, as a session takes them.
+    `began` is told of the session just before it runs. `lose`: the command that takes replicas away, as a session takes it.
     """
 
     config: ProbeConfig
@@ -73,7 +74,6 @@ class Job:
     found: Found | None = field(default=None, repr=False)
     began: Callable[[Session], None] | None = field(default=None, repr=False)
     beside: ghost.Beside | None = field(default=None, repr=False)
-    roll: Callable[[], Awaitable[Roll]] | None = field(default=None, repr=False)
     lose: str | None = field(default=None, repr=False)
 
 
@@ -117,7 +117,7 @@ class Live:
 
 def run(job: Job) -> int:
     """Do the run and hand its results over; returns the exit code. Raises UserError when it could not begin or broke off."""
-    with scrubbed(job.access):
+    with scrubbed(job.access), scrubbed(replica_access(job.options, job.access)):
         return _done(job)
 
 
@@ -164,7 +164,12 @@ def _next(job: Job, ended: Ended, wish: Wish) -> Job:
 async def run_once(job: Job) -> Ended:
     """The run in one event loop, from the start of a server of its own to its stop; no load is left when it returns."""
     options = job.options
-    async with metrics_port.opened(options["metrics_port"], quiet=bool(options["quiet"])) as metrics, _target(job) as config:
+    to_replicas = replica_access(options, job.access)
+    async with (
+        metrics_port.opened(options["metrics_port"], quiet=bool(options["quiet"])) as metrics,
+        _target(job) as config,
+        discovery_of(options, to_replicas, config.target.insecure) as replicas,
+    ):
         out = job.out or job.options["out"]
         log = RunLog(Path(out) if out else default_path(job.name))
         history.add(log.path)
@@ -184,7 +189,8 @@ async def run_once(job: Job) -> Ended:
                 dataset=dataset_of(job.options),
                 twin=TwinProcess.start,
                 trace=trace_of(job.options, config.method.seed_of_arrivals),
-                roll=job.roll,
+                replicas=replicas,
+                replica_access=to_replicas,
                 lose=job.lose,
             )
             if job.began is not None:
@@ -282,8 +288,7 @@ def preflight(config: ProbeConfig, access: Access, options: CliOptions) -> int:
 def _checked(config: ProbeConfig, access: Access, options: CliOptions) -> int:
     out = JsonOut(options["json"])
     try:
-        with checking(config, access, options) as session:
-            checks, interrupted = asyncio.run(_preflight(session, quiet=out.to_stdout))
+        checks, interrupted = asyncio.run(_preflight(config, access, options, quiet=out.to_stdout))
         ok = not interrupted and bool(checks) and all(check.status != "refuse" for check in checks)
         out.write(msgspec.json.encode({"ok": ok, "preflight": report.check_data(checks)}).decode())
     except NoAnswer as error:
@@ -294,14 +299,29 @@ def _checked(config: ProbeConfig, access: Access, options: CliOptions) -> int:
 
 
 @contextmanager
-def checking(config: ProbeConfig, access: Access, options: CliOptions) -> Iterator[Session]:
+def checking(
+    config: ProbeConfig,
+    access: Access,
+    options: CliOptions,
+    replicas: Discovery | None = None,
+    to_replicas: Access = Access(),  # noqa: B008 (frozen)
+) -> Iterator[Session]:
     """A session for the checks alone, whose run file is gone afterwards. Raises UserError when there is no room for one."""
     with _temporary_folder() as folder:
         log = RunLog(Path(folder) / "preflight.jsonl")
         try:
             read = checks_of(options, config.method.seed_of_requests)
             trace = trace_of(options, config.method.seed_of_arrivals)
-            yield Session(config, log, access=access, read=read, trace=trace, dataset=dataset_of(options))
+            yield Session(
+                config,
+                log,
+                access=access,
+                read=read,
+                trace=trace,
+                dataset=dataset_of(options),
+                replicas=replicas,
+                replica_access=to_replicas,
+            )
         finally:
             log.close()
 
@@ -315,8 +335,15 @@ def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
         ) from None
 
 
-async def _preflight(session: Session, *, quiet: bool) -> tuple[list[Check], bool]:
+async def _preflight(config: ProbeConfig, access: Access, options: CliOptions, *, quiet: bool) -> tuple[list[Check], bool]:
     """The checks that were done, and whether a signal ended them."""
+    to_replicas = replica_access(options, access)
+    async with discovery_of(options, to_replicas, config.target.insecure) as replicas:
+        with checking(config, access, options, replicas, to_replicas) as session:
+            return await _checks_of(session, quiet=quiet)
+
+
+async def _checks_of(session: Session, *, quiet: bool) -> tuple[list[Check], bool]:
     live, printer, said = Live(session), headless.CheckPrinter(), 0
 
     def lines_now() -> list[str]:

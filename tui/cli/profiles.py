@@ -21,7 +21,7 @@ from tui.cli.argv import OPTIONS
 from tui.cli.click_types import Reads
 from tui.cli.configure import is_given, one_load_at_peak
 from tui.cli.inputs import read_server
-from tui.cli.options import ACCESS, OUTPUT, SECRET_OPTIONS, SERVER
+from tui.cli.options import ACCESS, OUTPUT, SECRET_OPTIONS, SERVER, WATCH
 from tui.cli.requests import LENGTHS_OF_ALL, OF_TRACE, SOURCES
 
 URL = "url"
@@ -101,7 +101,7 @@ def under(path: Path, values: Mapping[str, Any], *, server: bool = True) -> tupl
     `server` False: its address and what belongs to its server are left out. Raises UserError as `load` does.
     """
     texts = load(path)
-    kept = {name: text for name, text in _options(texts).items() if server or OPTIONS[name].section not in (SERVER, ACCESS)}
+    kept = {name: text for name, text in _options(texts).items() if server or OPTIONS[name].section not in (SERVER, ACCESS, WATCH)}
     theirs = argv.parsed(argv.words(kept))
     given = {name for name, value in values.items() if is_given(value)}
     out = set().union(*(_GIVES_WAY.get(name, ()) for name in given))

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, TypeVar
 
 from core import prose
@@ -19,10 +18,11 @@ from core.facts import fact
 from core.history import resolve
 from core.net import client_of_many
 from core.report import watch_json, watch_text
-from core.server import Discovery, Places, read_replicas
+from core.server import Discovery, Places
 from core.watch import WINDOW_S, ReplicaKnee, Table, Watched, Watcher, knee_of
 from tui.cli.configure import access_of
 from tui.cli.output import JsonLines, JsonOut, emit, emit_on, say_if_heard, scrubbed
+from tui.cli.places import places_of
 from tui.terminal.signals import NO_ANSWER, NOT_MET, TwoStage
 from tui.terminal.whole import plain, why_no_screen
 
@@ -53,7 +53,12 @@ class Job:
 
 def job_of(urls: tuple[str, ...], options: Mapping[str, Any], environ: Mapping[str, str]) -> Job:
     """The options as a job. Raises UserError for those that do not go together, and for files that cannot be read."""
-    places = places_of(urls, options, "addresses such as http://127.0.0.1:8000")
+    places = places_of(urls, options)
+    if not urls and places.fixed:
+        raise UserError(
+            "No replica is named; give addresses such as http://127.0.0.1:8000, or --replicas-file, --dns, or --prometheus with"
+            " --query."
+        )
     if options["max_load"] is not None and not options["once"]:
         raise UserError("--max-load belongs to --once: a watch that goes on has no exit code to say it with.")
     if options["metrics_url"] is not None and (len(urls) != 1 or not places.fixed):
@@ -71,19 +76,6 @@ def job_of(urls: tuple[str, ...], options: Mapping[str, Any], environ: Mapping[s
         max_load=options["max_load"],
         json=options["json"],
     )
-
-
-def places_of(urls: tuple[str, ...], options: Mapping[str, Any], give: str) -> Places:
-    """Where the replicas are told of; `give`: what names them by themselves. Raises UserError where nothing does."""
-    file = None if options["replicas_file"] is None else Path(options["replicas_file"])
-    places = Places(tuple(dict.fromkeys(urls)), file, options["dns"], options["prometheus"], options["query"] or "")
-    if not urls and places.fixed:
-        raise UserError(f"No replica is named; give {give}, or --replicas-file, --dns, or --prometheus with --query.")
-    if (places.prometheus is None) != (not places.query):
-        raise UserError("--prometheus and --query belong together: the server that is asked, and what it is asked.")
-    if file is not None:
-        read_replicas(file)
-    return places
 
 
 def run(job: Job) -> int:

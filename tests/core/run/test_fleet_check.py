@@ -13,7 +13,6 @@ from core.facts import says
 from core.results import Answer
 from core.run import loss
 from core.run.events import Note, StepJudged, StepStarted
-from core.server import Roll
 from tests.builders import told
 from tests.core.run.bench import Bench, assert_ended_clean, events_of, final_view, on_bench, to_the_end
 from tests.core.run.fakes import config
@@ -38,13 +37,13 @@ class Fleet:
         self.names: Callable[[], tuple[str, ...]] = lambda: NAMES
         self.lost: Callable[[], None] = lambda: None
 
-    async def call(self) -> Roll:
+    async def call(self) -> frozenset[str]:
         self.calls += 1
         names = self.names()
         if self._marker is not None and self._marker.exists():
             self.lost()
             names = names[self._gone :]
-        return Roll(there=names)
+        return frozenset(names)
 
 
 def checked(path: Path, fleet: Fleet, work: Callable[[Bench], Awaitable[Answer]] = to_the_end, **given: Any) -> Answer:
