@@ -17,7 +17,7 @@ def uses(*requests: float) -> tuple[ReplicaUse, ...]:
 
 
 def at(rate_rps: float, verdict: Any, phase: Any = "list", **repeats: Any) -> StepResult:
-    judged = "fail" if verdict == "mixed" else verdict
+    judged: Any = "fail" if verdict == "mixed" else verdict
     return step(rate_rps, verdict, repeat(judged, **repeats), phase=phase, set_aside=phase == "lost")
 
 
@@ -47,8 +47,9 @@ def test_the_verdict_is_that_of_the_planned_load(verdict: str, is_: str) -> None
 
 
 def test_without_an_answer_there_is_no_verdict_but_what_was_measured_stays() -> None:
-    for outcome in ("void", "refused", "interrupted"):
-        check = found(at(28.0, "pass"), outcome=outcome, holds=28.0, fails=None)  # type: ignore[arg-type]
+    outcomes: tuple[Outcome, ...] = ("void", "refused", "interrupted")
+    for outcome in outcomes:
+        check = found(at(28.0, "pass"), outcome=outcome, holds=28.0, fails=None)
         assert (check.verdict, check.planned, check.holds_rps) == ("not_known", "holds", 28.0)
 
 
@@ -68,7 +69,8 @@ def test_the_busiest_replica_is_that_of_all_windows_at_the_rate() -> None:
         33.0, "pass", repeat("pass", replicas=uses(50, 30, 10, 10)), repeat("pass", replicas=uses(10, 50, 10, 30)), phase="list"
     )
     check = found(at(28.0, "pass", replicas=uses(1, 1, 1, 97)), twice)
-    assert (check.busiest, check.busiest_share) == ("http://r1:8000", pytest.approx(1.6))
+    assert check.busiest == "http://r1:8000"
+    assert check.busiest_share == pytest.approx(1.6)
     assert found(at(33.0, "pass", replicas=uses(0, 0, 0, 0))).busiest_share is None, "nobody told"
     assert found(at(33.0, "pass")).busiest_share is None
 

@@ -33,7 +33,10 @@ def asked(one: ProbeConfig = ONE, knee: Knee = KNEE, safety: Safety = Safety(), 
 
 def test_the_rates_are_the_planned_load_and_as_many_times_what_one_holds() -> None:
     probe = asked()
-    assert probe.method.fleet == FleetPlan(replicas=8, one_rps=4.0, load_at_peak=0.6, one_hit_frac=pytest.approx(0.41))
+    plan = probe.method.fleet
+    assert plan is not None
+    assert plan == FleetPlan(replicas=8, one_rps=4.0, load_at_peak=0.6, one_hit_frac=plan.one_hit_frac)
+    assert plan.one_hit_frac == pytest.approx(0.41)
     assert probe.method.rates_rps == pytest.approx((19.2, 32.0))
     assert asked(load_at_peak=1.0).method.rates_rps == (32.0,)
 

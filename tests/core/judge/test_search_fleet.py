@@ -11,21 +11,21 @@ from core.facts import says
 from core.judge.search.actions import Step
 from core.judge.search.fleet_load import CLOSE, LEAST_FRAC, expected_rps, next_rps
 from core.judge.search.search import Search
-from tests.core.judge.feed import answer_of, config, judged, run, started, step_of, step_result
+from tests.core.judge.feed import answer_of, config, judged, repeats_of, run, started, step_of, step_result
 
 PLAN = FleetPlan(replicas=8, one_rps=11.25, load_at_peak=0.7)
 
 
-def method(plan: FleetPlan = PLAN, **given: object) -> Method:
-    return Method(rates_rps=tuple(dict.fromkeys((plan.planned_rps, plan.full_rps))), fleet=plan, **given)  # type: ignore[arg-type]
+def method(plan: FleetPlan = PLAN, budget_s: float | None = None) -> Method:
+    return Method(rates_rps=tuple(dict.fromkeys((plan.planned_rps, plan.full_rps))), fleet=plan, budget_s=budget_s)
 
 
-def search(**given: object) -> Search:
-    return started(config(method=method(**given)))
+def search(budget_s: float | None = None) -> Search:
+    return started(config(method=method(budget_s=budget_s)))
 
 
-def rates(knee_rps: float, **given: object) -> tuple[list[float], Search]:
-    looking = search(**given)
+def rates(knee_rps: float) -> tuple[list[float], Search]:
+    looking = search()
     course = run(looking, lambda rate_rps: rate_rps <= knee_rps, 1.0)
     return [step.rate_rps for step in course.steps], looking
 
@@ -74,7 +74,7 @@ def test_every_rate_of_the_answer_was_judged(knee_rps: float, share: float, repl
         assert action.rate_rps not in steps
         assert action.phase == "list"
         steps[action.rate_rps] = action.rate_rps <= knee_rps
-        looking.observe_step(judged(action, *["pass" if steps[action.rate_rps] else "fail"] * action.repeats), None)
+        looking.observe_step(judged(action, *repeats_of(action, lambda rate_rps: steps[rate_rps])), None)
         assert len(steps) < 12
     knee = answer_of(looking).knee
     assert next(iter(steps)) == plan.planned_rps
