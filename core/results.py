@@ -624,7 +624,8 @@ class JudgeRules(msgspec.Struct, frozen=True, kw_only=True):
     what tells how much work a window brought. `strict`: a window so small that its target allows no miss is void instead of a
     warning (acceptance). `with_others`: others may use the server meanwhile, so that they void nothing. `stop`: with "natural"
     answers may be shorter than asked. `gateway`: the gateway's limit that was asked for. `classes`: those of the lengths; None: of
-    what the repeat's own plan has. `estimated`: how long prompts are was not known beforehand."""
+    what the repeat's own plan has. `estimated`: how long prompts are was not known beforehand. `hits_told`: prefix hits off the
+    plan are what a check of a fleet is to find: they void nothing, and its answer tells them."""
 
     slo: Slo
     prefix: Prefix = COLD
@@ -638,3 +639,4 @@ class JudgeRules(msgspec.Struct, frozen=True, kw_only=True):
     stop: Stop = "exact"
     gateway: Gateway | None = None
     estimated: bool = False
+    hits_told: bool = False

@@ -18,7 +18,7 @@ def _router(f: Figures) -> str:
     if share is not None and f.n("replicas") > 1:
         parts.append(f"the busiest got {number(share)} times its share")
     if hits is not None and one is not None:
-        parts.append(f"prefix hits {percent(hits, 2)} of {percent(one, 2)}")
+        parts.append(f"prefix hits {percent(hits, 2)} of the prompts' tokens, {percent(one, 2)} on one replica")
     return "".join(f"; {part}" for part in parts)
 
 
