@@ -30,6 +30,9 @@ class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
     `prefix_hit_frac`: of the prompt tokens that the server has looked up since the repeat began, the share that its prefix cache
     had; None before there are any, and where its counters do not tell. `planned_hit_frac`: what was planned for the requests that
     were due by now, where prompts share what a trace names.
+
+    `busiest_share`: of the requests that the replicas behind a gateway have finished since the repeat began, those of the busiest
+    against an even share; None where none were named, and before it is more than chance.
     """
 
     index: int
@@ -51,6 +54,7 @@ class RepeatView(msgspec.Struct, frozen=True, kw_only=True):
     at_gateway: int | None = None
     prefix_hit_frac: float | None = None
     planned_hit_frac: float | None = None
+    busiest_share: float | None = None
 
 
 class StepView(msgspec.Struct, frozen=True, kw_only=True):

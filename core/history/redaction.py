@@ -30,7 +30,11 @@ _IN_PLACE: dict[str, str | None] = {
 """What stands in place of a text by the name of its place, whatever it was. `error`, `said`: a server's own words."""
 _NAMES = ("backend", "name")
 """Names of engines and of servers behind a router: another for each, for they are told apart by them."""
-_NAME_LISTS = ("metrics_models", "models", "names")
+_NAME_LISTS = ("metrics_models", "models", "names", "replicas", "unread")
+_ROWS = "by_engine"
+"""Of a reading, a row for each engine: its name and its model stand first, without a key."""
+_OF_REPLICAS = ("replicas_changed", "replicas_changed_between")
+"""Facts whose words are names."""
 _CLOSED = (
     *("type", "code", "kind", "api", "mode", "phase", "role", "verdict", "status", "outcome", "ending", "stop", "place", "cause"),
     *("check", "counted_by", "form", "unit", "prompt", "length_by", "usage", "level", "state", "queue", "finish_reason"),
@@ -99,6 +103,11 @@ def _write(place: Path, events: Iterable[dict[str, Any]]) -> None:
         raise UserError(f"{place} could not be written: {error.strerror}. Give another file with --out.", exit_code=3) from None
 
 
+def _row_key(key: str, at: int) -> str:
+    """The key that a value of a list stands for."""
+    return {0: "name", 1: "model"}.get(at, key) if key == _ROWS else key
+
+
 class _Names:
     """The names of one run, and what stands in place of each."""
 
@@ -113,14 +122,16 @@ class _Names:
             for name, each in value.items():
                 self.learn(each, name)
         elif isinstance(value, list):
-            for each in value:
-                self.learn(each, key)
+            for at, each in enumerate(value):
+                self.learn(each, _row_key(key, at) if not isinstance(each, list) else key)
         elif isinstance(value, str) and value:
             self._learn(value, key)
 
     def _learn(self, value: str, key: str) -> None:
         if key in _NAMES or key in _NAME_LISTS:
             self._pseudonym(value, key)
+            if key == "replicas":
+                self._add(value.rpartition(":")[0], WORD)
         elif _IN_PLACE.get(key) == URL:
             from urllib.parse import urlsplit
 
@@ -134,6 +145,9 @@ class _Names:
             for part in value.split("/"):
                 if len(part) >= _SHORTEST:
                     self._add(part, MODEL)
+        elif key == "source" and value.startswith("--"):  # where replicas are told of: an option and its value
+            self._add(value.partition(" ")[2], WORD)
+            self._add(value.partition(" ")[2].partition(":")[0], WORD)
         elif key in ("file", "label", "hostname_hash"):
             self._add(value, FILE if key == "file" else WORD)
             if key == "file":
@@ -163,9 +177,11 @@ class _Names:
                 name if _FIELD.fullmatch(name) else self._text(name): self.without(each, name, of) for name, each in value.items()
             }
         if isinstance(value, list):
+            if key == "of" and code in _OF_REPLICAS:
+                return [self._text(each) if isinstance(each, str) else self.without(each) for each in value]
             if key == "of" and code not in _OWN_WORDS:  # words of others beside facts
                 return [WORD if isinstance(each, str) else self.without(each) for each in value]
-            return [self.without(each, key) for each in value]
+            return [self.without(each, _row_key(key, at) if not isinstance(each, list) else key) for at, each in enumerate(value)]
         return self._told(value, key) if isinstance(value, str) else None if key == "utc_offset_s" else value
 
     def _told(self, text: str, key: str) -> str | None:

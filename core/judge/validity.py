@@ -8,7 +8,7 @@ from typing import Literal
 
 from core.config import Slo
 from core.facts import Code, Fact, fact
-from core.records import RequestRecord
+from core.records import NO_ERRORS, RequestRecord
 from core.results import Percentiles
 from core.slo import (
     MAX_HIT_FRAC,
@@ -221,9 +221,13 @@ def prompt_length_off(ok: Sequence[RequestRecord]) -> Fact | None:
     return fact("prompt_length_off", tokens_mean=got / len(known), asked_mean=asked / len(known))
 
 
-def restarted(breaks: int) -> Fact | None:
-    """One break in the server's counters. More are several processes behind one address, which is said elsewhere."""
-    return fact("server_restarted") if breaks == 1 else None
+def restarted(breaks: int, records: Sequence[RequestRecord]) -> Fact | None:
+    """One break in the server's counters. More are several processes behind one address, which is said elsewhere. Where none of our
+    requests broke with it, it may be that, too."""
+    if breaks != 1:
+        return None
+    unbroken = bool(records) and all(record.ending in NO_ERRORS for record in records)
+    return fact("server_restarted", unbroken=True) if unbroken else fact("server_restarted")
 
 
 def others_took_part(others: float | None, ours: int) -> Fact | None:

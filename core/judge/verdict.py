@@ -255,7 +255,7 @@ def _void_reasons(e: _Evidence) -> Iterable[Fact | None]:
     yield validity.unsent(max(never_sent, e.done.unsent if e.done else 0))
     yield validity.late(tally.lateness_s, slo.shortest_ttft_s)
     yield validity.stalled(e.loop_lags_s, slo.shortest_ttft_s)
-    yield replicas.changed(e.readings.samples) if e.by_replica else validity.restarted(e.readings.breaks)
+    yield replicas.changed(e.readings.samples) if e.by_replica else validity.restarted(e.readings.breaks, tally.records)
     if e.rules.prefix.cold:
         yield validity.warm_prompts(e.counted_hit_frac, e.ok)
     elif e.rules.prefix.kind != "turns" and not e.rules.hits_told:

@@ -10,6 +10,7 @@ _CLIENT, _MORE_CPU = "the client, not the server", "give the client more CPU"
 _DUST = 1e-9
 _NAMED = 3
 """Replicas whose names are said."""
+_OR_ANOTHER = "; since no request broke, its metrics may be of one of several replicas behind a gateway: name those with --replica"
 AWAY = {
     "asked": "single requests without load failed too",
     "restarted": "it restarted meanwhile",
@@ -111,10 +112,7 @@ SENTENCES: dict[Code, Sentence] = {
     "long_answers": lambda f: f"{_lengths(f, 'answers')}; longer ones make the server look slow",
     "answer_outran": _answer_outran,
     "prompt_length_off": lambda f: _lengths(f, "prompts"),
-    "server_restarted": lambda f: (
-        "the server restarted during the repeat, or its metrics are of one of several replicas behind a gateway: name those "
-        "with --replica"
-    ),
+    "server_restarted": lambda f: f"the server restarted during the repeat{_OR_ANOTHER if 'unbroken' in f else ''}",
     "replicas_changed": _replicas_changed,
     "others_took_part": lambda f: (
         f"others used the server: at least {count(round(f['others']), 'request')} besides our {count(f.n('ours'))}"

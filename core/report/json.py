@@ -45,6 +45,7 @@ def result(view: RunView, run_log: str | None) -> dict[str, Any]:
         "required": _required(config, answer) if config else None,
         "others_rps": others_rps(view.steps) if config and config.safety.with_others else None,
         "server": _server(view),
+        "replicas": _replicas(view),
         "client": msgspec.to_builtins(view.client) if view.client else None,
         "preflight": check_data(view.checks),
         "steps": [_step(step, config.workload.trace if config else None) for step in view.steps],
@@ -175,7 +176,7 @@ def _server(view: RunView) -> dict[str, Any]:
         "version": info.version if info else None,
         "model": info.model if info else None,
         "max_model_len": info.max_model_len if info else None,
-        "metrics": info.metrics_url is not None if info else None,
+        "metrics": info.has_metrics if info else None,
         "kv_cache_tokens": info.kv_cache_tokens if info else None,
         "engines": info.engines if info else None,
         "backends": info.backends if info else None,
@@ -188,6 +189,25 @@ def _server(view: RunView) -> dict[str, Any]:
         "proxy": view.config.target.proxy if view.config else None,
         "config": dict(info.config) if info else {},
     }
+
+
+def _replicas(view: RunView) -> list[dict[str, Any]]:
+    """Those behind a gateway, as the last reading shows them; of one that it lacks, the name alone."""
+    sample = view.sample
+    rows = {row.name: row for row in sample.by_engine or ()} if sample is not None and sample.by_replica else {}
+    known = view.server.replicas if view.server else ()
+    names = dict.fromkeys((*known, *rows, *(sample.unread if sample else ())))
+    return [
+        {
+            "name": name,
+            "read": row is not None,
+            "running": row.running if row else None,
+            "waiting": row.waiting if row else None,
+            "kv_usage_frac": row.kv_usage_frac if row else None,
+        }
+        for name in names
+        for row in (rows.get(name),)
+    ]
 
 
 def _step(step: StepResult, trace: TraceUse | None) -> dict[str, Any]:

@@ -15,7 +15,18 @@ import numpy as np
 
 from core.engine import BLOCK_TOKENS
 from core.facts import Fact, Said, fact, says
-from core.judge import CLOSING_S, REPORT_DELAY_S, Tally, closing_s, drain_left_s, ramp_holds, set_aside, stalls_too_often
+from core.judge import (
+    CLOSING_S,
+    REPORT_DELAY_S,
+    Tally,
+    busiest_share,
+    closing_s,
+    drain_left_s,
+    ramp_holds,
+    replica_uses,
+    set_aside,
+    stalls_too_often,
+)
 from core.prefixes import block_tokens, shown_hit_frac
 from core.records import (
     ASIDE,
@@ -221,7 +232,14 @@ class LiveRepeat:
             warmup=self._warmup(now),
             prefix_hit_frac=shown_hit_frac(self._first_sample, self._last_sample),
             planned_hit_frac=self._planned_hit_frac(elapsed_s),
+            busiest_share=self._busiest_share(),
         )
+
+    def _busiest_share(self) -> float | None:
+        first, last = self._first_sample, self._last_sample
+        if first is None or last is None or not last.by_replica:
+            return None
+        return busiest_share(replica_uses((first, last), first.t, last.t))
 
     def _planned_hit_frac(self, elapsed_s: float) -> float | None:
         plan = self.tally.plan

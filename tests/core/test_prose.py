@@ -594,6 +594,24 @@ CHECKS: list[tuple[Fact, str]] = [
         fact("metrics_found", url="http://gw/metrics", engines=1, took_s=0.0123),
         "Metrics at http://gw/metrics, 1 engine, read in 12.3 ms",
     ),
+    (
+        fact("replicas_read", read=4, replicas=4, engines=4, took_s=0.0123),
+        "Metrics of all 4 replicas, read in 12.3 ms",
+    ),
+    (
+        fact("replicas_read", read=3, replicas=4, engines=6, took_s=0.0123),
+        "Metrics of 3 of 4 replicas (6 engines), read in 12.3 ms",
+    ),
+    (fact("replica_unread", name="10.0.0.7:8000", said="answers 401"), "10.0.0.7:8000 answers 401"),
+    (fact("more_unread", replicas=3), "3 more replicas cannot be read"),
+    (
+        fact("router_tells_other", servers=5, replicas=4),
+        "The router in front tells of 5 servers, not of 4; what the others do is not seen",
+    ),
+    (
+        fact("replicas_unreadable", said="No replica is known"),
+        "No replica is known. Give the replicas' own addresses, and --replica-key-file or --replica-header if they ask for a key",
+    ),
     (fact("metrics_unreachable", CALL, url="http://gw/metrics"), "http://gw/metrics answers 401 (unauthorised: no)"),
     (fact("metrics_unreadable", url="http://gw/metrics", said="the answer is empty"), "http://gw/metrics: the answer is empty"),
     (
@@ -1558,6 +1576,23 @@ SENTENCES: list[tuple[Fact, str]] = [
         "prompts averaged 600 tokens where 512 were asked for",
     ),
     (fact("server_restarted"), "the server restarted during the repeat"),
+    (
+        fact("server_restarted", unbroken=True),
+        "the server restarted during the repeat; since no request broke, its metrics may be of one of several replicas behind a "
+        "gateway: name those with --replica",
+    ),
+    (
+        fact("replicas_changed", "10.0.0.7:8000", before=4, after=3, restarted=0),
+        "replicas came or went during the repeat: 4 at its begin, 3 at its end (10.0.0.7:8000)",
+    ),
+    (
+        fact("replicas_changed", "10.0.0.7:8000", before=4, after=4, restarted=1),
+        "10.0.0.7:8000 restarted during the repeat, of 4 replicas behind the gateway",
+    ),
+    (
+        fact("replicas_changed", "a:1", "b:1", "c:1", "d:1", before=4, after=4, restarted=1),
+        "not all of 4 replicas were there during the whole repeat (a:1, b:1, c:1 and 1 more)",
+    ),
     (fact("others_took_part", others=19.6, ours=100), "others used the server: at least 20 requests besides our 100"),
     (
         fact("tokens_in_clumps", clumped=5, answers=5),
@@ -1693,7 +1728,12 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("several_processes"),
-        "the server's counters jump back and forth: several processes answer there, so no differences are shown",
+        "the server's counters jump back and forth: several processes answer there, so no differences are shown; replicas "
+        "behind a gateway are read one by one when they are named with --replica",
+    ),
+    (
+        fact("replicas_uneven", name="10.0.0.7:8000", share=1.31, replicas=4),
+        "the busiest of 4 replicas, 10.0.0.7:8000, got 1.3 times its share of the requests",
     ),
     (
         fact("end_unread"),
@@ -1774,6 +1814,11 @@ SENTENCES: list[tuple[Fact, str]] = [
     (
         fact("restarted_between_steps", before_rps=2.0, rate_rps=4.0),
         "the server restarted between the steps at 2.00 requests/s and 4.00 requests/s",
+    ),
+    (
+        fact("replicas_changed_between", "10.0.0.7:8000", before_rps=2.0, rate_rps=4.0, before=4, after=3),
+        "replicas came, went or restarted between the repeats at 2.00 requests/s and 4.00 requests/s: 4 before, 3 after "
+        "(10.0.0.7:8000)",
     ),
     (
         fact("server_slower", factor=1.384, from_utc_s=1_800_000_000.0, to_utc_s=1_800_000_150.0, **CHANGED),

@@ -15,7 +15,7 @@ from core.fleet.plan import Loss
 from core.fleet.sizing import FleetSize
 from core.fleet_check import FleetCheck
 from core.hardware import Hardware
-from core.records import Check
+from core.records import Check, EngineSample, ServerSample
 from core.results import ClientInfo, Diagnosis, Knee, RepeatResult
 from core.workloads import Gateway, MixPart, Source
 from tests import builders
@@ -105,8 +105,9 @@ def sample() -> dict[str, Any]:
     )
     steps = knee_samples.diagnosed().steps
     answer = msgspec.structs.replace(ANSWER, diagnosis=knee_samples.DIAGNOSIS)
+    fleet = ServerSample(t=0.0, took_s=0.0, by_engine=(EngineSample(name="10.0.0.7:8000"),), by_replica=True)
     return report.result(
-        view(answer=answer, steps=steps, config=config, twin=knee_samples.TWIN, closed_loop=knee_samples.CLOSED), None
+        view(answer=answer, steps=steps, config=config, twin=knee_samples.TWIN, closed_loop=knee_samples.CLOSED, sample=fleet), None
     )
 
 

@@ -23,6 +23,7 @@ from core.run import Found
 from core.run.events import CheckDone, Event, Note, RunEnded, RunStarted
 from core.run.log import RunLog
 from core.run.state import State
+from core.server import Discovery
 from core.view import RunView
 from tui.again import Left
 from tui.cli import probe
@@ -73,7 +74,7 @@ class FakeSession:
         dataset: Path | None = None,
         twin: object = None,
         trace: object = None,
-        replicas: object = None,
+        replicas: Discovery | None = None,
         replica_access: Access = Access(),  # noqa: B008 (frozen)
         lose: str | None = None,
     ) -> None:

@@ -410,6 +410,7 @@ def test_every_place_of_the_configuration_is_set_by_one_option() -> None:
 
 def test_the_options_that_set_nothing_are_for_the_command_alone() -> None:
     alone = {option.name for option in RUN_OPTIONS if not option.sets}
+    of_replicas = {"replica", "replicas_file", "dns", "prometheus", "query", "replica_key_file", "replica_header"}
     of_requests = {"lengths", "trace", "trace_window", "trace_scale", "trace_unit", "trace_spread"}
     assert alone == {
         "api_key_file",
@@ -423,8 +424,9 @@ def test_the_options_that_set_nothing_are_for_the_command_alone() -> None:
         "label",
         "symbols",
         *of_requests,
+        *of_replicas,
     }
-    assert {option.flag for option in RUN_OPTIONS if option.secret} == {"--header", "--between"}
+    assert {option.flag for option in RUN_OPTIONS if option.secret} == {"--header", "--replica-header", "--between"}
 
 
 def test_a_trace_gives_lengths_arrivals_and_with_a_scale_the_rate(jobs: list[command.Job], tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import re
 import pytest
 from msgspec.structs import replace
 
+from core.records import EngineSample, ServerSample
 from core.results import Bounds
 from core.view import Outcomes, RunView, SeriesPoint
 from tests.tui import samples
@@ -180,3 +181,46 @@ async def test_the_rate_panel_is_there_where_it_is_wide_and_when_it_is_asked_for
         await settle(app, pilot)
         assert "7 rate  last 1 s due 12.0 req/s  finished 12.0 req/s" in text_of(app)
         assert "5 queue" not in text_of(app)
+
+
+def fleet(*rows: EngineSample, unread: tuple[str, ...] = ()) -> ServerSample:
+    return ServerSample(
+        t=1.0,
+        took_s=0.01,
+        running=sum(row.running or 0.0 for row in rows),
+        waiting=sum(row.waiting or 0.0 for row in rows),
+        kv_usage_max_frac=0.9,
+        by_engine=rows,
+        by_replica=True,
+        unread=unread,
+    )
+
+
+ROWS = tuple(
+    EngineSample(name=f"r{n}:8000", running=running, waiting=waiting, kv_usage_frac=kv)
+    for n, (running, waiting, kv) in enumerate(((4.0, 0.0, 0.1), (12.0, 9.0, 0.9), (7.0, 3.0, 0.4), (7.0, 1.0, 0.2)))
+)
+
+
+def test_the_panels_of_a_fleet_are_sums_and_how_they_are_spread() -> None:
+    view = replace(with_series(SeriesPoint(t_s=98, step=1, kv_usage_frac=0.4)), sample=fleet(*ROWS))
+    assert view.current is not None
+    assert view.current.live is not None
+    live = replace(view.current.live, busiest_share=1.312)
+    view = replace(view, current=replace(view.current, live=live))
+    queue = title(panel_content.queue(view))
+    assert "waiting 13 (0 / 2 / 9 of 4 replicas)  running 30 (4 / 7 / 12)  busiest 1.3x its share" in queue
+    assert "6 KV cache  40.0 % (10 / 30 / 90 %)" in title(panel_content.kv(view))
+    ranks = {piece.text.split()[0]: piece.rank for piece in panel_content.queue(view).title}
+    assert ranks["waiting"] < ranks["running"] < ranks["busiest"] < ranks["no"]
+
+
+def test_replicas_that_are_late_are_counted_beside_the_others() -> None:
+    view = replace(samples.mid_step(), sample=fleet(*ROWS[:3], unread=("r3:8000",)))
+    assert "of 3 replicas, 1 late)" in title(panel_content.queue(view))
+
+
+def test_engines_of_one_server_are_not_spread() -> None:
+    view = replace(samples.mid_step(), sample=replace(fleet(*ROWS), by_replica=False))
+    assert "(" not in title(panel_content.queue(view))
+    assert "server waiting 13" in title(panel_content.queue(view))

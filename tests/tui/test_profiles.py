@@ -24,6 +24,8 @@ URL = "http://127.0.0.1:8000"
 SAMPLES = {
     **{"model": "m", "api": "chat", "metrics-url": "http://m:1/x", "gpu-metrics-url": "http://g:9400/metrics"},
     **{"api-key-file": "/k", "header": "X-A: SECRET", "ca-file": "/ca.pem", "client-cert": "/c.pem", "client-key": "/k.pem"},
+    **{"replica": "http://r:8000", "replicas-file": "/r.txt", "dns": "vllm.svc:8000", "prometheus": "http://p:9090"},
+    **{"query": "up", "replica-key-file": "/rk", "replica-header": "X-B: SECRET"},
     **{"proxy": "http://proxy:3128", "ttft": "500ms", "tpot": "none", "e2e": "10s", "target": "99%", "max-error-rate": "2%"},
     **{"input-tokens": "64", "output-tokens": "lognormal:64,1,128", "mode": "standard", "repeats": "2", "measure": "90s"},
     **{"budget": "5m", "rates": "2,4", "hold": "6.5", "require-rps": "9", "between": "docker SECRET", "start-rps": "0.5"},
@@ -98,7 +100,7 @@ def test_every_option_is_kept_and_says_the_same_again_or_is_left_out_and_refused
     said = [f"--{name}", *([] if option.is_flag else [SAMPLES[name]])]
     path = tmp_path / "prod.toml"
     left_out = profiles.save(path, URL, said)
-    if option.section != OUTPUT and name not in ("header", "between", "yes"):
+    if option.section != OUTPUT and name not in ("header", "replica-header", "between", "yes"):
         assert left_out == []
         asked = {parameter.name: None for parameter in argv.OPTIONS.values()}
         _, merged = profiles.under(path, {key: value for key, value in asked.items() if key not in ("profile", "symbols")})

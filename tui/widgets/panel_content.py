@@ -6,6 +6,8 @@ from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
+from core.judge import busiest_share
+from core.records import ServerSample
 from core.results import Percentiles, RepeatResult
 from core.units import DASH, as_set, count, duration, latency, limit, number, percent, plain, rate_brief
 from core.view import Outcomes, RepeatView, RunView, SeriesPoint
@@ -15,6 +17,7 @@ from tui.draw.ticks import nice_ceiling, steady_ceiling, time_ticks, value_ticks
 from tui.phrases import hits_text
 from tui.widgets.pieces import Piece
 from tui.widgets.plot_view import PanelContent
+from tui.widgets.replica_spread import kv_spread, share, spread
 from tui.widgets.standing import Standing, ordered, population, role_over, standing
 
 __all__ = [
@@ -234,19 +237,38 @@ def queue(view: RunView) -> PanelContent:
             else (
                 Piece(f"{found.where} waiting at most {_whole(found.most(lambda repeat: repeat.waiting_max))}", "plain", 1),
                 Piece(f"running at most {_whole(found.most(lambda repeat: repeat.running_max))}", "plain", 2),
+                *share(found.most(lambda repeat: busiest_share(repeat.replicas)), 3),
             )
         )
     else:
         live = view.current.live if view.current else None
         held = live.at_gateway if live else None
+        no_token = Piece(f"no token yet {_whole(last.no_first_token if last else None)}", "plain", 1)
         now = (
             *(() if held is None else (Piece(f"waiting at the gateway {count(held)}", "plain", 0),)),
-            Piece(f"no token yet {_whole(last.no_first_token if last else None)}", "plain", 1),
-            Piece(f"server waiting {_whole(sample.waiting if sample else None)}", "plain", 2),
-            Piece(f"running {_whole(sample.running if sample else None)}", "plain", 3),
-            Piece(f"in flight {_whole(last.in_flight if last else None)}", "plain", 4),
+            *(_of_replicas(sample, live, no_token) if sample and sample.by_replica else _of_server(sample, no_token)),
+            Piece(f"in flight {_whole(last.in_flight if last else None)}", "plain", 5),
         )
     return PanelContent((Piece("5 queue", "strong"), *now, *_age(view, 0)), _queue_body(view))
+
+
+def _of_server(sample: ServerSample | None, no_token: Piece) -> tuple[Piece, ...]:
+    return (
+        no_token,
+        Piece(f"server waiting {_whole(sample.waiting if sample else None)}", "plain", 2),
+        Piece(f"running {_whole(sample.running if sample else None)}", "plain", 3),
+    )
+
+
+def _of_replicas(sample: ServerSample, live: RepeatView | None, no_token: Piece) -> tuple[Piece, ...]:
+    """The same of a fleet: how it is spread comes first, for that is what one does not see elsewhere."""
+    waiting = spread(sample, lambda row: row.waiting, _whole, whole=True)
+    return (
+        no_token._replace(rank=4),
+        Piece(f"waiting {_whole(sample.waiting)}{waiting}", "plain", 1),
+        Piece(f"running {_whole(sample.running)}{spread(sample, lambda row: row.running, _whole)}", "plain", 2),
+        *share(live.busiest_share if live else None, 3),
+    )
 
 
 def _queue_body(view: RunView) -> Plot | str:
@@ -273,7 +295,7 @@ def kv(view: RunView) -> PanelContent:
     role: Role = "breaks" if preemptions and preemptions[0] > 0 else "plain"
     title = (
         Piece("6 KV cache", "strong"),
-        Piece(percent(usage[0]) if usage else NOT_AVAILABLE, "plain", 1),
+        Piece(f"{percent(usage[0])}{kv_spread(view.sample)}" if usage else NOT_AVAILABLE, "plain", 1),
         Piece(f"preemptions {number(preemptions[0])}/s" if preemptions else f"preemptions {NOT_AVAILABLE}", role, 2),
         *_hits(view, view.current.live if view.current else None),
         *_age(view, 0),

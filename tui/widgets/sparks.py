@@ -41,14 +41,15 @@ class Sparks(Widget):
         ttft = Spark("TTFT p95", lambda p: p.ttft_p95_s, latency, ttft_s, 1.25 * (ttft_s or 0), lambda r: r.ttft_s.p95)
         tpot = Spark("TPOT p95", lambda p: p.tpot_p95_s, latency, tpot_s, 1.25 * (tpot_s or 0), lambda r: r.tpot_s.p95)
         queue = Spark("queue", lambda p: p.no_first_token, lambda value: count(round(value)), None, 4.0, lambda r: r.waiting_max)
-        kv = Spark("KV", lambda p: p.kv_usage_frac, percent, None, 1.0, lambda r: r.kv_usage_max, panel_content.age_text(view))
+        age, fullest = panel_content.age_text(view), _fullest(view)
+        kv = Spark("KV", lambda p: p.kv_usage_frac, percent, None, 1.0, lambda r: r.kv_usage_max, age, fullest)
         columns = [_column(view, width, spark) for spark in (ttft, tpot, queue, kv)]
         return Content("\n").join([Content.assemble(*row) for row in zip(*columns, strict=True)])
 
 
 class Spark(NamedTuple):
     """One column: name, value of a point and its format, limit, least height of the axis, the value of a repeat, which stands after
-    the end; `age`: how old it is, when too old."""
+    the end; `age`: how old it is, when too old; `beside`: what stands behind the value while the run goes on."""
 
     name: str
     value: Callable[[SeriesPoint], float | None]
@@ -57,10 +58,19 @@ class Spark(NamedTuple):
     least: float
     result: Callable[[RepeatResult], float | None]
     age: str | None = None
+    beside: str = ""
+
+
+def _fullest(view: RunView) -> str:
+    """Of several replicas the fullest KV cache, beside their mean."""
+    sample = view.sample
+    if view.answer is not None or sample is None or not sample.by_replica or sample.kv_usage_max_frac is None:
+        return ""
+    return f" most {percent(sample.kv_usage_max_frac)}"
 
 
 def _drawn(view: RunView) -> tuple[object, ...]:
-    return view.series, view.config, view.answer, panel_content.age_text(view)
+    return view.series, view.config, view.answer, panel_content.age_text(view), _fullest(view)
 
 
 def _column(view: RunView, width: int, spark: Spark) -> tuple[Part, Part]:
@@ -78,7 +88,7 @@ def _column(view: RunView, width: int, spark: Spark) -> tuple[Part, Part]:
     if spark.age or known is None:
         names = [spark.name, brief]
     over = known is not None and spark.limit is not None and known > spark.limit
-    shown = spark.age or f"{spark.text(known) if known is not None else 'n/a'}{' ✘' if over else ''}"
+    shown = spark.age or f"{spark.text(known) if known is not None else 'n/a'}{spark.beside}{' ✘' if over else ''}"
     name = next((name for name in names if len(name) + len(shown) + 2 <= width), names[-1])
     role: Role = "breaks" if over else "muted" if spark.age else "plain"
     top = nice_ceiling(max([spark.least, *(value for value in values if value is not None)]))

@@ -12,10 +12,10 @@ from core import history, report
 from core.config import Lengths, ProbeConfig, Slo, Target, Workload
 from core.errors import UserError
 from core.facts import fact
-from core.records import Check, RequestEnded, ServerInfo
+from core.records import Check, EngineSample, RequestEnded, ServerInfo, ServerSample
 from core.results import Answer, ClientInfo, Knee
 from core.run import Replay, RunLog, read_run
-from core.run.events import CheckDone, Event, Note, RunEnded, RunStarted, SampleFailed, ServerKnown
+from core.run.events import CheckDone, Event, Note, RunEnded, RunStarted, SampleFailed, ServerKnown, ServerSampled
 from core.workloads import MixPart, Source
 from tests.core.history.conftest import Make
 from tests.core.run.events import started
@@ -37,7 +37,7 @@ NAMES = (
         "http://proxy.acme:3128",
         "/home/ada",
     ),
-    *("cafe1234", "fp_acme"),
+    *("cafe1234", "fp_acme", "vllm-0.acme", "vllm-1.acme", "vllm-2.acme", "vllm.acme.svc"),
 )
 
 
@@ -77,6 +77,7 @@ def named(tmp_path: Path) -> Path:
         metrics_models=(MODEL, "AcmeCorp/other"),
         fingerprint="vllm-cafe1234",
         config={"num_gpu_blocks": "225", "cache_dtype": "auto", "model": MODEL, "cgroup": "kubepods"},
+        replicas=("vllm-0.acme:8000", "vllm-1.acme:8000"),
     )
     facts = (
         fact("server_answers", url=URL, path="/tenant-a/health", status=200),
@@ -105,6 +106,12 @@ def named(tmp_path: Path) -> Path:
         log.append(event)
     log.append(ServerKnown(t=500.2, info=info))
     log.append(ended)
+    rows = (EngineSample(name="vllm-0.acme:8000"), EngineSample(name="vllm-2.acme:8000", model=MODEL))
+    fleet = ServerSample(t=501.0, took_s=0.1, by_engine=rows, by_replica=True, unread=("vllm-1.acme:8000",))
+    log.append(ServerSampled(t=501.0, sample=fleet))
+    log.append(Note(t=501.5, text=fact("replicas_not_told", source="--dns vllm.acme.svc:8000", said="no answer", kept=2)))
+    log.append(Note(t=501.6, text=fact("replicas_changed", "vllm-0.acme:8000", before=2, after=1, restarted=0)))
+    log.append(Note(t=501.7, text="Metrics of no replica can be read: vllm-1.acme:8000 answers 401"))
     log.append(SampleFailed(t=502.0, reason=f"{HOST}: connection refused (10.1.2.3)"))
     log.append(Note(t=503.0, text=f"The server at {URL.upper()}/V1 serves {MODEL.upper()} from /home/ada/models"))
     knee = Knee(pass_rps=8.0, first_fail_rps=10.0)
@@ -123,6 +130,9 @@ def test_no_name_is_left_wherever_one_stood(named: Path) -> None:
     begin = next(iter(read_run(copy)))
     assert isinstance(begin, RunStarted)
     assert (begin.label, begin.config.target.url, begin.command) == ("redacted", "http://redacted", "kneescope")
+    sample = next(event.sample for event in read_run(copy) if isinstance(event, ServerSampled))
+    names = [*(row.name for row in sample.by_engine or ()), *sample.unread]
+    assert len({*names}) == 3, "they are still told from each other"
     settings = next(event.info.config for event in read_run(copy) if isinstance(event, ServerKnown))
     assert (settings["num_gpu_blocks"], settings["cache_dtype"], settings["cgroup"]) == ("225", "auto", "redacted")
 

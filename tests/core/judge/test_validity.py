@@ -138,9 +138,9 @@ def test_prompt_length_off(prompt: int | None, void: bool) -> None:
 
 
 def test_one_break_is_a_restart_and_many_are_not() -> None:
-    assert validity.restarted(0) is None
-    assert validity.restarted(1) is not None
-    assert validity.restarted(2) is None
+    assert validity.restarted(0, []) is None
+    assert validity.restarted(1, []) is not None
+    assert validity.restarted(2, []) is None
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """A restart while nothing is sent is noticed, unless it was wanted or there is more than one process."""
 
 from core.facts import Fact, fact
-from core.records import ServerSample
+from core.records import EngineSample, ServerSample
 from core.run.restarts import Restarts
 from tests.core.run.events import sample
 
@@ -69,3 +69,16 @@ def test_what_was_forgotten_is_not_compared() -> None:
     restarts.forget()
     restarts.begin(row(0, 1, 1), ours=False)
     assert restarts.ended(4.0, row(20, 2, 2)) is None
+
+
+def test_replicas_that_changed_between_two_orders_are_named() -> None:
+    def fleet(t: float, *names: str) -> list[ServerSample]:
+        rows = tuple(EngineSample(name=name, running=0.0, requests_success_total=t, started=1.0) for name in names)
+        return [ServerSample(t=t + i, took_s=0.0, by_engine=rows, by_replica=True) for i in range(4)]
+
+    changed = fact("replicas_changed_between", "b:1", before_rps=2.0, rate_rps=4.0, before=2, after=1)
+    assert told(fleet(0, "a:1", "b:1"), [], fleet(20, "a:1")) == changed
+    assert told(fleet(0, "a:1", "b:1"), fleet(10, "a:1"), fleet(20, "a:1")) == changed
+    assert told(fleet(0, "a:1", "b:1"), [], fleet(20, "a:1", "b:1")) is None
+    during = [*fleet(0, "a:1", "b:1"), *fleet(5, "a:1")]
+    assert told(during, [], fleet(20, "a:1")) is None, "that order was void, and said so"

@@ -15,6 +15,7 @@ from core.config import ProbeConfig, Safety, Slo, Target
 from core.facts import Code, Fact, Figure, parts
 from core.records import Check, GapSummary, Hello, Phase, RequestRecord
 from core.server.preflight import Preflight
+from core.server.replicas import ReplicaScraper
 from tests import builders
 
 DATA = Path(__file__).parents[2] / "data" / "metrics"
@@ -193,11 +194,12 @@ async def run(
     send: FakeSend | None = None,
     config: ProbeConfig | None = None,
     key: str | None = None,
+    replicas: ReplicaScraper | None = None,
 ) -> Ran:
     """Preflight of a server from the first check to the last that it gives."""
     config = config or ProbeConfig(target=Target(url=BASE), safety=Safety(public_ok=True))
     async with client(server) as http:
-        preflight = Preflight(config, Access(api_key=key), "00ff", http, send or FakeSend())
+        preflight = Preflight(config, Access(api_key=key), "00ff", http, send or FakeSend(), replicas=replicas)
         return Ran(preflight, [check async for check in preflight.checks()])
 
 

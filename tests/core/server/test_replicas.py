@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import httpx
 import pytest
@@ -97,7 +98,7 @@ def test_one_that_hangs_keeps_no_other_waiting() -> None:
     found = samples(run(fleet.read(12)))
     assert all(names(each) == ["1", "3"] for each in found)
     assert all(each.unread == ("10.0.0.2:8000",) for each in found[:-1])
-    apart = [later.t - earlier.t for earlier, later in zip(found, found[1:], strict=False)]
+    apart = [later.t - earlier.t for earlier, later in pairwise(found)]
     assert max(apart[1:]) == pytest.approx(0.5, abs=0.02)
     assert max(each.took_s for each in found[1:]) < 0.1
 
