@@ -255,7 +255,7 @@ SENTENCES: dict[Code, Sentence] = {
     "poisson_arrivals": lambda f: "Poisson arrivals",
     "recorded_arrivals": lambda f: "arrivals at each replica as in the recording, scaled to its rate",
     "gamma_arrivals": lambda f: f"gaps between the arrivals at each replica of CV {as_set(f['arrival_cv'])}, as measured",
-    "fleet_even_split": lambda f: "an even split over the replicas",
+    "fleet_even_split": lambda f: f"an even split (a random one costs at most {percent(f['random_cost_frac'], 1)})",
     "same_lengths": lambda f: "this mix of lengths",
     "fleet_open_above": lambda f: (
         "The bracket is open above: the knee may be higher than every rate that failed, so fewer replicas might do"

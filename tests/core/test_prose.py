@@ -1947,7 +1947,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     (fact("recorded_arrivals"), "arrivals at each replica as in the recording, scaled to its rate"),
     (fact("poisson_arrivals"), "Poisson arrivals"),
     (fact("gamma_arrivals", arrival_cv=2.0), "gaps between the arrivals at each replica of CV 2, as measured"),
-    (fact("fleet_even_split"), "an even split over the replicas"),
+    (fact("fleet_even_split", random_cost_frac=0.01), "an even split (a random one costs at most 1 %)"),
     (fact("same_lengths"), "this mix of lengths"),
     (
         fact("fleet_open_above"),

@@ -464,7 +464,7 @@ def test_recorded_arrivals_are_told_everywhere_with_the_scale_of_each_step() -> 
 
 def test_a_fleet_says_what_it_takes_for_granted() -> None:
     text = " ".join(report.to_text(VIEW, None).split())
-    assert "Assumes Poisson arrivals, an even split over the replicas" in text
+    assert "Assumes Poisson arrivals, an even split (a random one costs at most 1 %)" in text
     assert "Assumes" not in report.to_text(view(config=None), None)
 
 

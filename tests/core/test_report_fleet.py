@@ -66,7 +66,7 @@ def test_everything_that_was_asked_for_is_said_in_lines_that_fit() -> None:
         "Cost: 35.00 an hour",
         "The mean rate of 20.0 requests/s needs 3 replicas: scaling to it would save 8 GPUs on average at most",
         "(57 %, 20.00 an hour).",
-        "Assumes Poisson arrivals, an even split over the replicas, this mix of lengths.",
+        "Assumes Poisson arrivals, an even split (a random one costs at most 1 %), this mix of lengths.",
         "1 lost 88 % with 1 replica lost",
         "growth 10 %/min, 4 min 73 % binds",
         "Load at peak 70 % (30 % spare) is within all marks; 2 out and growth 10 %/min, 4 min binds (73 %).",

@@ -2,8 +2,12 @@
 
 import asyncio
 import json
+import os
 import re
+import signal
 import socket
+import threading
+import urllib.request
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +23,7 @@ from core.errors import UserError
 from core.replica.catalog import Replica
 from core.replica.gateway import BACKEND_HEADER, create_gateway
 from core.replica.metrics import CONTENT_TYPE
-from core.replica.process import start
+from core.replica.process import Fleet, serve, start
 from core.replica.routers import RouterName
 from core.server.metrics import ScrapeError, parse
 from tests.core.replica.serving import FAST, MODEL
@@ -219,6 +223,42 @@ async def test_a_fleet_in_a_process_has_metrics_at_each_address_and_a_lost_one_d
         assert [await generated(client, url) for url in fleet.replica_urls] == [1, 0, 3], "a new one has counted nothing"
     await fleet.stop()
     assert fleet.process.returncode == 0
+
+
+async def test_open_streams_are_ended_in_order_when_the_whole_fleet_ends() -> None:
+    fleet = await start("demo", replicas=2, router="least-load")
+    assert fleet.process.stdin is not None
+    body = {"prompt": [9] * 10, "max_tokens": 1500, "ignore_eos": True, "stream": True}
+    url = f"{fleet.url}/v1/completions"
+    async with httpx.AsyncClient(trust_env=False) as client, client.stream("POST", url, json=body) as stream:
+        lines = stream.aiter_lines()
+        await anext(lines)
+        fleet.process.stdin.close()
+        rest = [line async for line in lines if line]
+    assert '"finish_reason":"abort"' in rest[-2]
+    assert rest[-1] == "data: [DONE]"
+    async with asyncio.timeout(PATIENCE_S):
+        assert await fleet.process.wait() == 0
+
+
+def test_serve_says_where_the_gateway_and_its_replicas_are_and_ends_with_ctrl_c() -> None:
+    said: list[str] = []
+    versions: list[bytes] = []
+
+    def look_and_interrupt(urls: list[str]) -> None:
+        for url in urls:
+            with urllib.request.urlopen(f"{url}/version", timeout=PATIENCE_S) as answer:
+                versions.append(answer.read())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def say(line: str) -> None:
+        said.append(line)
+        threading.Thread(target=look_and_interrupt, args=(re.findall(r"http://[\d.]+:\d+", line),)).start()
+
+    serve("demo", "127.0.0.1", 0, say, Fleet(replicas=2, router="random"))
+    assert len(versions) == 3
+    assert said[0].startswith("Gateway (random) over 2 simulated replicas demo (")
+    assert ". Behind it: http://127.0.0.1:" in said[0]
 
 
 async def test_the_replicas_ports_follow_the_gateways_and_one_in_use_is_told() -> None:
