@@ -148,7 +148,7 @@ def asked_lines(view: RunView) -> list[str]:
 
 def fleet_said(view: RunView, answer: Answer) -> list[str]:
     """The sizes, what they survive and cost, the marks of the load at peak, and what limits one replica."""
-    if view.config is None:
+    if view.config is None or view.config.method.fleet is not None:  # that is no replica that a fleet is sized by
         return []
     ask, evidence = view.config.fleet, evidence_of(view)
     gates = gate_texts(fleet.gates(ask, fleet.unit_of(ask, view.server), view.server, evidence))

@@ -323,7 +323,7 @@ def _fleet_table(view: RunView, answer: Answer) -> list[str]:
 
 
 def _gates(view: RunView) -> list[str]:
-    if view.config is None:
+    if view.config is None or view.config.method.fleet is not None:
         return []
     ask = view.config.fleet
     return gate_lines(fleet.gates(ask, fleet.unit_of(ask, view.server), view.server, evidence_of(view)), WIDTH)

@@ -45,7 +45,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def recorded(path: Path, one: ProbeConfig = ONE, outcome: Outcome = "bracket", pass_rps: float | None = 4.0) -> str:
     log = RunLog(path)
-    log.append(RunStarted(t=0.0, started_utc="2026-01-01T00:00:00Z", config=one, client=CLIENT))
+    log.append(RunStarted(t=0.0, started_utc="2026-01-01T00:00:00Z", config=one, client=CLIENT, command=""))
     log.append(CheckDone(t=0.5, check=Check(check="reachable", status="pass", message="It answers.")))
     log.append(StepJudged(t=1.0, result=step(4.0, "pass", repeat("pass"))))
     answer = Answer(outcome=outcome, message="As told.", knee=Knee(pass_rps=pass_rps, first_fail_rps=5.0))
@@ -100,7 +100,7 @@ def test_a_command_is_handed_over_and_written_nowhere(tmp_path: Path) -> None:
         (("--lose-command", "true"), "--lost and --lose-command belong together", 2),
         (("--lost", "2", "--lose-command", "true"), "at least one must be left", 2),
         (("--max-rps", "3"), "above --max-rps", 2),
-        (("--dataset", "x.jsonl"), "did not send what --dataset would", 2),
+        (("--trace", "x.csv"), "did not send what --trace would", 2),
         (("--load-at-peak", "70%", "--headroom", "60%"), "two names of one share", 2),
         (("--query", "up"), "--prometheus and --query belong together", 2),
     ],
@@ -157,7 +157,7 @@ def test_exit_codes(tmp_path: Path, steps: tuple[StepResult, ...], outcome: Outc
     from core.run.state import State
 
     state = State()
-    state.apply(RunStarted(t=0.0, started_utc="2026-01-01T00:00:00Z", config=asked(tmp_path), client=CLIENT))
+    state.apply(RunStarted(t=0.0, started_utc="2026-01-01T00:00:00Z", config=asked(tmp_path), client=CLIENT, command=""))
     for each in steps:
         state.apply(StepJudged(t=1.0, result=each))
     state.apply(RunEnded(t=2.0, answer=Answer(outcome=outcome, message="As told.", knee=Knee(pass_rps=4.8))))
