@@ -21,6 +21,7 @@ ALONE = {
     "tests/core/load/test_stuck.py": "how late a send is while a connection is not taken",
     "tests/core/replica/test_gateway.py": "a fleet as a process, and Ctrl-C to this one",
     "tests/core/replica/test_process.py": "a server as a process, and how soon it is gone",
+    "tests/core/replica/test_replicas_read.py": "servers as processes, which must answer within a second",
     "tests/core/twin/test_worker.py": "a process that everything else goes before",
     "tests/tui/test_secrets.py": "a whole run of the real command, whose load must be in time to count",
     "tests/tui/test_tmux.py": _TERMINAL,

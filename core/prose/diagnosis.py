@@ -120,8 +120,13 @@ def _running(f: Figures) -> str:
 def _engines(f: Figures) -> str:
     running, waiting = f.numbers("running_mean"), f.numbers("waiting_mean")
     if len(running) > _LISTED:
-        return f"by engine {_span(running)} running, {_span(waiting)} waiting"
-    return f"by engine {_row(running)} running, {_row(waiting)} waiting"
+        return f"by {_one(f)} {_span(running)} running, {_span(waiting)} waiting"
+    return f"by {_one(f)} {_row(running)} running, {_row(waiting)} waiting"
+
+
+def _one(f: Figures) -> str:
+    """What one of several is called; older files have engines alone."""
+    return "replica" if "of_replicas" in f else "engine"
 
 
 def _span(values: list[float]) -> str:
@@ -229,10 +234,11 @@ def _deferred_binds(f: Figures) -> str:
 def _uneven_binds(f: Figures) -> str:
     n, idle = f.n("engines"), f.n("idle")
     busy = (
-        f"engine {f.word('busiest')} runs {number(f['running_mean'])} requests on average with {number(f['waiting_mean'])} waiting"
+        f"{_one(f)} {f.word('busiest')} runs {number(f['running_mean'])} requests on average "
+        f"with {number(f['waiting_mean'])} waiting"
     )
     others = f"the other {idle} run" if idle == n - 1 and idle > 1 else "the other runs" if idle == n - 1 else f"{idle} of them run"
-    split = f"At {rate_text(f['rate_rps'])} the load is split unevenly among {n} engines{_likely(f)}"
+    split = f"At {rate_text(f['rate_rps'])} the load is split unevenly among {n} {_one(f)}s{_likely(f)}"
     return f"{split}: {busy}, while {others} {number(f['idle_running_mean'])}"
 
 
@@ -390,8 +396,8 @@ SENTENCES: dict[Code, Sentence] = {
         "more slots or a larger budget per step help with neither."
     ),
     "even_split": lambda f: (
-        "Look at what spreads requests over the engines (balancer, sessions, prefix affinity): evenly spread, the same engines "
-        "take more. Then run again."
+        f"Look at what spreads requests over the {_one(f)}s (balancer, sessions, prefix affinity): evenly spread, the same "
+        f"{_one(f)}s take more. Then run again."
     ),
     "memory_free": lambda f: f"memory: KV peak {percent(f['max_frac'], 2)}",
     "places_free": lambda f: "the number of sequences: requests hardly wait for a slot",

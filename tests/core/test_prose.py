@@ -2172,6 +2172,10 @@ SENTENCES: list[tuple[Fact, str]] = [
         "by engine 7.90 / 1.10 / 1.00 running, 5.20 / 0 / 0 waiting",
     ),
     (
+        fact("engines_seen", running_mean=[7.9, 1.1], waiting_mean=[5.2, 0.0], of_replicas=True),
+        "by replica 7.90 / 1.10 running, 5.20 / 0 waiting",
+    ),
+    (
         fact("engines_seen", running_mean=[8.0, *[1.0] * 8], waiting_mean=[5.0, *[0.0] * 8]),
         "by engine 1.00 to 8.00 running, 0 to 5.00 waiting",
     ),
@@ -2295,6 +2299,11 @@ SENTENCES: list[tuple[Fact, str]] = [
         "with 5.20 waiting, while the other runs 1.10",
     ),
     (
+        fact("uneven_binds", **SPLIT | {"busiest": "10.0.0.7:8000"}, engines=2, idle=1, of_replicas=True),
+        "At 12.4 requests/s the load is split unevenly among 2 replicas: replica 10.0.0.7:8000 runs 7.90 requests on average "
+        "with 5.20 waiting, while the other runs 1.10",
+    ),
+    (
         fact("errors_bind", rate_rps=12.4, said="HTTP 503: Overloaded"),
         "At 12.4 requests/s most of what missed ended in errors (HTTP 503: Overloaded), which is not a latency limit",
     ),
@@ -2414,6 +2423,11 @@ SENTENCES: list[tuple[Fact, str]] = [
     (
         fact("even_split"),
         "Look at what spreads requests over the engines (balancer, sessions, prefix affinity): evenly spread, the same engines "
+        "take more. Then run again.",
+    ),
+    (
+        fact("even_split", of_replicas=True),
+        "Look at what spreads requests over the replicas (balancer, sessions, prefix affinity): evenly spread, the same replicas "
         "take more. Then run again.",
     ),
     (fact("memory_free", max_frac=0.41), "memory: KV peak 41 %"),

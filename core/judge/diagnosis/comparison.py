@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.config import Slo
-from core.facts import Fact
+from core.facts import Fact, Figure
 from core.judge.evidence import mostly_failed
 from core.records import Phase, ServerInfo
 from core.results import EngineUse, Idle, RepeatResult, StepResult
@@ -229,6 +229,11 @@ class Case:
         if gauges is None or gauges.waiting_deferred_mean is None or not gauges.waiting_mean:
             return None
         return min(1.0, gauges.waiting_deferred_mean / gauges.waiting_mean)
+
+    @property
+    def of_replicas(self) -> dict[str, Figure]:
+        """What a fact about several engines says beside them, where they are replicas behind a gateway."""
+        return {"of_replicas": True} if self.failing.replicas else {}
 
     @property
     def uneven(self) -> Uneven | None:

@@ -247,7 +247,7 @@ def _engines(case: Case) -> Fact | None:
     if not engines:
         return None
     running, waiting = ([each.running_mean for each in engines], [each.waiting_mean for each in engines])
-    return fact("engines_seen", running_mean=running, waiting_mean=waiting)
+    return fact("engines_seen", running_mean=running, waiting_mean=waiting, **case.of_replicas)
 
 
 def _machine(case: Case) -> Fact | None:

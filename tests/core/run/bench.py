@@ -22,6 +22,7 @@ from core.run.log import RunLog
 from core.run.loss import CallRoll
 from core.run.session import Session
 from core.run.state import State
+from core.server.discovery import Discovery
 from core.server.http import Credential
 from core.server.preflight import SendSingles
 from core.traffic import TraceArrivals
@@ -54,6 +55,7 @@ class Bench:
     read: tuple[Check, ...] = ()
     trace: TraceArrivals | None = None
     context: int | None = None
+    replicas: Discovery | None = None
     roll: CallRoll | None = None
     lose: str | None = None
 
@@ -74,6 +76,7 @@ class Bench:
             found=self.found,
             read=self.read,
             trace=self.trace,
+            replicas=self.replicas,
             roll=self.roll,
             lose=self.lose,
             http=lambda: httpx.AsyncClient(transport=httpx.MockTransport(self._answer), trust_env=False),
@@ -116,6 +119,7 @@ def on_bench(
     set_up: Callable[[Bench], None] = lambda bench: None,
     trace: TraceArrivals | None = None,
     context: int | None = None,
+    replicas: Discovery | None = None,
     roll: CallRoll | None = None,
     lose: str | None = None,
 ) -> tuple[Bench, T]:
@@ -124,7 +128,9 @@ def on_bench(
     async def whole() -> tuple[Bench, T]:
         log = RunLog(path)
         try:
-            bench = Bench(log, probe or config(), refuse, between, trace=trace, context=context, roll=roll, lose=lose)
+            bench = Bench(
+                log, probe or config(), refuse, between, trace=trace, context=context, replicas=replicas, roll=roll, lose=lose
+            )
             set_up(bench)
             return bench, await work(bench)
         finally:
