@@ -38,7 +38,7 @@ from core.twin import fast_engine
 REPLICAS = 4
 HALVINGS = 7
 BOUNDS = (0.7, 1.4)
-"""Of the knee that a split with nothing gained or lost has; cases that gain more look further up."""
+"""Where a knee is looked for, in multiples of the even split's; cases that gain more look further up."""
 WARM_FRAC = 0.15
 """The first share of the requests finds the replicas and their caches empty and is not counted."""
 WINDOW_S = 40.0

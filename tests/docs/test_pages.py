@@ -41,6 +41,8 @@ FOREIGN = {
     *("--tensor-parallel-size", "--api-server-count", "--max-loras", "--enable-prompt-tokens-details"),  # vLLM's
     *(
         "--replicas",
+        "--case",
+        "--horizon",
         "--chaos",
         "--simulated",
         "--rounds",
