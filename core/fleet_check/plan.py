@@ -33,8 +33,7 @@ def check_of(
     otherwise; what the load may not exceed is not: its limits were those of one replica. Raises UserError where that run tells too
     little, and where the planned load must not be sent.
     """
-    if one.method.fleet is not None:
-        raise UserError("--run is itself a check of a fleet; give the run of one replica.")
+    refuse_fleet(one)
     if knee.pass_rps is None:
         raise UserError(
             "The run of one replica has no rate that held, so nothing can be said of several; measure one replica first.",
@@ -59,6 +58,13 @@ def check_of(
         safety=safety,
         fleet=replace(one.fleet, peak_rps=None, mean_rps=None, headroom=plan.load_at_peak),
     )
+
+
+def refuse_fleet(config: ProbeConfig) -> None:
+    """Refuse (UserError) a run whose rates are those of a fleet, where one replica is meant."""
+    if config.method.fleet is not None:
+        n = count(config.method.fleet.replicas, "replica")
+        raise UserError(f"This run is a check of {n} behind a gateway; give the run of one replica.", exit_code=NO_ANSWER)
 
 
 def not_tried(config: ProbeConfig) -> Fact | None:

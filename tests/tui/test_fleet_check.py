@@ -117,6 +117,25 @@ def test_a_run_without_a_rate_that_held_says_nothing_of_a_fleet(tmp_path: Path) 
     assert "no rate that held" in result.stderr
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("fleet", "--peak-rps", "50", "--run"),
+        ("what-if",),
+        ("report", "--format", "keda"),
+        ("fleet-check", GATEWAY, *REPLICAS, "--run"),
+        ("watch", GATEWAY, "--once", "--run"),
+    ],
+)
+def test_a_check_of_a_fleet_is_taken_for_no_replica(tmp_path: Path, command: tuple[str, ...]) -> None:
+    fleet = replace(
+        ONE, method=replace(ONE.method, rates_rps=(4.8, 8.0), fleet=FleetPlan(replicas=2, one_rps=4.0, load_at_peak=0.6))
+    )
+    result = CliRunner().invoke(cli, [*command, recorded(tmp_path / "fleet.jsonl", fleet)])
+    assert (result.exit_code, FakeSession.made) == (3, [])
+    assert "check of 2 replicas behind a gateway; give the run of one" in result.stderr
+
+
 def test_prompts_of_a_file_are_given_again(tmp_path: Path) -> None:
     (tmp_path / "prompts.jsonl").write_text('{"prompt": "a b c", "output_tokens": 5}\n')
     sent = replace(ONE, workload=Workload(source=Source(kind="dataset", file="prompts.jsonl", rows=1)))

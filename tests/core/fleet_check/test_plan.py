@@ -76,7 +76,7 @@ def test_what_max_rps_does_not_allow_is_not_tried_and_said() -> None:
         ({"safety": Safety(max_rps=10.0)}, "planned load of 8 replicas is 19.2", 2),
         ({"replicas": 5000}, "above what can be measured", 2),
         ({"knee": Knee(first_fail_rps=4.0)}, "no rate that held", 3),
-        ({"one": asked()}, "give the run of one replica", 2),
+        ({"one": asked()}, "check of 8 replicas behind a gateway; give the run of one", 3),
         ({"one": config(workload=Workload(gateway=Gateway(limit=8)))}, "held requests back itself", 2),
         ({"lost": 8}, "at least one must be left", 2),
     ],
