@@ -128,9 +128,8 @@ def test_a_run_without_a_rate_that_held_says_nothing_of_a_fleet(tmp_path: Path) 
     ],
 )
 def test_a_check_of_a_fleet_is_taken_for_no_replica(tmp_path: Path, command: tuple[str, ...]) -> None:
-    fleet = replace(
-        ONE, method=replace(ONE.method, rates_rps=(4.8, 8.0), fleet=FleetPlan(replicas=2, one_rps=4.0, load_at_peak=0.6))
-    )
+    plan = FleetPlan(replicas=2, one_rps=4.0, load_at_peak=0.6)
+    fleet = replace(ONE, safety=Safety(), method=replace(ONE.method, rates_rps=(4.8, 8.0), fleet=plan))
     result = CliRunner().invoke(cli, [*command, recorded(tmp_path / "fleet.jsonl", fleet)])
     assert (result.exit_code, FakeSession.made) == (3, [])
     assert "check of 2 replicas behind a gateway; give the run of one" in result.stderr
