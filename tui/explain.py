@@ -294,3 +294,12 @@ PANELS: dict[str, Explained] = {
         ),
     ),
 }
+
+OF_REPLICAS: dict[str, tuple[tuple[str, str], ...]] = {
+    "queue": (
+        ("( / / )", "the lowest, the median and the highest of the replicas behind the gateway"),
+        ("busiest", "requests that the busiest replica has finished in this repeat, against an even share"),
+    ),
+    "kv": (("( / / )", "the lowest, the median and the highest of the replicas; the figure before it is their mean"),),
+}
+"""What stands in a panel besides, where replicas were named."""

@@ -25,6 +25,10 @@ LATE_S = 1.0
 SLOW_FACTOR = 2.0
 """Where all of them take long, one that takes this many times longer than the others is late."""
 
+PAGE_S = 0.001
+"""Of this process for one page (50 replicas: 44 ms of CPU, 200: 179 ms, with the 52 KB of an idle vLLM 0.32): a large fleet is read
+less often, for the screen is drawn by the same process."""
+
 _GAUGES = (
     "running",
     "waiting",
@@ -113,6 +117,7 @@ class ReplicaScraper:
         self._looking: asyncio.Task[Found] | None = None
         self._asked: dict[str, asyncio.Task[ReplicaRead | ReplicaUnread]] = {}
         self._late: set[str] = set()
+        self._failed: dict[str, ReplicaUnread] = {}
         self._slowest_s = 0.0
         self._sums = _Sums()
 
@@ -138,8 +143,13 @@ class ReplicaScraper:
         return self._sums.sample(seen, self._clock())
 
     async def readings(self, interval_s: float = SCRAPE_INTERVAL_S) -> AsyncIterator[ServerSample | ScrapeError]:
-        """Samples for ever, as `core.server.metrics.regularly` takes them; how often, says the slowest that is in time."""
-        async for reading in regularly(self.once, interval_s, self._clock, self._sleep, lambda spent_s: self._slowest_s):
+        """Samples for ever, as `core.server.metrics.regularly` takes them; how often, say the slowest that is in time and how many
+        there are."""
+
+        def cost_s(spent_s: float) -> float:
+            return max(self._slowest_s, PAGE_S * len(self._found.urls if self._found else ()))
+
+        async for reading in regularly(self.once, interval_s, self._clock, self._sleep, cost_s):
             yield reading
 
     async def close(self) -> None:
@@ -157,6 +167,7 @@ class ReplicaScraper:
         for url in [url for url in self._asked if url not in found.urls]:
             self._asked.pop(url).cancel()
             self._late.discard(url)
+            self._failed.pop(url, None)
         self._drop_old(now - LATE_S)
         for url in found.urls:
             if url not in self._asked:
@@ -164,11 +175,13 @@ class ReplicaScraper:
         await self._wait()
         came = {url: self._take_in(url) for url, task in list(self._asked.items()) if task.done()}
         self._note_slowest(came.values())
-        late = (ReplicaUnread(_name(url), "does not answer in time", there=True) for url in found.urls if url not in came)
-        ordered = [came[url] for url in found.urls if url in came]
+        ordered = [came[url] if url in came else self._still_asked(url) for url in found.urls]
         read = tuple(each for each in ordered if isinstance(each, ReplicaRead))
-        unread = (*(each for each in ordered if isinstance(each, ReplicaUnread)), *late)
-        return ReplicasRead(read, unread, found.problems)
+        return ReplicasRead(read, tuple(each for each in ordered if isinstance(each, ReplicaUnread)), found.problems)
+
+    def _still_asked(self, url: str) -> ReplicaUnread:
+        """Of a replica that has not answered yet: what it was the last time, for a machine that is gone takes seconds to say so."""
+        return self._failed.get(url) or ReplicaUnread(_name(url), "does not answer in time", there=True)
 
     async def _known(self, now: float) -> Found:
         """Which replicas there are. The sources are asked in the background, but for the first time."""
@@ -211,6 +224,10 @@ class ReplicaScraper:
         each = self._asked.pop(url).result()
         if isinstance(each, ReplicaRead) and each.exposition.took_s <= self._patience_s:
             self._late.discard(url)
+        if isinstance(each, ReplicaUnread):
+            self._failed[url] = each
+        else:
+            self._failed.pop(url, None)
         return each
 
     @property

@@ -1,7 +1,9 @@
 """`?` on every screen: the panel that is looked at, each number in it, and the keys as they are there."""
 
 import pytest
+from msgspec.structs import replace
 
+from core.records import EngineSample
 from tests.tui import knee_samples, length_samples, samples
 from tests.tui.screen import settle, shown, text_of
 from tui import explain, keys
@@ -38,6 +40,20 @@ async def test_a_digit_and_a_question_mark_explain_that_panel(name: Name, digit:
         assert f"{told.name}: {told.question}" in text
         for what, meaning in (*told.rows, *explain.TOP_LINE.rows, *explain.RIBBON.rows):
             assert words(f"{what} {meaning}") in text
+
+
+@pytest.mark.parametrize(("digit", "panel"), [("5", "queue"), ("6", "kv")])
+async def test_what_stands_in_a_panel_for_replicas_is_explained_where_there_are_some(digit: str, panel: str) -> None:
+    view = samples.mid_step()
+    assert view.sample is not None
+    row = EngineSample(name="r:1", running=1.0, waiting=0.0)
+    for by_replica in (False, True):
+        shown_view = replace(view, sample=replace(view.sample, by_engine=(row,), by_replica=by_replica))
+        async with shown(shown_view, (160, 80), on="ramp") as (app, pilot, _):
+            await pilot.press(digit, "question_mark")
+            await settle(app, pilot)
+            text = words(text_of(app))
+            assert all((words(f"{what} {meaning}") in text) is by_replica for what, meaning in explain.OF_REPLICAS[panel])
 
 
 async def test_on_the_fleet_screen_the_fleet_is_explained_and_its_curve_when_it_is_looked_at() -> None:

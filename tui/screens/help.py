@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tui.explain import PANELS, RIBBON, TOP_LINE, Explained
+from tui.explain import OF_REPLICAS, PANELS, RIBBON, TOP_LINE, Explained
 from tui.frame import Frame
 from tui.keys import in_help
 from tui.widgets.pieces import styled
@@ -30,7 +30,7 @@ class HelpScreen(ModalScreen[None]):
         """`looked_at`: the panel to be explained first, None for all of them in a line each. `panels`: how many digits lead to."""
         super().__init__()
         self._panels = panels
-        self._panel = PANELS.get(looked_at.id or "") if looked_at is not None else None
+        self._about = "" if looked_at is None else looked_at.id or ""
         self._status, self._page, self._close = StatusStrip(), Static(), Static(id="help-close")
         self._box = VerticalScroll(self._page, id="help")
 
@@ -42,7 +42,10 @@ class HelpScreen(ModalScreen[None]):
     def show(self, frame: Frame) -> None:
         """Take a new frame for the top line, and the room there is for the page."""
         self._status.show(frame)
-        text = page(self._panel, self._panels, self._box.size.width - 4)
+        sample, panel = frame.view.sample, PANELS.get(self._about)
+        if panel is not None and sample is not None and sample.by_replica:
+            panel = panel._replace(rows=(*panel.rows, *OF_REPLICAS.get(self._about, ())))
+        text = page(panel, self._panels, self._box.size.width - 4)
         if str(self._page.content) != str(text):
             self._page.update(text)
         more = "  ↑ ↓ for more" if self._box.max_scroll_y > 0 else ""

@@ -41,6 +41,12 @@ def sample(
     )
 
 
+def test_a_process_that_began_before_the_one_it_follows_is_no_restart() -> None:
+    """What a gateway shows after its connection was closed once may be an older replica's page."""
+    assert Readings([sample(0, epoch=5.0), sample(1, epoch=3.0)]).breaks == 2
+    assert Readings([sample(0, epoch=3.0), sample(1, epoch=5.0)]).breaks == 1
+
+
 def test_no_reading_knows_nothing() -> None:
     none = Readings([])
     assert none.breaks == 0

@@ -140,6 +140,8 @@ def test_prompt_length_off(prompt: int | None, void: bool) -> None:
 def test_one_break_is_a_restart_and_many_are_not() -> None:
     assert validity.restarted(0, []) is None
     assert validity.restarted(1, []) is not None
+    assert validity.restarted(1, [record(Request())]) == fact("server_restarted", unbroken=True)
+    assert validity.restarted(1, [record(Request()), record(replace(Request(), ending="connection"))]) == fact("server_restarted")
     assert validity.restarted(2, []) is None
 
 

@@ -103,6 +103,15 @@ def test_one_that_hangs_keeps_no_other_waiting() -> None:
     assert max(each.took_s for each in found[1:]) < 0.1
 
 
+def test_a_machine_that_is_gone_is_not_taken_for_one_that_is_late() -> None:
+    """Nothing refuses there: each connection is given up after 2 s, and the next try is under way at once."""
+    fleet = Fleet({"10.0.0.2": httpx.ConnectTimeout("")}, slow_s={"10.0.0.2": 2.0})
+    found = samples(run(fleet.read(20)))
+    there = [bool(each.unread) for each in found]
+    assert there == sorted(there, reverse=True)
+    assert 2 <= there.count(True) <= 4
+
+
 def test_one_that_is_slow_is_in_some_samples_and_one_that_recovers_in_all() -> None:
     async def slow_then_fast() -> list[ServerSample]:
         fleet = Fleet(slow_s={"10.0.0.2": 1.8})
@@ -129,6 +138,12 @@ def test_a_whole_fleet_that_is_slow_is_read_less_often() -> None:
     found = samples(run(fleet.read(4)))
     assert all(len(names(each)) == 3 for each in found[1:])
     assert found[3].t - found[2].t == pytest.approx(7.5, abs=0.1)
+
+
+def test_a_large_fleet_is_read_less_often() -> None:
+    """Its pages are read by the process that draws the screen: 200 take it a fifth of a second."""
+    found = samples(run(Fleet(addresses=[f"10.0.1.{n}" for n in range(200)]).read(3)))
+    assert found[2].t - found[1].t == pytest.approx(1.0, abs=0.05)
 
 
 def test_counters_never_fall_because_a_replica_is_missing() -> None:
