@@ -1,6 +1,6 @@
 """What does a router cost? Knees of four simulated replicas under each router, against four times the knee of one.
 
-    python -m tests.benchmarks.routers [--case CASE] [--router ROUTER] [--horizon SECONDS] [--jobs JOBS]
+    python -m tests.benchmarks.routers [--case CASE] [--router ROUTER] [--horizon SECONDS] [--seed SEED] [--jobs JOBS]
 
 Virtual time, the replica's own scheduler and prefix cache, the routers of `kneescope replica --router`. A knee is the rate at which
 long-run attainment over all replicas crosses the target, found by halving with the same requests at every rate. Cases: `chat`,
@@ -242,17 +242,17 @@ def known_rps(case: Case) -> float:
     return case.replica.truth_rps
 
 
-def knee(name: str, router: RouterName, replicas: int, horizon_s: float, shape: float) -> tuple[float, Seen]:
+def knee(name: str, router: RouterName, replicas: int, horizon_s: float, shape: float, seed: int = 1) -> tuple[float, Seen]:
     """The knee of so many replicas as a multiple of so many times the known rate, and what is seen there."""
     case = CASES[name]
     even_rps = replicas * known_rps(case)
     frac = knee_frac(
-        lambda f: run(case, router, replicas, f * even_rps, horizon_s, shape).attained, case.replica.target, case.highest
+        lambda f: run(case, router, replicas, f * even_rps, horizon_s, shape, seed).attained, case.replica.target, case.highest
     )
-    return frac, run(case, router, replicas, frac * even_rps, horizon_s, shape)
+    return frac, run(case, router, replicas, frac * even_rps, horizon_s, shape, seed)
 
 
-def rows(name: str, routers: list[RouterName], horizon_s: float, jobs: int) -> Iterator[str]:
+def rows(name: str, routers: list[RouterName], horizon_s: float, jobs: int, seed: int) -> Iterator[str]:
     """One replica, one under the gaps that round robin leaves, and four under each router."""
     case = CASES[name]
     if not case.prefix_tokens:  # for cold prompts it is the least loaded
@@ -264,13 +264,14 @@ def rows(name: str, routers: list[RouterName], horizon_s: float, jobs: int) -> I
     ]
     with ProcessPoolExecutor(jobs) as pool:
         # One replica gets a quarter of the load, so as many requests take four times as long.
-        found = [pool.submit(knee, name, router, n, horizon_s * REPLICAS / n, shape) for router, n, shape in asks]
+        found = [pool.submit(knee, name, router, n, horizon_s * REPLICAS / n, shape, seed) for router, n, shape in asks]
         one, seen = found[0].result()
         yield _row(name, "(one)", one, 1.0 if not case.prefix_tokens else None, seen)
         theory: dict[str, float] = {"random": 1.0, "round-robin": found[1].result()[0] / one}
         if name == "queue":
             theory["least-load"] = (
-                knee_frac(lambda f: shared_queue(case, f * REPLICAS * known_rps(case), horizon_s), case.replica.target, 4.0) / one
+                knee_frac(lambda f: shared_queue(case, f * REPLICAS * known_rps(case), horizon_s, seed), case.replica.target, 4.0)
+                / one
             )
         for router, future in zip(routers, found[2:], strict=True):
             frac, seen = future.result()
@@ -288,12 +289,13 @@ def main() -> None:
     parser.add_argument("--case", action="append", choices=CASES, help="may be given several times; all if it is not")
     parser.add_argument("--router", action="append", choices=ROUTERS, help="may be given several times; all if it is not")
     parser.add_argument("--horizon", type=float, default=900.0, help="virtual seconds at each rate [default: 900]")
+    parser.add_argument("--seed", type=int, default=1, help="of the requests [default: 1]")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     asked = parser.parse_args()
     began = time.perf_counter()
     print(f"{'case':<10} {'router':<12} {'knee/(Nx1)':>11} {'theory':>7} {'imbalance':>10} {'hits':>6} {'attained':>9}")
     for name in asked.case or CASES:
-        for text in rows(name, asked.router or list(ROUTERS), asked.horizon, asked.jobs):
+        for text in rows(name, asked.router or list(ROUTERS), asked.horizon, asked.jobs, asked.seed):
             print(text, flush=True)
     print(f"{time.perf_counter() - began:.0f} s")
 

@@ -43,6 +43,7 @@ FOREIGN = {
         "--replicas",
         "--case",
         "--horizon",
+        "--seed",
         "--chaos",
         "--simulated",
         "--rounds",
