@@ -408,6 +408,44 @@ def _refuse_two_limits(mix: tuple[MixPart, ...]) -> None:
             )
 
 
+class FleetPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Replicas behind a gateway, held against what one of them held by itself: first the load that is planned for them is judged,
+    then as many times what one holds, then down from what fails.
+
+    `one_rps`: the passing rate of one replica, `load_at_peak` the share of it that is used at peak. `one_hit_frac`: its prefix hits
+    at that rate; None where prompts share nothing, or it is not known. `lost`: so many replicas are taken away after the answer,
+    and the planned load is judged again.
+    """
+
+    replicas: int
+    one_rps: float
+    load_at_peak: float = DEFAULT_HEADROOM
+    one_hit_frac: float | None = None
+    lost: int = 0
+
+    def __post_init__(self) -> None:
+        if self.replicas < 1:
+            raise UserError("A fleet has at least one replica.")
+        require_positive(self.one_rps, "the rate that one replica holds")
+        if not SMALLEST_HEADROOM <= self.load_at_peak <= 1:
+            least = typed(100 * SMALLEST_HEADROOM)
+            raise UserError(f"--load-at-peak: {typed(100 * self.load_at_peak)}% must be from {least}% to 100%.")
+        if not 0 <= self.lost < self.replicas:
+            raise UserError(
+                f"--lost: {self.lost} of {count(self.replicas, 'replica')} cannot be taken away; at least one must be left."
+            )
+
+    @property
+    def full_rps(self) -> float:
+        """As many times what one holds: the fleet without any cost of the gateway."""
+        return self.replicas * self.one_rps
+
+    @property
+    def planned_rps(self) -> float:
+        """The load at peak that so many replicas are planned for."""
+        return self.full_rps * self.load_at_peak
+
+
 class Method(msgspec.Struct, frozen=True, kw_only=True):
     """How the knee is looked for, or which rates are judged instead.
 
@@ -416,7 +454,8 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
     rate until stopped. `require_rps` is judged beside the search and must pass. Between repeats: `reset_cache` empties the
     server's prefix cache; `between` says that a command of the user's runs (the command itself is written nowhere).
     `arrival_seed` and `workload_seed` None mean `seed`; one of them alone changes the arrivals, or the requests, and keeps the
-    others. `closed_loop`: measure a closed loop beside the answer.
+    others. `closed_loop`: measure a closed loop beside the answer. `fleet`: `rates_rps` are those of a fleet, and where one fails
+    the search goes down from it.
 
     For settings of one server beside each other: `one_draw` keeps one draw of arrivals and lengths at every rate of a search, so
     that all settings meet the same requests; `beat_rps` ends the search once its upper end is no higher than this rate, in
@@ -441,6 +480,7 @@ class Method(msgspec.Struct, frozen=True, kw_only=True):
     workload_seed: int | None = None
     one_draw: bool = False
     beat_rps: float | None = None
+    fleet: FleetPlan | None = None
 
     def __post_init__(self) -> None:
         for name, seconds in (("--measure", self.measure_s), ("--drain", self.drain_s)):

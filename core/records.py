@@ -12,7 +12,7 @@ from core.access import Access
 from core.config import Target, Workload
 from core.facts import Said
 
-Phase = Literal["preflight", "single", "ramp", "search", "confirm", "tighten", "list", "hold", "prefix"]
+Phase = Literal["preflight", "single", "ramp", "search", "confirm", "tighten", "list", "lost", "hold", "prefix"]
 ASIDE: frozenset[Phase] = frozenset({"preflight", "single", "prefix"})
 """Orders of these phases are no repeats: requests that are sent before the load or beside it."""
 Role = Literal["warmup", "measured", "tail"]

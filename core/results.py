@@ -432,7 +432,7 @@ class RepeatResult(msgspec.Struct, frozen=True, kw_only=True):
 
 class StepResult(msgspec.Struct, frozen=True, kw_only=True):
     """One rate with its repeats. `floor` is the minimum attainment over the valid repeats, as an interval when curtailed.
-    `set_aside`: it was judged before the server was away, and is no part of the answer.
+    `set_aside`: it was judged before the server was away, or after replicas were taken away, and is no part of the bracket.
 
     Raises ValueError for a rate that cannot be.
     """
@@ -591,7 +591,8 @@ class JudgeRules(msgspec.Struct, frozen=True, kw_only=True):
     what tells how much work a window brought. `strict`: a window so small that its target allows no miss is void instead of a
     warning (acceptance). `with_others`: others may use the server meanwhile, so that they void nothing. `stop`: with "natural"
     answers may be shorter than asked. `gateway`: the gateway's limit that was asked for. `classes`: those of the lengths; None: of
-    what the repeat's own plan has. `estimated`: how long prompts are was not known beforehand."""
+    what the repeat's own plan has. `estimated`: how long prompts are was not known beforehand. `hits_told`: prefix hits off the
+    plan are what a check of a fleet is to find: they void nothing, and its answer tells them."""
 
     slo: Slo
     prefix: Prefix = COLD
@@ -605,3 +606,4 @@ class JudgeRules(msgspec.Struct, frozen=True, kw_only=True):
     stop: Stop = "exact"
     gateway: Gateway | None = None
     estimated: bool = False
+    hits_told: bool = False

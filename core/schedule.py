@@ -23,10 +23,12 @@ PHASE_KEY: dict[Phase, int] = {
     "single": 4,
     "preflight": 5,
     "list": 6,
+    "lost": 6,
     "hold": 7,
     "prefix": 9,
 }
-"""First part of each repeat's spawn key, so that no two phases share a draw."""
+"""First part of each repeat's spawn key, so that no two phases share a draw: but for a rate of a list that is judged again when
+replicas were taken away, which is to meet the same requests."""
 
 _CLOSED_KEY = 8
 MOST_CLOSED_RPS = 10_000

@@ -30,6 +30,8 @@ def verifying(method: Method, knee: Knee) -> Method:
     """Judges both ends of the bracket again, each by the repeats of the next longer mode. A window that was set stays where it is
     the longer one."""
     rates_rps = tuple(sorted({rate for rate in (knee.pass_rps, knee.fail_rps) if rate is not None}))
+    if method.fleet is not None:  # which goes down from its own rates
+        rates_rps = method.rates_rps
     mode = _LONGER[method.mode]
     usual_s = rules_of(Method(mode=mode)).listed.measure_s
     longer_s = method.measure_s if method.measure_s is not None and method.measure_s > usual_s else None

@@ -12,6 +12,8 @@ def mode_name(method: Method) -> str:
     """The way of judging in one or two words."""
     if method.hold_rps is not None:
         return "hold"
+    if method.fleet is not None:
+        return "fleet check"
     if method.rates_rps:
         return "list" if len(method.rates_rps) > 1 else "one rate"
     return f"{method.mode}, careful" if method.careful else method.mode
@@ -28,6 +30,8 @@ def method_text(method: Method) -> str:
         parts = [f"judges {_rates(method.rates_rps)}, {each}{' each' if len(method.rates_rps) > 1 else ''}"]
     else:
         parts = [f"{mode_name(method)} mode, {each} at each rate, about {duration(rules.budget_s)} in all"]
+    if method.fleet is not None:
+        parts.append("then lower rates where one fails")
     if method.require_rps is not None:
         parts.append(f"{rate_text(method.require_rps)} must pass")
     if method.reset_cache:

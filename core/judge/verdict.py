@@ -274,7 +274,7 @@ def _void_reasons(e: _Evidence) -> Iterable[Fact | None]:
     yield replicas.changed(e.readings.samples) if e.by_replica else validity.restarted(e.readings.breaks, tally.records)
     if e.rules.prefix.cold:
         yield validity.warm_prompts(e.counted_hit_frac, e.ok)
-    elif e.rules.prefix.kind != "turns":
+    elif e.rules.prefix.kind != "turns" and not e.rules.hits_told:
         yield _hits_off(e)
     if e.rules.stop == "exact":
         yield validity.short_answers(e.ok)
@@ -395,7 +395,7 @@ def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[Fact | None]:
     if e.decision is not None:  # without a verdict nothing rests on what would have gone unseen
         yield caveats.unread(len(e.readings.samples), e.server.has_metrics)
     if not e.rules.prefix.cold:
-        if e.rules.prefix.kind == "turns":
+        if e.rules.prefix.kind == "turns" and not e.rules.hits_told:
             yield _hits_off(e)
         if e.decision is not None and e.counted_hit_frac is None and validity.told_hit_frac(e.ok) is None:
             yield caveats.hits_unseen()

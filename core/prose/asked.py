@@ -80,6 +80,8 @@ def mode_words(method: Method) -> str:
     """What a run was to do: search by a mode, judge rates that were named, or hold one."""
     if method.hold_rps is not None:
         return "a held rate"
+    if method.fleet is not None:
+        return f"a check of {count(method.fleet.replicas, 'replica')}"
     if method.rates_rps:
         return "a list of rates" if len(method.rates_rps) > 1 else "one rate"
     return f"{method.mode} mode{', careful' if method.careful else ''}"

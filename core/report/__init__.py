@@ -17,6 +17,7 @@ from core.report.compare import (
 )
 from core.report.exposition import live_exposition, to_exposition
 from core.report.fleet import fleet_data, fleet_lines, fleet_verdict, gate_lines, gates_told, mark_number, work_lines
+from core.report.fleet_check import fleet_check_of
 from core.report.html import (
     to_html,
 )
@@ -92,6 +93,7 @@ __all__ = [
     "evidence_of",
     "explained_fact",
     "finite",
+    "fleet_check_of",
     "fleet_data",
     "fleet_lines",
     "fleet_verdict",

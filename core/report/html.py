@@ -7,6 +7,7 @@ from core.report.buckets import HEADS, bucket_tables
 from core.report.charts import Chart, charts
 from core.report.closed import closed_fact
 from core.report.elements import Markup, element, joined
+from core.report.fleet_check import fleet_check_rows
 from core.report.json import answer_of, evidence_of
 from core.report.markdown import answer_rows, asked_lines, fleet_said, simulated, why_lines
 from core.report.page_style import STYLE
@@ -96,7 +97,10 @@ def _answer(view: RunView, answer: Answer) -> Markup:
         "" if said is None else prose.sentence(said),
         lateness(view),
     ]
-    return joined(_table(("", "rate", "evidence"), answer_rows(view, answer)), *(element("p", text) for text in told if text))
+    rows = fleet_check_rows(view, answer)
+    of_fleet = [_table(("the fleet", "", ""), rows)] if rows else []
+    zones = _table(("", "rate", "evidence"), answer_rows(view, answer))
+    return joined(*of_fleet, zones, *(element("p", text) for text in told if text))
 
 
 def _why(view: RunView, answer: Answer) -> Markup:

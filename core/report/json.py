@@ -16,6 +16,7 @@ from core.prefixes import planned_hit_frac
 from core.records import Check, ServerInfo
 from core.report.closed import closed_data
 from core.report.fleet import fleet_data
+from core.report.fleet_check import fleet_check_data
 from core.report.told import told, told_all
 from core.report.twin import twin_data
 from core.report.why import diagnosis_data
@@ -55,7 +56,8 @@ def result(view: RunView, run_log: str | None) -> dict[str, Any]:
         "fleet": _fleet(view, answer),
         "run_log": run_log,
         "label": label_of(view),
-        "kind": "probe",
+        "kind": "probe" if config is None or config.method.fleet is None else "fleet_check",
+        "fleet_check": fleet_check_data(view, answer),
     }
     data = finite(data)
     return data

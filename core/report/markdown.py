@@ -7,6 +7,7 @@ from core import fleet, prose
 from core.report.buckets import HEADS, bucket_tables
 from core.report.closed import closed_fact
 from core.report.fleet import fleet_notes, fleet_verdict, gate_texts, mark_number
+from core.report.fleet_check import fleet_check_rows
 from core.report.json import answer_of, evidence_of
 from core.report.markdown_parts import literal, one_line, section, table
 from core.report.text import answer_lengths, floor_words, gateway_waits, hits_words, latencies, notes, passing_step
@@ -36,6 +37,7 @@ def to_markdown(view: RunView, path: str) -> str:
     parts = [
         [f"### kneescope: {literal(prose.text(answer.message or _HOW[answer.outcome]))}"],
         simulated(view),
+        table(["the fleet", "", ""], fleet_check_rows(view, answer)),
         table(["", "rate", "evidence"], answer_rows(view, answer)),
         [literal(line)] if (line := latencies(passing_step(view.steps, answer.knee))) else [],
         [literal(line)] if (line := answer_lengths(view)) else [],
@@ -149,7 +151,7 @@ def asked_lines(view: RunView) -> list[str]:
 
 def fleet_said(view: RunView, answer: Answer) -> list[str]:
     """The sizes, what they survive and cost, the marks of the load at peak, and what limits one replica."""
-    if view.config is None:
+    if view.config is None or view.config.method.fleet is not None:  # that is no replica that a fleet is sized by
         return []
     ask, evidence = view.config.fleet, evidence_of(view)
     gates = gate_texts(fleet.gates(ask, fleet.unit_of(ask, view.server), view.server, evidence))

@@ -2,6 +2,7 @@
 
 from core import fleet, prose
 from core.errors import UserError
+from core.fleet_check import refuse_fleet
 from core.report.json import answer_of, evidence_of
 from core.report.scalers import Form, Scaling, snippet, waiting_target
 from core.units import rate_text
@@ -11,6 +12,8 @@ from core.view import RunView
 def scaling_text(view: RunView, run_log: str | None, form: Form) -> str:
     """The snippet for a run whose knee is known. Raises UserError (exit code 3) where no rate was seen to hold."""
     knee = answer_of(view).knee
+    if view.config is not None:
+        refuse_fleet(view.config)
     if view.config is None or knee.pass_rps is None:
         raise UserError("No rate was seen to hold in this run, so there is none to scale by.", exit_code=3)
     plan = fleet.plan(knee, view.config.fleet, view.server, evidence_of(view))

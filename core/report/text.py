@@ -13,6 +13,7 @@ from core.prefixes import planned_hit_frac
 from core.report.buckets import bucket_lines
 from core.report.closed import closed_fact
 from core.report.fleet import fleet_lines, gate_lines
+from core.report.fleet_check import fleet_check_lines
 from core.report.json import answer_of, evidence_of
 from core.report.why import diagnosis_lines
 from core.report.workers import sent_by
@@ -25,7 +26,7 @@ WIDTH = 100
 
 def passing_step(steps: Sequence[StepResult], knee: Knee) -> StepResult | None:
     """The step behind the rate that holds; None without one."""
-    passed = [step for step in steps if step.rate_rps == knee.pass_rps and step.verdict == "pass"]
+    passed = [step for step in steps if step.rate_rps == knee.pass_rps and step.verdict == "pass" and not step.set_aside]
     return passed[-1] if passed else None
 
 
@@ -190,6 +191,7 @@ def to_text(view: RunView, run_log: str | None) -> str:
     parts = [
         _headline(view, answer),
         required_line(view, answer),
+        fleet_check_lines(view, answer),
         _zones(view, answer),
         _wrapped(latencies(passing_step(view.steps, answer.knee)), "  ", "    "),
         _wrapped(answer_lengths(view), "  ", "    "),
@@ -323,7 +325,7 @@ def _fleet_table(view: RunView, answer: Answer) -> list[str]:
 
 
 def _gates(view: RunView) -> list[str]:
-    if view.config is None:
+    if view.config is None or view.config.method.fleet is not None:
         return []
     ask = view.config.fleet
     return gate_lines(fleet.gates(ask, fleet.unit_of(ask, view.server), view.server, evidence_of(view)), WIDTH)

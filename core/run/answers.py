@@ -8,6 +8,7 @@ import msgspec
 from core.config import ProbeConfig
 from core.errors import UserError
 from core.facts import Fact, Said, fact, several
+from core.fleet_check import checked, not_tried, said
 from core.judge import Search, buckets_that_fail, explained
 from core.results import Answer, Idle, Outcome
 from core.run.ends import ClientSilent, NoAnswer, SafetyStop, Stopped
@@ -71,6 +72,20 @@ def _scales(answer: Answer, config: ProbeConfig) -> tuple[Fact, ...]:
     return (fact("trace_scales", rates_rps=rates_rps, mean_rps=trace.mean_rps),) if trace is not None and rates_rps else ()
 
 
+def _untried(config: ProbeConfig) -> tuple[Fact, ...]:
+    found = not_tried(config)
+    return () if found is None else (found,)
+
+
+def _of_fleet(answer: Answer, config: ProbeConfig, view: RunView) -> Answer:
+    """The answer of a check of a fleet: what it holds of what its replicas could."""
+    plan = config.method.fleet
+    if plan is None or answer.outcome not in ("bracket", "at_least", "below"):
+        return answer
+    told = said(checked(plan, answer, view.steps))
+    return msgspec.structs.replace(answer, message=several(told, *answer.told))
+
+
 def complete(
     answer: Answer,
     config: ProbeConfig,
@@ -82,8 +97,8 @@ def complete(
     """The answer with what became of the server during the run (`remarks`), the lengths that fail where the whole passes, what
     others had of it, and its diagnosis; one that cannot be made is told to `say`."""
     scales, by_length = _scales(answer, config), buckets_that_fail(answer.knee, view.steps, config.slo.target)
-    knee = msgspec.structs.replace(answer.knee, notes=(*scales, *answer.knee.notes, *remarks, *by_length))
-    answer = msgspec.structs.replace(answer, knee=knee)
+    knee = msgspec.structs.replace(answer.knee, notes=(*scales, *answer.knee.notes, *_untried(config), *remarks, *by_length))
+    answer = _of_fleet(msgspec.structs.replace(answer, knee=knee), config, view)
     if config.safety.with_others:
         answer = on_top(answer, view.steps)
     try:

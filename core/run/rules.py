@@ -31,4 +31,5 @@ def rules_for(
         stop=config.workload.stop,
         gateway=config.workload.gateway,
         estimated=config.workload.estimated,
+        hits_told=config.method.fleet is not None,
     )

@@ -45,6 +45,7 @@ from core.run.events import (
 from core.run.found import Found, Kept
 from core.run.limits import Others, watch
 from core.run.log import RunLog
+from core.run.loss import CallRoll, Replicas, loss_not_judged
 from core.run.outlook import Outlook
 from core.run.scraping import MachineReadings, Readings, Source
 from core.run.state import State
@@ -97,8 +98,8 @@ class Session:
     as the first checks. `found` is what the checks of a session for the same found just now, which are not made again. `twin`
     starts the process of the server's twin, for a mode that asks it. `trace`: what arrives, where that is recorded. `replicas`:
     which there are behind the target, a gateway; their metrics are read in place of its own, and `replica_access` alone is sent to
-    them.
-    The others are for tests: fakes of the child, the checks, the scraper and the clock.
+    them. `lose` is a shell command that takes some of them away after the answer; it is written nowhere either.
+    The others are for tests: fakes of the child, the checks, the scraper, the clock, and (`roll`) of who is there.
     """
 
     state: State
@@ -120,6 +121,8 @@ class Session:
         trace: TraceArrivals | None = None,
         replicas: Discovery | None = None,
         replica_access: Access = Access(),  # noqa: B008 (frozen)
+        lose: str | None = None,
+        roll: CallRoll | None = None,
         start_load: Callable[[], Awaitable[Load]] = Generator.start,
         preflight: Callable[[ProbeConfig, Access, str, httpx.AsyncClient, SendSingles], Checks] = Preflight,
         scraper: Callable[[str, httpx.AsyncClient, Credential, tuple[str, ...]], Source] = _scraper,
@@ -153,6 +156,9 @@ class Session:
         self._trace = trace
         self._start_twin = twin if wants_twin(config) else None
         self._twin: TwinWatch | None = None
+        self._fleet: Replicas | None = None
+        if config.method.fleet is not None and (call := self._replicas.there if roll is None and self._replicas else roll):
+            self._fleet = Replicas(config.method.fleet, call, lose, emit=self._emit, clock=clock)
         self._search = Search(config)
         self._generator: Load | None = None
         self._conductor: Conductor | None = None
@@ -242,6 +248,11 @@ class Session:
     def between_output(self) -> str | None:
         """The end of what a failing --between command printed: for the terminal alone, since no log or result holds it."""
         return self._between.output if self._between is not None else None
+
+    @property
+    def lose_output(self) -> str | None:
+        """The same of a failing --lose-command."""
+        return self._fleet.output if self._fleet is not None else None
 
     # --- the run itself ---
 
@@ -374,11 +385,17 @@ class Session:
             prefixes_known=self._prefixes_sent,
         )
         answer: Answer | None = None
+        if self._fleet is not None:
+            await self._fleet.check()
         while answer is None:
             try:
                 answer = await self._to_the_answer(steps)
             except ServerAway as away:
                 await self._begin_anew(away, absence)
+        if self._fleet is not None and self._fleet.loses(self._search):
+            self._answered = self._completed(answer)
+            self._answered = await self._fleet.judge_again(self._answered, self._search, steps, self._outlook)
+            return self._answered
         if not wants_closed(self._config, answer):
             return answer
         self._answered = self._completed(answer)
@@ -430,6 +447,8 @@ class Session:
                     if steps.ended:
                         self._search.skip(action.rate_rps, action.phase)
                         continue
+                    if self._fleet is not None:
+                        await self._fleet.check()
                     # a pass that was done again with a longer warm-up (unjudged) has measured its latencies all the same
                     passed = [repeat.e2e_s.mean for repeat in result.repeats if repeat.verdict in ("pass", "unjudged")]
                     self._search.observe_step(result, passed[-1] if passed else None)
@@ -599,6 +618,8 @@ class Session:
                 self._beside.broken_off(error)
             except UserError as unwritten:
                 self.state.apply(Note(t=self._clock(), level="error", text=str(unwritten)))
+        elif self._answered is not None:
+            return loss_not_judged(self._answered, self._answer_after(error))
         return self._answered
 
     def _answer_after(self, error: BaseException) -> Answer:

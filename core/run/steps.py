@@ -158,6 +158,11 @@ class Steps:
             self._ended = False  # its last repeat had its verdict before it was cut off
         return self._close(started.rate_rps, *step_verdict(self._results))
 
+    def with_fewer(self) -> None:
+        """Replicas were taken away: what follows is held against nothing that was before."""
+        self._restarts.forget()
+        self._drift = Drift(*self._state.began)
+
     @property
     def ended(self) -> bool:
         """Whether the last step was ended by `end_step`."""
@@ -571,6 +576,7 @@ class Steps:
             floor=floor or floor_of(self._results),
             repeats=tuple(self._results),
             duration_s=now - started.t,
+            set_aside=started.phase == "lost",
         )
         self._emit(StepJudged(t=now, result=result))
         self._outlook.closed(result)

@@ -431,7 +431,8 @@ class Preflight:
             check = answers.isolation_check(self._records, self._before, self._after, self._labels, self.info.version)
             return msgspec.structs.replace(check, status="warn") if check.status == "refuse" else check
         if prefix.kind == "shared":
-            return answers.shared_check(self._records, self._before, self._after, prefix, block_tokens(self.info))
+            fleet = self._config.method.fleet is not None
+            return answers.shared_check(self._records, self._before, self._after, prefix, block_tokens(self.info), fleet=fleet)
         return answers.isolation_check(self._records, self._before, self._after, self._labels, self.info.version)
 
     async def _output_length(self) -> Check:

@@ -126,6 +126,11 @@ class ReplicaScraper:
         async with self._one:
             return await self._look()
 
+    async def there(self) -> frozenset[str]:
+        """The names of those that are up now."""
+        seen = await self.look()
+        return frozenset((*(each.name for each in seen.read), *(each.name for each in seen.unread if each.there)))
+
     async def once(self) -> ServerSample:
         """One sample of the fleet. Raises ScrapeError where no replica can be read."""
         async with self._one:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import UserError
+from core.fleet_check import refuse_fleet
 from core.run import read_recording
 
 
@@ -22,6 +23,7 @@ class ReplicaKnee:
 def knee_of(path: Path) -> ReplicaKnee:
     """The knee of a recorded run. Raises UserError where it has no rate that held."""
     recorded = read_recording(path)
+    refuse_fleet(recorded.config)
     if recorded.knee.pass_rps is None:
         raise UserError(f"--run: no rate held in {path}, so there is no knee to compare with; give a run that found one.")
     model = recorded.server.model if recorded.server is not None else recorded.config.target.model

@@ -12,6 +12,7 @@ from core.facts import Code, Fact, Figure, Said, as_data, fact, in_turn, parts, 
 from core.results import KneeEstimate
 from core.workloads import COLD, Prefix
 from tests.core.compare.sentences import COMPARED
+from tests.core.fleet_check.sentences import CHECKED
 
 REACH = fact("out_of_reach", at_most_frac=0.403, target=0.95)
 ERRORS: dict[str, Figure] = {"errors": 2, "planned": 100, "ended": 60, "max_error_frac": 0.01, "endings": {"http": 2}}
@@ -1452,6 +1453,7 @@ SENTENCES: list[tuple[Fact, str]] = [
     *TRAFFIC,
     *NATURAL,
     *COMPARED,
+    *CHECKED,
     (fact("nothing_to_judge"), "no request was planned in the window"),
     (fact("all_decided"), "every measured request is decided"),
     (fact("segment_decided"), "every request is decided"),

@@ -43,7 +43,8 @@ MEANINGS: dict[str, str] = {
     "fleet": "the fleet size, its load at peak and what limits one replica",
     "run_log": "path of the run file",
     "label": "name of the run: `--label`, or else model and local time (of run files from before there were labels, UTC)",
-    "kind": "`probe`: what this object is, among those of other commands",
+    "kind": "`probe`, or of `fleet-check` `fleet_check`: what this object is, among those of other commands",
+    "fleet_check": "what `fleet-check` found, every rate of it measured; null of any other run",
     # knee
     "knee.pass_rps": "lower end: the highest rate at which every repeat passed; null if no rate passed",
     "knee.pass_repeats": "number of repeats that passed at `pass_rps`",
@@ -155,6 +156,12 @@ MEANINGS: dict[str, str] = {
     "method.one_draw": "whether every rate of the search has the same draw of arrivals and lengths, as in `tune`",
     "method.beat_rps": "requests/s per GPU that the best setting held when this one was begun: the search ends once its upper end"
     " is no higher; null outside `tune`",
+    "method.fleet": "what `fleet-check` was asked of a fleet; null of any other run",
+    "method.fleet.replicas": "replicas that were found",
+    "method.fleet.one_rps": "passing rate of one replica, in the run of `--run`",
+    "method.fleet.load_at_peak": "share of it that is used at peak",
+    "method.fleet.one_hit_frac": "prefix hits of that replica at that rate; null where prompts share nothing, or it is not known",
+    "method.fleet.lost": "replicas that were to be taken away after the answer",
     "required.rate_rps": "the rate of `--require-rps`",
     "required.met": "true or false; null if that rate was not judged",
     # server, client, checks
@@ -198,7 +205,7 @@ MEANINGS: dict[str, str] = {
     "preflight[].message_fact": "the same as a fact, as that of a step; null for a sentence of an older run file",
     # steps
     "steps[].rate_rps": "requests/s offered",
-    "steps[].phase": "`ramp`, `search`, `confirm`, `tighten`, `list` or `hold`",
+    "steps[].phase": "`ramp`, `search`, `confirm`, `tighten`, `list`, `lost` (after `--lose-command`) or `hold`",
     "steps[].verdict": "`pass`, `fail`, `mixed`, `void` or `unjudged`",
     "steps[].reason": "why, in one sentence",
     "steps[].reason_fact": (
@@ -461,6 +468,24 @@ MEANINGS: dict[str, str] = {
     "closed_loop.rungs[].completed": "those that ended well",
     "closed_loop.rungs[].good": "those that met every limit, by latencies that count from the send",
     "closed_loop.rungs[].duration_s": "from the first send to the last end",
+    "fleet_check.verdict": "`holds`, `fails` or `not_known`: whether the planned load holds, with `--lost` also after the loss",
+    "fleet_check.replicas": "replicas that were found, as many during the whole check",
+    "fleet_check.pass_rps_one": "what one replica holds, by the run of `--run`",
+    "fleet_check.load_at_peak": "share of it that is used at peak",
+    "fleet_check.planned_rps": "the planned load: `full_rps` times `load_at_peak`",
+    "fleet_check.planned": "whether that holds with all replicas",
+    "fleet_check.full_rps": "`replicas` times `pass_rps_one`: what they would hold one by one",
+    "fleet_check.holds_rps": "the highest rate that held; null if none did",
+    "fleet_check.fails_rps": "the lowest rate that failed; null if none did",
+    "fleet_check.ratio": "`holds_rps` as a share of `full_rps`",
+    "fleet_check.seen_rps": "the rate that the next four are from: `holds_rps`, else `fails_rps`",
+    "fleet_check.busiest": "the replica that finished most requests",
+    "fleet_check.busiest_share": "how many it finished, against an even split",
+    "fleet_check.hit_frac": "prefix hits of the fleet, as a share of the prompts' tokens; null where prompts share nothing",
+    "fleet_check.hit_frac_one": "those of one replica, in the run of `--run`",
+    "fleet_check.lost": "replicas that were to be taken away",
+    "fleet_check.after_loss": "whether the planned load holds with what was left; null without `--lost`, and where it fails"
+    " already",
     "diagnosis.cause": "`slots`, `kv`, `prefill`, `decode`, `deferred` (requests wait for a KV transfer or a LoRA), `uneven` (one"
     " of several engines is full while others have room), `frontend`, `client`, `prefix`, `lengths`, `failures`, `none` or"
     " `unknown`",

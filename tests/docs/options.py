@@ -13,6 +13,7 @@ ORDER = (
     *SHARED,
     "preflight",
     "fleet",
+    "fleet-check",
     "replica",
     "selftest",
     "open",

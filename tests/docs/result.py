@@ -13,6 +13,7 @@ from core.facts import Fact
 from core.fleet.cost import Cost
 from core.fleet.plan import Loss
 from core.fleet.sizing import FleetSize
+from core.fleet_check import FleetCheck
 from core.hardware import Hardware
 from core.records import Check, EngineSample, ServerSample, WorkerInfo
 from core.results import ClientInfo, Diagnosis, Knee, RepeatResult
@@ -24,7 +25,7 @@ from tests.tui import knee_samples
 
 PARTS = (
     "", "knee", "slo", "workload", "request", "method", "required", "server", "client", "workers[]", "preflight[]", "steps[]",
-    "steps[].repeats[]", "twin", "closed_loop", "diagnosis", "fleet",
+    "steps[].repeats[]", "twin", "closed_loop", "diagnosis", "fleet", "fleet_check",
 )  # fmt: skip
 """Each has a table of its own; what is deeper stands in the table of the part around it."""
 
@@ -41,6 +42,7 @@ _KINDS: dict[str, Any] = {
     **dict.fromkeys(("fleet.at_pass", "fleet.at_fail", "fleet.at_p90_output"), FleetSize),
     "fleet.losses": tuple[Loss, ...],
     "fleet.cost": Cost,
+    "fleet_check": FleetCheck,
 }
 """What may be null in a result, so that its keys must come from its type."""
 OPEN = frozenset(

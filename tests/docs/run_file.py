@@ -34,6 +34,7 @@ _IN_RESULT = {
     "Check": "preflight[]", "StepResult": "steps[]", "RepeatResult": "steps[].repeats[]", "Percentiles": "steps[].repeats[].ttft_s",
     "Knee": "knee", "FailCount": "knee.upper", "KneeEstimate": "knee.estimate", "Diagnosis": "diagnosis",
     "DiagnosisStep": "diagnosis.steps[]", "ClosedLoop": "closed_loop", "ClosedRung": "closed_loop.rungs[]", "FleetAsk": "fleet",
+    "FleetPlan": "method.fleet",
 }  # fmt: skip
 """Values that stand in the result too, where their fields have a meaning already."""
 _ASKED = {

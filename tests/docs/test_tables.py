@@ -42,7 +42,8 @@ def test_a_page_without_its_pair_of_comments_is_refused(text: str) -> None:
 def test_every_option_of_every_command_is_in_its_chapter() -> None:
     chapters = options.options_tables().split("### ")[1:]
     for name, command in [*cli.commands.items(), ("kneescope` alone", cli)]:
-        (chapter,) = [each for each in chapters if f"{name}`" in f"{each.splitlines()[0]}`"]
+        titles = [f" {each.splitlines()[0]}`".replace(" `", " ") for each in chapters]
+        (chapter,) = [each for each, title in zip(chapters, titles, strict=True) if f" {name}`" in title]
         for _, (option, _, _) in options.rows(command):
             assert option.strip("`").split()[0] in chapter, f"{option} of {name}"
 

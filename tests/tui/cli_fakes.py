@@ -77,8 +77,9 @@ class FakeSession:
         replicas: Discovery | None = None,
         replica_access: Access = Access(),  # noqa: B008 (frozen)
         start_load: object = None,
+        lose: str | None = None,
     ) -> None:
-        self.replicas, self.replica_access = replicas, replica_access
+        self.replicas, self.replica_access, self.lose, self.lose_output = replicas, replica_access, lose, None
         self.given, self.found = found, None
         self.start_load = start_load
         self.config, self.log, self.access, self.command, self.truth_rps = config, log, access, command, truth_rps

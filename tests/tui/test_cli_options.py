@@ -423,7 +423,7 @@ def test_every_place_of_the_configuration_is_set_by_one_option() -> None:
     found = [path for option in RUN_OPTIONS if option.name != "headroom" for path in option.sets]  # an old name
     without = {"target.url", "target.prefix", "slo.default", "workload.temperature", "access.api_key"}
     without |= {"workload.trace"}  # what a file holds
-    without |= {"method.one_draw", "method.beat_rps"}  # what tune asks of each setting
+    without |= {"method.one_draw", "method.beat_rps", "method.fleet"}  # what tune and fleet-check ask
     assert sorted([*found, *without]) == sorted([*places("", ProbeConfig), *places("access.", Access)])
 
 

@@ -11,6 +11,7 @@ from core.facts import fact
 from core.judge.rate_verdicts import set_aside
 from core.results import Answer, GatewayUse, Percentiles, StepResult
 from core.view import Line, RunView
+from tests.core.fleet_check.sentences import HELD
 from tests.tui import knee_samples, mode_samples, samples
 from tests.tui.screen import lines_of, rendered, settle, shown, text_of
 from tui.draw.plots import Plot
@@ -312,3 +313,11 @@ def test_below_a_headline_that_says_infeasible_it_is_not_said_again() -> None:
     head, sentence = (block[0].plain for block in answer.headlines(view, given, 100))
     assert "INFEASIBLE AT ANY RATE" in head
     assert sentence == "Even single requests miss the limits, 3 of 3 (TTFT 1.2 s, limit 500 ms)."
+
+
+def test_the_answer_of_a_fleet_stands_below_its_ends_in_words() -> None:
+    found = knee_samples.finished()
+    assert found.answer is not None
+    given = replace(found.answer, message=fact("fleet_holds", **HELD))
+    said = "\n".join(line.plain for block in answer.headlines(found, given, 100) for line in block)
+    assert "The planned load of 63.0 requests/s holds; 8 replicas hold 83.0 of 90.0" in said

@@ -33,6 +33,8 @@ def own_file(out: str | None) -> str | None:
 
 def _said(method: Method) -> str:
     measure = "" if method.measure_s is None else f" --measure {typed(method.measure_s)}s"
+    if method.fleet is not None:
+        return f"--mode {method.mode}{measure}"
     return f"--mode {method.mode} --rates {','.join(map(repr, method.rates_rps))}{measure}"
 
 

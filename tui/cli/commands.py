@@ -20,6 +20,7 @@ from tui.cli.inputs import read_port, read_server
 from tui.cli.options import (
     CHECK_OPTIONS,
     COMPARE_OPTIONS,
+    FLEET_CHECK_OPTIONS,
     FLEET_COMMAND_OPTIONS,
     GHOST,
     PREFLIGHT_OPTIONS,
@@ -346,6 +347,31 @@ def fleet(**options: Any) -> int:
 
     interrupt_on_terminate()
     return run(options)
+
+
+@cli.command("fleet-check", cls=SectionedCommand, params=[*FLEET_CHECK_OPTIONS])
+@click.argument("gateway", type=_SERVER)
+@click.pass_obj
+def fleet_check(command: str, /, gateway: str, **options: Any) -> int:
+    """Judge whether the replicas behind GATEWAY hold as many times what one of them held in a recorded run.
+
+    First the planned load is judged (what one holds, times the replicas, times the load at peak), then all that they could hold one
+    by one; where one of the two fails, lower rates are. Every rate in the answer was measured. With --lost the planned load is
+    judged once more after --lose-command has taken replicas away.
+
+    \b
+    kneescope fleet-check http://gateway:8000 --run last --dns vllm.prod.svc.cluster.local:8000
+    kneescope fleet-check http://gateway:8000 --run one-h100 --replica http://10.0.0.7:8000 --replica http://10.0.0.8:8000
+    kneescope fleet-check http://gateway:8000 --run last --replicas-file replicas.txt --lost 1 --lose-command './drain.sh 3'
+
+    Exit codes: 0 the planned load holds (also after the loss), 1 it does not, 3 not known.
+    """
+    given = CliOptions(options)
+    access = access_of(given, os.environ)
+    from tui.cli.fleet_check import run
+
+    interrupt_on_terminate()
+    return run(gateway, options, given, command, access)
 
 
 @cli.command(cls=SectionedCommand, params=[*CHECK_OPTIONS])

@@ -116,19 +116,30 @@ _OTHER_WAYS = ("mode", "careful", "rates_rps", "hold_rps", "start_rps", "budget_
 
 def build(options: Mapping[str, Any], url: str, base: Base | None = None) -> ProbeConfig:
     """The run that was asked for, of the server at `url`. Raises UserError for options that contradict each other."""
-    base, address = base or Base(), split_address(url)
+    base = base or Base()
     method = _method(options, base.method)
     workload = replace(base.workload, **(_fields("workload", options) | requests.fields_of(options, method)))
     config = ProbeConfig(
-        target=Target(url=address.base, prefix=address.prefix, **_fields("target", options)),
+        target=target_of(options, url),
         slo=_slo(options, base.slo),
         workload=workload,
         method=method,
-        safety=Safety(**_fields("safety", options)),
+        safety=safety_of(options),
         fleet=fleet_ask(options),
     )
     trace = requests.trace_of(options, method.seed_of_arrivals)
     return config if trace is None else trace.settled(config)
+
+
+def target_of(options: Mapping[str, Any], url: str, **known: Any) -> Target:
+    """The server at `url`; `known` fills in what was not given."""
+    address = split_address(url)
+    return Target(**known | {"url": address.base, "prefix": address.prefix} | _fields("target", options))
+
+
+def safety_of(options: Mapping[str, Any]) -> Safety:
+    """What the load may never exceed."""
+    return Safety(**_fields("safety", options))
 
 
 def access_of(options: Mapping[str, Any], environ: Mapping[str, str]) -> Access:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from core import RESULT_SCHEMA, fleet, report
 from core.config import FleetAsk, Lengths, Workload
 from core.errors import UserError
+from core.fleet_check import refuse_fleet
 from core.records import ServerInfo
 from core.report import WIDTH, answer_of, evidence_of, finite
 from core.results import Knee
@@ -73,6 +74,8 @@ def _has_screen(options: Mapping[str, Any]) -> bool:
 
 def _recorded(recorded: Recorded) -> ReplicaFigures:
     view = recorded.view()
+    if view.config is not None:
+        refuse_fleet(view.config)
     ask = kept.read(recorded.path, view)
     knee = answer_of(view).knee
     held = "no rate held" if knee.pass_rps is None else f"one replica held {rate_text(knee.pass_rps)}"

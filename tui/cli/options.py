@@ -17,7 +17,7 @@ from tui.draw import symbols
 
 SERVER, ACCESS, LIMITS, WORKLOAD, METHOD = "Server", "Access", "Limits", "Workload", "Search"
 SAFETY, FLEET, HARDWARE, OUTPUT, REPLICA = "Safety", "Fleet", "Hardware on paper", "Output", "One replica"
-CHANGE, ASKED, WATCH, TUNE = "Change", "Asked", "Replicas", "Settings"
+CHANGE, ASKED, WATCH, TUNE, CHECKED = "Change", "Asked", "Replicas", "Settings", "Fleet"
 MACHINES = "Sending machines"
 
 _COMMAND = Reads("'command'", inputs.read_command)
@@ -897,5 +897,45 @@ TUNE_OPTIONS = (
 )
 """Settings of a server that the command starts, and how each is probed."""
 
-SECRET_OPTIONS = tuple(option.flag for option in {o.flag: o for o in (*TUNE_OPTIONS, *RUN_OPTIONS)}.values() if option.secret)
+_OF_FLEET_CHECK = (
+    *("model", "api", "metrics_url", "gpu_metrics_url", "dataset", "trace", "trace_window", "mode", "repeats", "measure", "budget"),
+    *("drain", "max_rps", "max_in_flight", "max_duration", "with_others", "max_waiting", "yes", "load_at_peak", "headroom"),
+    *("headless", "json", "out", "quiet", "metrics_port", "label"),
+)
+"""What of a run is not the recorded one's, or may be another."""
+
+FLEET_CHECK_OPTIONS = (
+    Option(
+        CHECKED,
+        "--run",
+        "",
+        "Recorded run of one replica: each is expected to hold its passing rate, and its requests, limits and seeds are used again."
+        " A path, last, a label, or a number of `kneescope runs`.",
+        metavar="RUN",
+        required=True,
+    ),
+    Option(
+        CHECKED,
+        "--lost",
+        "",
+        "Take N replicas away after the answer, by --lose-command, and judge the planned load again with what is left.",
+        type=_COUNT,
+    ),
+    Option(
+        CHECKED,
+        "--lose-command",
+        "",
+        "Shell command that takes the replicas of --lost away, such as 'kubectl delete pod vllm-3'. It is never recorded.",
+        type=_COMMAND,
+        secret=True,
+    ),
+    *_ACCESS,
+    *_REPLICAS,
+    *(o for o in RUN_OPTIONS if o.expose_value and o.name in _OF_FLEET_CHECK),
+    SYMBOLS,
+)
+"""A fleet, the run of one of its replicas, and how it is loaded."""
+
+_ALL = {o.flag: o for o in (*FLEET_CHECK_OPTIONS, *TUNE_OPTIONS, *RUN_OPTIONS)}
+SECRET_OPTIONS = tuple(option.flag for option in _ALL.values() if option.secret)
 """Their values may hold a secret: they are blanked out wherever a command line is recorded, and no file may keep them."""

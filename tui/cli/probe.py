@@ -39,6 +39,7 @@ from tui.terminal.signals import INTERRUPTED, NO_ANSWER, NOT_MET, TwoStage, leav
 from tui.terminal.whole import plain, why_no_screen
 
 _CODES: Mapping[str, int] = {"void": NO_ANSWER, "refused": NO_ANSWER, "interrupted": INTERRUPTED}
+_FLEET_CODES: Mapping[str, int] = {"holds": 0, "fails": NOT_MET, "not_known": NO_ANSWER}
 _END_S = 2.0
 
 
@@ -61,7 +62,7 @@ class Job:
     `found` is what checks of the same server and settings found a moment ago, which are then not made again.
     `beside`: the run that is drawn behind, which `run` reads by its option.
     `start` starts the server to be probed, which is stopped after the run; its address then takes the configured one's place.
-    `began` is told of the session just before it runs.
+    `began` is told of the session just before it runs. `lose`: the command that takes replicas away, as a session takes it.
     """
 
     config: ProbeConfig
@@ -76,18 +77,19 @@ class Job:
     found: Found | None = field(default=None, repr=False)
     began: Callable[[Session], None] | None = field(default=None, repr=False)
     beside: ghost.Beside | None = field(default=None, repr=False)
+    lose: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
     """A run that is over, answered or not. `path` is None when nothing could be written into its file, `failure` is what broke
-    it, `between_output` what a failing --between command said, `left` how the screen was left."""
+    it, `said` what a failing command of the user's said by its option, `left` how the screen was left."""
 
     view: RunView
     path: Path | None
     failure: Exception | None
     left: Left
-    between_output: str | None = field(default=None, repr=False)
+    said: Mapping[str, str | None] = field(default_factory=dict, repr=False)
 
 
 class Live:
@@ -137,9 +139,10 @@ def _done(job: Job) -> int:
             say_if_heard(f"The run before is kept in {plain(str(ended.path))}; `kneescope report` prints it.")
             job = _next(job, ended, ended.left.wish)
             ended = asyncio.run(run_once(job))
-        if ended.between_output:
-            said = "\n".join(f"  {plain(line)}" for line in ended.between_output.splitlines())
-            say_if_heard(f"The --between command failed with these lines (they are not recorded):\n{said}")
+        for option, said in ended.said.items():
+            if said:
+                lines = "\n".join(f"  {plain(line)}" for line in said.splitlines())
+                say_if_heard(f"The {option} command failed with these lines (they are not recorded):\n{lines}")
         if ended.view.started_utc is not None:
             hand_over(ended.view, ended.path, out, also_say=not job.options["quiet"])
         if job.beside is not None and ended.path is not None and ended.view.answer is not None and not job.options["quiet"]:
@@ -192,6 +195,7 @@ async def run_once(job: Job) -> Ended:
                 trace=trace_of(job.options, config.method.seed_of_arrivals),
                 replicas=replicas,
                 replica_access=to_replicas,
+                lose=job.lose,
             )
             if job.began is not None:
                 job.began(session)
@@ -213,7 +217,7 @@ async def run_once(job: Job) -> Ended:
         path=log.path if kept else None,
         failure=failure,
         left=left,
-        between_output=session.between_output,
+        said={"--between": session.between_output, "--lose-command": session.lose_output},
     )
 
 
@@ -256,6 +260,8 @@ def code_of(view: RunView) -> int:
     if (answer := view.known_answer) is None:
         return INTERRUPTED
     code = _CODES.get(answer.outcome, 0)
+    if code == 0 and (check := report.fleet_check_of(view, answer)) is not None:
+        return _FLEET_CODES[check.verdict]
     return NOT_MET if code == 0 and answer.required_met is False else code
 
 

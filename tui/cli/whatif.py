@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import UserError
+from core.fleet_check import refuse_fleet
 from core.history import resolve
 from core.report import what_if_json, what_if_text
 from core.run import Recording, read_recording
@@ -39,9 +40,11 @@ def _asked(explained: Explained | Refused, change: Change) -> tuple[Modelled | N
 
 
 def read(path: Path) -> Recording:
-    """The run of a file. Raises UserError for one that still goes on, and for what is no run file."""
+    """The run of a file. Raises UserError for one that still goes on or is of a fleet, and for what is no run file."""
     refuse_going(path, "what-if")
-    return read_recording(path)
+    recorded = read_recording(path)
+    refuse_fleet(recorded.config)
+    return recorded
 
 
 def _change(options: Mapping[str, Any]) -> Change:

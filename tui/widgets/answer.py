@@ -75,7 +75,7 @@ def _rank(remark: report.Remark) -> int:
 
 def _sentence(view: RunView, answer: Answer) -> str | None:
     """The answer in words, where neither the lines above nor the rows of the checks say the same."""
-    if answer.outcome in _SAID_BY_HEADLINE:
+    if answer.outcome in _SAID_BY_HEADLINE and not says(answer.message, "fleet_holds", "fleet_holds_none"):
         return None
     if answer.outcome == "refused" and any(check.status == "refuse" for check in view.checks):
         return None

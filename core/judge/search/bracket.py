@@ -78,8 +78,8 @@ class Bracket:
         self._ramp_failed_rps = failed_rps
 
     def add_step(self, result: StepResult) -> None:
-        """A judged step; one without a verdict (void, unjudged) is no evidence."""
-        if result.verdict in ("pass", "fail", "mixed"):
+        """A judged step; one without a verdict (void, unjudged) is no evidence, and one of fewer replicas none of this bracket."""
+        if result.verdict in ("pass", "fail", "mixed") and result.phase != "lost":
             self._steps.append(result)
             self._looks |= result.phase != "list"
 

@@ -73,7 +73,7 @@ class Pace:
                 return sum(segment.duration_s for segment in segments[: modes.RAMP_SEGMENTS_EXPECTED])
             case Step(phase="search", rate_rps=rate_rps):
                 return self.likely_s(rate_rps)
-            case Step(phase="list", rate_rps=rate_rps, repeats=repeats):
+            case Step(phase="list" | "lost", rate_rps=rate_rps, repeats=repeats):
                 return repeats * self.listed_s(rate_rps)
             case Step(rate_rps=rate_rps, repeats=repeats):
                 return repeats * self.repeat_s(rate_rps)

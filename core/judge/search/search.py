@@ -15,7 +15,7 @@ from core import modes
 from core.config import ProbeConfig
 from core.facts import Fact, Said, fact
 from core.judge.idle import idle_e2e_s, idle_e2es_s, why_infeasible
-from core.judge.search import candidates, estimate
+from core.judge.search import candidates, estimate, fleet_load
 from core.judge.search.actions import Action, Done, Hold, Ramp, Step
 from core.judge.search.bracket import PASS_WEIGHT, QUICK_WEIGHT, UPPER_WEIGHT, Bracket, conclude
 from core.judge.search.candidates import Ends
@@ -23,6 +23,7 @@ from core.judge.search.estimate import Pace
 from core.judge.search.futile import Futile, futile
 from core.judge.search.posterior import Posterior
 from core.judge.search.recorded import Reach
+from core.judge.search.skipped import Skipped
 from core.records import Phase, RequestRecord, Segment
 from core.results import Answer, Outcome, StepResult, TwinReading
 
@@ -246,6 +247,19 @@ class Search:
         warmup_s = self._pace.planned_warmup_s(rate_rps)
         return estimate.expected(self._config.method, self._rules, self._config.slo, rate_rps, self._pace.e2e_s, warmup_s, total_s)
 
+    def passed(self, rate_rps: float) -> bool:
+        """Whether the answer so far rests on this rate, or a higher one, having passed."""
+        passed_rps = self._bracket.passed_rps
+        return passed_rps is not None and passed_rps >= rate_rps * (1 - _DUST)
+
+    def again(self, rate_rps: float) -> Step:
+        """A rate that was judged, to be judged again when the answer stands and replicas were taken away."""
+        return self._step("lost", rate_rps)
+
+    def takes_s(self, step: Step) -> float:
+        """How long a step is expected to take, in seconds."""
+        return self._pace.action_s(step)
+
     def answer_so_far(self, outcome: Outcome, message: Said) -> Answer:
         """What is known when the run has to end now (interrupted, held, void, server lost)."""
         return Answer(outcome=outcome, message=message, knee=self._bracket.knee(self._skipped.notes, estimated=True))
@@ -259,7 +273,8 @@ class Search:
         if not isinstance(action, Step) or elapsed_s + self._pace.action_s(action) <= self._hard_s:
             return action
         # with a rate that held there is an answer, which a step that is cut off would only lose; without one it may still come
-        lost = action.phase != "list" and self._bracket.passed_rps is not None
+        goes_on = action.phase != "list" or self._config.method.fleet is not None
+        lost = goes_on and self._bracket.passed_rps is not None
         return self._finish(fact("time_up_limit")) if lost else action
 
     def _out_of_recording(self, why: Fact) -> Done:
@@ -278,6 +293,8 @@ class Search:
             return self._hold(self._config.method.hold_rps, elapsed_s)
         if self._ramp and not self._ramp_over:
             return Ramp(segments=self._ramp)
+        if self._config.method.fleet is not None:
+            return self._of_fleet(elapsed_s)
         if to_judge := [rate for rate in self._list if rate not in self._judged]:
             return self._step("list", to_judge[0])
         return self._narrow(elapsed_s) if self._ramp else self._done(self._seen())
@@ -292,6 +309,16 @@ class Search:
             measure_s, config.limits, config.safety, rate_rps, lasts_s, warmup_s, self._rules.requests_within_s, most=most
         )
         return Hold(segments=segments)
+
+    def _of_fleet(self, elapsed_s: float) -> Step | Done:
+        """The planned load of a fleet and all that it could hold, then down from what failed. The first is always judged."""
+        rate_rps = fleet_load.next_rps(self._list, self._bracket.passed_rps, self._bracket.failed_rps)
+        if rate_rps is None or self._skipped:
+            return self._done(self._seen())
+        takes_s = self._rules.listed.repeats * self._pace.listed_s(rate_rps)
+        if self._judged and elapsed_s + START_SHARE * takes_s > (self._config.method.budget_s or math.inf):
+            return self._done(self._seen(), fact("time_up_fleet", rate_rps=rate_rps))
+        return self._step("list", rate_rps)
 
     def _narrow(self, elapsed_s: float) -> Step | Done:
         """Full steps until the ends are within the grid, or the time is used up, or nothing is left to try."""
@@ -416,7 +443,7 @@ class Search:
 
     def _step(self, phase: Phase, rate_rps: float, repeats: int | None = None) -> Step:
         config, rules = self._config, self._rules
-        stage = rules.search if phase == "search" else rules.listed if phase == "list" else rules.final
+        stage = rules.search if phase == "search" else rules.listed if phase in ("list", "lost") else rules.final
         return Step(
             phase=phase,
             rate_rps=rate_rps,
@@ -512,6 +539,10 @@ class Search:
         """What is expected after the action: rates of a list, steps of the search, the confirmation. `step_share`: what a step of
         the search takes of its whole length."""
         now_rps = action.rate_rps if isinstance(action, Step) else None
+        if self._config.method.fleet is not None and now_rps is not None:
+            passed_rps, failed_rps = self._bracket.passed_rps, self._bracket.failed_rps
+            to_come = fleet_load.expected_rps(self._list, passed_rps, failed_rps, now_rps)
+            return sum(self._rules.listed.repeats * self._pace.listed_s(rate) for rate in to_come)
         listed = [rate for rate in self._list if rate not in self._judged and rate != now_rps]
         listed_s = sum(self._rules.listed.repeats * self._pace.listed_s(rate) for rate in listed)
         if not self._ramp or isinstance(action, Done):
@@ -549,46 +580,6 @@ def _needed_warmup_s(result: StepResult) -> float | None:
     """The warm-up that the requests of its last judged repeat need."""
     needed_s = [repeat.warmup_needed_s for repeat in result.repeats if repeat.verdict in ("pass", "unjudged")]
     return needed_s[-1] if needed_s else None
-
-
-class Skipped:
-    """Rates whose step was ended, in order. Nothing is known of them; the search goes on as if they were used up."""
-
-    def __init__(self) -> None:
-        self._steps: list[tuple[Phase, float]] = []
-
-    def add(self, phase: Phase, rate_rps: float) -> None:
-        """A step was ended."""
-        self._steps.append((phase, rate_rps))
-
-    def __bool__(self) -> bool:
-        return bool(self._steps)
-
-    def rates_rps(self, phase: Phase) -> tuple[float, ...]:
-        """The rates whose step for that phase was ended."""
-        return tuple(rate for each, rate in self._steps if each == phase)
-
-    def lowest_rps(self, phase: Phase) -> float | None:
-        """The lowest rate whose step for that phase was ended; None without one."""
-        return min((rate for each, rate in self._steps if each == phase), default=None)
-
-    def below(self, limit_rps: float | None) -> bool:
-        """Whether a rate below the limit (None: any rate) was to be judged for the passing end and was not."""
-        return any(phase != "tighten" and (limit_rps is None or rate < limit_rps) for phase, rate in self._steps)
-
-    @property
-    def note(self) -> Fact | None:
-        """Which steps were ended; None when none was."""
-        return fact("steps_ended", rates_rps=self._rates_rps) if self else None
-
-    @property
-    def notes(self) -> tuple[Fact, ...]:
-        """The same as notes of a knee."""
-        return () if self.note is None else (self.note,)
-
-    @property
-    def _rates_rps(self) -> list[float]:
-        return list(dict.fromkeys(rate for _, rate in self._steps))
 
 
 def _infeasible(why: Fact | None) -> Answer:

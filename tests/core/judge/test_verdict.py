@@ -338,10 +338,12 @@ SHARED = Prefix(kind="shared", tokens=270, groups=2)
 """Of the prompts of 512 tokens here half, since 14 tokens are no block."""
 
 
-def judged_as_shared(hits: float, prefix: Prefix = SHARED, *, with_others: bool = False, cached: int | None = None) -> RepeatResult:
+def judged_as_shared(
+    hits: float, prefix: Prefix = SHARED, *, with_others: bool = False, cached: int | None = None, hits_told: bool = False
+) -> RepeatResult:
     """`hits` of a thousand tokens by the counters, `cached` of each prompt by the answers."""
     tally = step(*[Request(cached=cached)] * 20).played()
-    judging = structs.replace(rules(prefix=prefix), with_others=with_others)
+    judging = structs.replace(rules(prefix=prefix), with_others=with_others, hits_told=hits_told)
     samples = [sample(-1, hits=0, queries=0), sample(9, hits=hits, queries=1000)]
     return judge_repeat(tally, COMPLETE, OVER, judging, samples, [], None, SERVER)
 
@@ -365,6 +367,12 @@ def test_prefix_hits_off_the_plan_are_another_workload(hits: int) -> None:
         "kv_tokens": None,
     }
     assert (result.verdict, result.reason) == ("void", Fact(code="hits_off", figures=figures))
+
+
+def test_hits_off_the_plan_are_what_a_check_of_a_fleet_is_to_find() -> None:
+    result = judged_as_shared(120, hits_told=True)
+    assert (result.verdict, result.prefix_hit_frac) == ("pass", 0.12)
+    assert not any(says(each, "hits_off") for each in result.warnings)
 
 
 def test_hits_beside_others_are_those_that_the_answers_tell() -> None:

@@ -19,6 +19,7 @@ from core.run import log as runs
 from core.run.events import Event, RunEnded, time_of
 from core.run.found import Found
 from core.run.log import RunLog
+from core.run.loss import CallRoll
 from core.run.session import Session
 from core.run.state import State
 from core.server.discovery import Discovery
@@ -55,6 +56,8 @@ class Bench:
     trace: TraceArrivals | None = None
     context: int | None = None
     replicas: Discovery | None = None
+    roll: CallRoll | None = None
+    lose: str | None = None
 
     def __post_init__(self) -> None:
         self.server = FakeServer()
@@ -74,6 +77,8 @@ class Bench:
             read=self.read,
             trace=self.trace,
             replicas=self.replicas,
+            roll=self.roll,
+            lose=self.lose,
             http=lambda: httpx.AsyncClient(transport=httpx.MockTransport(self._answer), trust_env=False),
             clock=now,
         )
@@ -115,13 +120,17 @@ def on_bench(
     trace: TraceArrivals | None = None,
     context: int | None = None,
     replicas: Discovery | None = None,
+    roll: CallRoll | None = None,
+    lose: str | None = None,
 ) -> tuple[Bench, T]:
     """Do `work` on a fresh bench in virtual time."""
 
     async def whole() -> tuple[Bench, T]:
         log = RunLog(path)
         try:
-            bench = Bench(log, probe or config(), refuse, between, trace=trace, context=context, replicas=replicas)
+            bench = Bench(
+                log, probe or config(), refuse, between, trace=trace, context=context, replicas=replicas, roll=roll, lose=lose
+            )
             set_up(bench)
             return bench, await work(bench)
         finally:

@@ -291,6 +291,11 @@ def test_shared_prefixes_by_the_counters(hits: int, status: CheckStatus, code: C
     assert check.message == fact(code, **GROUPS, hit_frac=hits / 2048, planned_frac=0.5)
 
 
+def test_what_a_gateway_makes_of_shared_prefixes_is_told_of_a_fleet() -> None:
+    check = answers.shared_check([record()] * 4, counters(1000, 10), counters(3048, 10), SHARED, 16, fleet=True)
+    assert (check.status, check.message) == ("pass", fact("shared_as_planned", **GROUPS, hit_frac=0.0, planned_frac=0.5))
+
+
 def test_shared_prefixes_by_the_answers_where_no_counter_tells() -> None:
     told = [record(cached_tokens=256)] * 4
     assert answers.shared_check(told, None, None, SHARED, 16).message == fact(
