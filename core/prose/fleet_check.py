@@ -28,7 +28,7 @@ def _replicas(f: Figures, verb: str) -> str:
 
 
 def _holds(f: Figures) -> str:
-    held = f"{_replicas(f, 'hold')} {rate_number(f['holds_rps'])} of {rate_text(f['full_rps'])}: {f['ratio']:.2f}"
+    held = f"{_replicas(f, 'hold')} {rate_number(f['holds_rps'])} of {rate_text(f['full_rps'])}: {percent(f['ratio'])}"
     return f"{_planned(f)}; {held}{_router(f)}"
 
 

@@ -37,7 +37,7 @@ def fleet_check_rows(view: RunView, answer: Answer) -> list[Row]:
         ("planned load", rate_text(check.planned_rps), f"{_WORDS[check.planned]}; {of_peak}"),
     ]
     if check.holds_rps is not None and check.ratio is not None:
-        rows.append((n, rate_text(check.holds_rps), f"holds: {check.ratio:.2f} of {rate_text(check.full_rps)}"))
+        rows.append((n, rate_text(check.holds_rps), f"holds: {percent(check.ratio)} of {rate_text(check.full_rps)}"))
     if check.fails_rps is not None:
         rows.append(("", rate_text(check.fails_rps), "does not hold"))
     if check.busiest_share is not None:

@@ -15,6 +15,7 @@ from core.records import ServerSample
 from core.server.exposition import MODEL, SAMPLE_METRICS, SAMPLES, Row, Rows, ScrapeError, rows_of, sample_of
 from core.server.http import Caller, HttpError
 from core.server.metrics import LARGE, Exposition, read_exposition
+from core.units import typed
 
 TpotOf = Literal["request", "gap"]
 """Whose times a TPOT histogram holds: one mean for each request at its end (vLLM 0.11 on), or each gap between tokens."""
@@ -86,7 +87,7 @@ def _check(sample: ServerSample) -> None:
     ):
         value, most = getattr(sample, name), _FULL if name == "kv_usage_max_frac" else _MOST
         if value is not None and not 0 <= value <= most:
-            raise ScrapeError(f"tells a figure that cannot be ({name} {value:.3g}); is that a vLLM server's /metrics?")
+            raise ScrapeError(f"tells a figure that cannot be ({name} {typed(value)}); is that a vLLM server's /metrics?")
 
 
 async def read_vitals(caller: Caller, url: str, clock: Callable[[], float] = time.monotonic) -> Vitals:

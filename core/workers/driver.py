@@ -15,6 +15,7 @@ from typing import Protocol
 import msgspec
 
 from core.errors import UserError
+from core.units import duration
 from core.workers.messages import (
     Answered,
     Beat,
@@ -199,8 +200,8 @@ def leave_now() -> list[ToDriver]:
 def _too_late(asked: Gather) -> UserError:
     where = f"--workers {asked.asked}"
     return UserError(
-        f"{where}: the machines did not come together within {GATHER_S:g} s. This machine has to be a part of the Ray cluster; `ray"
-        " status` on it shows whether it is, and `ray start --address HOST:PORT` makes it one.",
+        f"{where}: the machines did not come together within {duration(GATHER_S)}. This machine has to be part of the Ray cluster;"
+        " `ray status` on it shows whether it is, and `ray start --address HOST:PORT` makes it one.",
         exit_code=3,
     )
 

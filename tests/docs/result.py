@@ -24,8 +24,8 @@ from tests.docs.meanings import MEANINGS
 from tests.tui import knee_samples
 
 PARTS = (
-    "", "knee", "slo", "workload", "request", "method", "required", "server", "client", "workers[]", "preflight[]", "steps[]",
-    "steps[].repeats[]", "twin", "closed_loop", "diagnosis", "fleet", "fleet_check",
+    "", "knee", "slo", "workload", "request", "method", "required", "server", "client", "workers[]", "replicas[]", "preflight[]",
+    "steps[]", "steps[].repeats[]", "twin", "closed_loop", "diagnosis", "fleet", "fleet_check",
 )  # fmt: skip
 """Each has a table of its own; what is deeper stands in the table of the part around it."""
 

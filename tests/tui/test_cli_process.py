@@ -145,6 +145,30 @@ def test_a_reader_of_the_verdict_that_left_changes_nothing(env: dict[str, str]) 
         assert into_broken_pipe([*PROBE, "--quiet", *options], env) == (0, "")
 
 
+LEAVES_WORDS_UNSAID = """
+import sys
+import click
+from tui.cli.group import Group, run_and_exit
+
+@click.command()
+def command() -> int:
+    sys.stdout.write("unsaid")
+    return 3
+
+run_and_exit(Group("kneescope", commands={"command": command}))
+"""
+
+
+def test_what_nobody_reads_any_more_changes_no_exit_code() -> None:
+    ours, theirs = os.pipe()
+    os.close(ours)
+    with os.fdopen(theirs, "wb") as broken:
+        done = subprocess.run(
+            [sys.executable, "-c", LEAVES_WORDS_UNSAID, "command"], stdout=broken, stderr=subprocess.PIPE, cwd=ROOT, check=False
+        )
+    assert (done.returncode, done.stderr) == (3, b"")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_a_verdict_that_a_full_disk_does_not_take_is_an_error_and_the_json_is_written(env: dict[str, str], tmp_path: Path) -> None:
     path = tmp_path / "result.json"

@@ -10,7 +10,7 @@ import click
 
 from core.errors import UserError
 from tui.cli import complete
-from tui.cli.output import Fault, say, say_if_heard, silence
+from tui.cli.output import Fault, flush_what_is_heard, say, say_if_heard, silence
 from tui.terminal.signals import INTERRUPTED, NO_ANSWER, SIGNALS
 from tui.terminal.whole import plain, plug_closed_streams
 
@@ -94,3 +94,4 @@ def run_and_exit(group: click.Group) -> NoReturn:
     finally:
         for number in SIGNALS:  # all is said: a late Ctrl-C or a second SIGTERM must not change the exit code any more
             signal.signal(number, signal.SIG_IGN)
+        flush_what_is_heard()

@@ -91,6 +91,17 @@ def silence(number: int) -> None:
     os.close(null)
 
 
+def flush_what_is_heard() -> None:
+    """Write out what stdout and stderr still hold, where somebody reads it. Python's own flush at exit, of a terminal that went
+    away with something unsaid, would make exit code 120 of every other one."""
+    for number, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):  # gone, or closed
+            silence(number)
+
+
 class JsonOut:
     """The place of `--json`: a file, stdout (`-`), or nowhere (None)."""
 

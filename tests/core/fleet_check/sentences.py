@@ -20,16 +20,16 @@ PLAIN: dict[str, Figure] = dict.fromkeys(("busiest_share", "hit_frac", "hit_frac
 CHECKED: list[tuple[Fact, str]] = [
     (
         fact("fleet_holds", **HELD),
-        "the planned load of 63.0 requests/s holds; 8 replicas hold 83.0 of 90.0 requests/s: 0.92; the busiest got 1.30 times its "
-        "share; prefix hits 12 % of the prompts' tokens, 41 % on one replica",
+        "the planned load of 63.0 requests/s holds; 8 replicas hold 83.0 of 90.0 requests/s: 92.2 %; the busiest got 1.30 times "
+        "its share; prefix hits 12 % of the prompts' tokens, 41 % on one replica",
     ),
     (
         fact("fleet_holds", **{**HELD, **PLAIN, "planned": "fails", "holds_rps": 31.5, "ratio": 0.35}),
-        "the planned load of 63.0 requests/s does not hold; 8 replicas hold 31.5 of 90.0 requests/s: 0.35",
+        "the planned load of 63.0 requests/s does not hold; 8 replicas hold 31.5 of 90.0 requests/s: 35.0 %",
     ),
     (
         fact("fleet_holds", **{**HELD, **PLAIN, "replicas": 1, "busiest_share": 1.0, "planned": "not_known"}),
-        "the planned load of 63.0 requests/s was not judged; 1 replica holds 83.0 of 90.0 requests/s: 0.92",
+        "the planned load of 63.0 requests/s was not judged; 1 replica holds 83.0 of 90.0 requests/s: 92.2 %",
     ),
     (
         fact("fleet_holds_none", **NONE),
