@@ -19,15 +19,16 @@ from core.facts import Code, Fact, Said, fact, says, several
 from core.fleet import FLOOR, gpus_per_endpoint, speed_check
 from core.judge import Done, Hold, Ramp, Search, Step, idle_e2e_s, idle_speed, lengths_check, token_costs
 from core.load import Generator
-from core.net import client_of_many, http_client, status_of
+from core.net import http_client
 from core.records import Check, CheckStatus, Hello, Phase, RequestRecord, ServerInfo, ServerSample
 from core.results import Answer, Idle, TokenCosts
 from core.run.answers import answer_after, close_open, complete, so_far
 from core.run.away import Absence, ServerAway
-from core.run.between import READY_S, Between
+from core.run.between import Between
 from core.run.client_info import client_info
 from core.run.closed import BesideAnswer, wants_closed
 from core.run.conductor import Conductor, Load
+from core.run.connections import Connections, MakeScraper, scraper_of
 from core.run.ends import NoAnswer, SafetyStop, Stopped
 from core.run.events import (
     AnswerFound,
@@ -47,22 +48,11 @@ from core.run.limits import Others, watch
 from core.run.log import RunLog
 from core.run.loss import CallRoll, Replicas, loss_not_judged
 from core.run.outlook import Outlook
-from core.run.scraping import MachineReadings, Readings, Source
+from core.run.scraping import MachineReadings, Readings
 from core.run.state import State
 from core.run.steps import Steps
 from core.run.twin import StartTwin, TwinWatch, narrows, wants_twin
-from core.server import (
-    CacheReset,
-    Caller,
-    Credential,
-    DatasetAsked,
-    Discovery,
-    Preflight,
-    ReplicaScraper,
-    Scraper,
-    SendSingles,
-    reset_prefix_cache,
-)
+from core.server import DatasetAsked, Discovery, Preflight, SendSingles
 from core.singles import NO_RATE
 from core.traffic import TraceArrivals
 from core.twin import lacks
@@ -84,10 +74,6 @@ class Checks(Protocol):
     def checks(self) -> AsyncIterator[Check]: ...
 
     def settle(self, workload: Workload) -> None: ...
-
-
-def _scraper(url: str, client: httpx.AsyncClient, credential: Credential, models: tuple[str, ...]) -> Source:
-    return Scraper(url, client, credential=credential, models=models)
 
 
 class Session:
@@ -125,7 +111,7 @@ class Session:
         roll: CallRoll | None = None,
         start_load: Callable[[], Awaitable[Load]] = Generator.start,
         preflight: Callable[[ProbeConfig, Access, str, httpx.AsyncClient, SendSingles], Checks] = Preflight,
-        scraper: Callable[[str, httpx.AsyncClient, Credential, tuple[str, ...]], Source] = _scraper,
+        scraper: MakeScraper = scraper_of,
         http: Callable[[], httpx.AsyncClient] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -139,26 +125,31 @@ class Session:
         self._between_command = between
         self._read = tuple(read)
         self._start_load = start_load
-        self._clients: list[httpx.AsyncClient] = []
-        self._replicas: ReplicaScraper | None = None
-        if replicas is not None:
-            http_of_many = client_of_many(replica_access, config.target.insecure)
-            self._clients.append(http_of_many)
-            self._replicas = ReplicaScraper(replicas, http_of_many, access=replica_access, say=self._warn, clock=clock)
+        self._connections = Connections(
+            config.target,
+            access,
+            open_client=http or (lambda: http_client(access, config.target.insecure)),
+            make_scraper=scraper,
+            discovery=replicas,
+            replica_access=replica_access,
+            ask=self._ask,
+            emit=self._emit,
+            clock=clock,
+        )
         asked = None if dataset is None else DatasetAsked(dataset, self._tell, self._drawn)
         if preflight is Preflight:
-            preflight = partial(Preflight, dataset=asked, replicas=self._replicas)
+            preflight = partial(Preflight, dataset=asked, replicas=self._connections.replicas)
         self._make_preflight = preflight if found is None else found.again
-        self._make_scraper = scraper
-        self._make_http = http or (lambda: http_client(access, config.target.insecure))
         self._others = Others(config.safety)
         self._clock = clock
         self._trace = trace
         self._start_twin = twin if wants_twin(config) else None
         self._twin: TwinWatch | None = None
         self._fleet: Replicas | None = None
-        if config.method.fleet is not None and (call := self._replicas.there if roll is None and self._replicas else roll):
-            self._fleet = Replicas(config.method.fleet, call, lose, emit=self._emit, clock=clock)
+        if roll is None and self._connections.replicas is not None:
+            roll = self._connections.replicas.there
+        if config.method.fleet is not None and roll is not None:
+            self._fleet = Replicas(config.method.fleet, roll, lose, emit=self._emit, clock=clock)
         self._search = Search(config)
         self._generator: Load | None = None
         self._conductor: Conductor | None = None
@@ -174,7 +165,6 @@ class Session:
         self._beside: BesideAnswer | None = None
         self._answered: Answer | None = None
         self._anew = False
-        self._alive_path: str | None = None
         self._prefixes_sent = False
         self._began: float | None = None
         self._load_began: float | None = None
@@ -306,7 +296,7 @@ class Session:
             if own is not None:
                 self._emit(CheckDone(t=self._clock(), check=own))
         self._emit(ServerKnown(t=self._clock(), info=preflight.info))
-        self._singles, self._alive_path = tuple(preflight.singles), preflight.info.alive_path
+        self._singles, self._connections.alive_path = tuple(preflight.singles), preflight.info.alive_path
         refused = any(check.status == "refuse" for check in self.state.view(self._clock()).checks)
         if preflight.hello is not None and not refused:
             self._found = Found(
@@ -348,15 +338,12 @@ class Session:
     def _tell(self, found: Fact) -> None:
         self._emit(Note(t=self._clock(), text=found))
 
-    def _warn(self, found: Fact) -> None:
-        self._emit(Note(t=self._clock(), level="warn", text=found))
-
     async def _climb(self, server: ServerInfo, idle_s: float) -> Answer:
         """Run what the search asks for until it has its answer."""
-        readings = Readings(self._source(server), self._emit, self._clock, self._sampled, self._config.safety)
+        readings = Readings(self._connections.source(server), self._emit, self._clock, self._sampled, self._config.safety)
         self._spawn(readings.pump())
         await readings.fresh(self._clock())
-        machine = MachineReadings.of(self._config.target.gpu_metrics_url, self._client, self._emit, self._clock)
+        machine = MachineReadings.of(self._config.target.gpu_metrics_url, self._connections.open, self._emit, self._clock)
         self._spawn(machine.pump())
         self._between = self._prepared_between(readings)
         if self._start_twin is not None and lacks(self._config.workload) is None:
@@ -516,27 +503,12 @@ class Session:
         if self._twin is not None:
             self._twin.sampled(sample)
 
-    def _source(self, server: ServerInfo) -> Source | None:
-        """What reads the server's metrics, on a connection of its own; None when it has none."""
-        if self._replicas is not None:
-            self._replicas.models = frozenset(server.metrics_models)
-            return self._replicas
-        if server.metrics_url is None:
-            return None
-        credential = Credential(self._config.target.url, self._access)
-        return self._make_scraper(server.metrics_url, self._client(), credential, server.metrics_models)
-
     def _prepared_between(self, readings: Readings) -> Between:
-        http, url = self._client(), self._config.target.url
-        caller = Caller(http, Credential(url, self._access))
-
-        async def reset() -> CacheReset:
-            return await reset_prefix_cache(caller, url)
-
+        http = self._connections.open()
         return Between(
             self._between_command,
-            reset if self._config.method.reset_cache else None,
-            health=lambda: self._status(http),
+            partial(self._connections.reset_cache, http) if self._config.method.reset_cache else None,
+            health=partial(self._connections.status, http),
             readings=readings,
             emit=self._emit,
             clock=self._clock,
@@ -566,11 +538,11 @@ class Session:
         try:
             if self._stopping:
                 raise Stopped
-            http = self._client()
+            http = self._connections.open()
             self._generator = await self._start_load()
             if self._generator.workers:
                 self._emit(WorkersKnown(t=self._clock(), workers=self._generator.workers))
-            self._conductor = Conductor(self._generator, self._emit, self._clock, lambda: self._healthy(http))
+            self._conductor = Conductor(self._generator, self._emit, self._clock, partial(self._connections.healthy, http))
             self._spawn(self._conductor.pump())
             self._spawn(watch(self._config.safety, lambda: self._conducting.in_flight, self._clock, began))
             task = asyncio.create_task(body(http))
@@ -603,10 +575,7 @@ class Session:
         if self._twin is not None:
             await self._twin.close()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._replicas is not None:
-            await self._replicas.close()
-        for client in self._clients:
-            await client.aclose()
+        await self._connections.close()
         if self._broken is not None and not self._broken.cancel():
             self._broken.exception()  # seen, even if the run ended by itself in the same moment
         self._broken = self._loop = None
@@ -674,29 +643,6 @@ class Session:
     def _break(self, error: BaseException) -> None:
         if self._broken is not None and not self._broken.done():
             self._broken.set_exception(error)
-
-    def _client(self) -> httpx.AsyncClient:
-        client = self._make_http()
-        self._clients.append(client)
-        return client
-
-    async def _healthy(self, http: httpx.AsyncClient) -> bool:
-        """Whether the server is there while load runs. Where no route tells, the load goes on to its verdict, and single requests
-        show it after that."""
-        if self._alive_path is None:
-            return True
-        status = await self._status(http)
-        return status is not None and status < 500
-
-    async def _status(self, http: httpx.AsyncClient) -> int | None:
-        """The status that the server answers with while nothing of ours is in flight; None without an answer. Of a single request
-        where no route tells."""
-        if self._alive_path is not None:
-            return await status_of(http, f"{self._config.target.url.rstrip('/')}{self._alive_path}", self._access)
-        record = await self._ask(READY_S)
-        if record is None:
-            return None
-        return 200 if record.ending == "ok" else record.status
 
     def _emit(self, event: Event) -> None:
         try:
