@@ -1,30 +1,30 @@
 """One live run: owns generator, scraper and search; every fact becomes an event, logged and applied to the state."""
 
 import asyncio
-import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import httpx
 import msgspec
 
 from core.access import Access
-from core.config import ProbeConfig, Workload
+from core.config import ProbeConfig
 from core.errors import UserError
-from core.facts import Code, Fact, Said, fact, says, several
-from core.fleet import FLOOR, gpus_per_endpoint, speed_check
-from core.judge import Done, Hold, Ramp, Search, Step, idle_e2e_s, idle_speed, lengths_check, token_costs
+from core.facts import Fact, Said, fact, says
+from core.fleet import FLOOR, gpus_per_endpoint
+from core.judge import Done, Hold, Ramp, Search, Step, idle_e2e_s, idle_speed, token_costs
 from core.load import Generator
 from core.net import http_client
-from core.records import Check, CheckStatus, Hello, Phase, RequestRecord, ServerInfo, ServerSample
+from core.records import Check, Hello, Phase, RequestRecord, ServerInfo, ServerSample
 from core.results import Answer, Idle, TokenCosts
 from core.run.answers import answer_after, close_open, complete, so_far
 from core.run.away import Absence, ServerAway
 from core.run.between import Between
+from core.run.checking import Checking, Checks, MakeChecks
 from core.run.client_info import client_info
 from core.run.closed import BesideAnswer, wants_closed
 from core.run.conductor import Conductor, Load
@@ -32,18 +32,16 @@ from core.run.connections import Connections, MakeScraper, scraper_of
 from core.run.ends import NoAnswer, SafetyStop, Stopped
 from core.run.events import (
     AnswerFound,
-    CheckDone,
     Event,
     LoadStateChanged,
     Note,
     RunEnded,
     RunStarted,
     SearchRestarted,
-    ServerKnown,
     WorkersKnown,
     WorkloadKnown,
 )
-from core.run.found import Found, Kept
+from core.run.found import Found
 from core.run.limits import Others, watch
 from core.run.log import RunLog
 from core.run.loss import CallRoll, Replicas, loss_not_judged
@@ -52,28 +50,12 @@ from core.run.scraping import MachineReadings, Readings
 from core.run.state import State
 from core.run.steps import Steps
 from core.run.twin import StartTwin, TwinWatch, narrows, wants_twin
-from core.server import DatasetAsked, Discovery, Preflight, SendSingles
+from core.server import Discovery, Preflight
 from core.singles import NO_RATE
 from core.traffic import TraceArrivals
 from core.twin import lacks
 
 T = TypeVar("T")
-
-
-_TRACE_DOUBTS: tuple[Code, ...] = ("trace_cold", "trace_parts", "trace_no_blocks", "trace_unfit", "trace_images", "rows_bad")
-"""What of a trace makes its load another than the one that was recorded; so do bursts of its ticks."""
-
-
-class Checks(Protocol):
-    """What `core.server.preflight.Preflight` is to this module."""
-
-    info: ServerInfo
-    hello: Hello | None
-    singles: list[RequestRecord]
-
-    def checks(self) -> AsyncIterator[Check]: ...
-
-    def settle(self, workload: Workload) -> None: ...
 
 
 class Session:
@@ -110,7 +92,7 @@ class Session:
         lose: str | None = None,
         roll: CallRoll | None = None,
         start_load: Callable[[], Awaitable[Load]] = Generator.start,
-        preflight: Callable[[ProbeConfig, Access, str, httpx.AsyncClient, SendSingles], Checks] = Preflight,
+        preflight: MakeChecks = Preflight,
         scraper: MakeScraper = scraper_of,
         http: Callable[[], httpx.AsyncClient] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -123,7 +105,6 @@ class Session:
         self._truth_rps = truth_rps
         self._label = label
         self._between_command = between
-        self._read = tuple(read)
         self._start_load = start_load
         self._connections = Connections(
             config.target,
@@ -136,13 +117,20 @@ class Session:
             emit=self._emit,
             clock=clock,
         )
-        asked = None if dataset is None else DatasetAsked(dataset, self._tell, self._drawn)
-        if preflight is Preflight:
-            preflight = partial(Preflight, dataset=asked, replicas=self._connections.replicas)
-        self._make_preflight = preflight if found is None else found.again
+        self._checking = Checking(
+            config,
+            make=preflight,
+            read=read,
+            earlier=found,
+            dataset=dataset,
+            replicas=self._connections.replicas,
+            trace=trace,
+            settled=self._settled,
+            emit=self._emit,
+            clock=clock,
+        )
         self._others = Others(config.safety)
         self._clock = clock
-        self._trace = trace
         self._start_twin = twin if wants_twin(config) else None
         self._twin: TwinWatch | None = None
         self._fleet: Replicas | None = None
@@ -159,8 +147,6 @@ class Session:
         self._broken: asyncio.Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = False
-        self._singles: tuple[RequestRecord, ...] = ()
-        self._found: Found | None = None
         self._idle: Idle | None = None
         self._beside: BesideAnswer | None = None
         self._answered: Answer | None = None
@@ -227,12 +213,12 @@ class Session:
     @property
     def singles(self) -> tuple[RequestRecord, ...]:
         """The judged single requests on the idle server, once the checks are through; empty where they did not come to that."""
-        return self._singles
+        return self._checking.singles
 
     @property
     def found(self) -> Found | None:
         """What the checks found, for a run right after them; None before they are through, and where one of them refuses."""
-        return self._found
+        return self._checking.found
 
     @property
     def between_output(self) -> str | None:
@@ -248,7 +234,7 @@ class Session:
 
     async def _probe(self, http: httpx.AsyncClient) -> Answer:
         preflight = await self._check(http)
-        refused = [check for check in self.state.view(self._clock()).checks if check.status == "refuse"]
+        refused = self._checking.refused
         told = fact("refused", *(check.message for check in refused))
         missed = any(says(check.message, *NO_RATE) for check in refused)  # then infeasible, whatever the hardware says on paper
         if refused and not (missed and all(says(check.message, *NO_RATE, *FLOOR) for check in refused)):
@@ -280,63 +266,14 @@ class Session:
                 return await self._conducting.prefixes(self._config)
             return await self._conducting.singles(hello, n, phase, method.seed_of_requests, method.drain_s)
 
-        preflight = self._make_preflight(self._config, self._access, secrets.token_hex(8), http, send)
-        said: list[Check] = []
-        for check in self._read:
-            self._emit(CheckDone(t=self._clock(), check=check))
-        async for check in preflight.checks():
-            said.append(check)
-            self._emit(CheckDone(t=self._clock(), check=check))
-            if self._trace is not None and check.check == "model":
-                self._settle_trace(self._trace, preflight)
-        if isinstance(preflight, Kept):
-            self._recall(preflight)
-        speed = speed_check(self._config, preflight.info, preflight.singles)
-        for own in (speed, lengths_check(self._config, preflight.singles)):
-            if own is not None:
-                self._emit(CheckDone(t=self._clock(), check=own))
-        self._emit(ServerKnown(t=self._clock(), info=preflight.info))
-        self._singles, self._connections.alive_path = tuple(preflight.singles), preflight.info.alive_path
-        refused = any(check.status == "refuse" for check in self.state.view(self._clock()).checks)
-        if preflight.hello is not None and not refused:
-            self._found = Found(
-                checks=tuple(said), info=preflight.info, hello=preflight.hello, singles=self._singles, ended_t=self._clock()
-            )
+        preflight = await self._checking.run(self._access, http, send)
+        self._connections.alive_path = preflight.info.alive_path
         return preflight
-
-    def _settle_trace(self, trace: TraceArrivals, preflight: Checks) -> None:
-        """Once the model's context is known: leave out what does not fit, and say what the trace is. Raises UserError where
-        nothing fits."""
-        context = preflight.info.max_model_len
-        if context is not None:
-            self._trace, config = trace.fitted(self._config, context)
-            if config is not self._config:
-                preflight.settle(config.workload)
-                self._settled(config)
-        found = (self._trace or trace).found
-        doubts = any(says(each, *_TRACE_DOUBTS) or each.figures.get("most_at_once", 1) != 1 for each in found)
-        status: CheckStatus = "warn" if doubts else "pass"
-        self._emit(CheckDone(t=self._clock(), check=Check(check="trace", status=status, message=several(*found))))
-
-    def _recall(self, kept: Kept) -> None:
-        """Say that the checks were made before this run, and record the single requests that are its idle server."""
-        now = self._clock()
-        self._emit(Note(t=now, text=fact("checks_kept", age_s=max(0.0, now - kept.ended_t))))
-        if kept.hello is not None and kept.hello.dataset is not None:
-            self._drawn(kept.hello.workload)
-        for event in kept.events(now):
-            self._emit(event)
-
-    def _drawn(self, workload: Workload) -> None:
-        self._settled(msgspec.structs.replace(self._config, workload=workload))
 
     def _settled(self, config: ProbeConfig) -> None:
         """What requests ask for is known: nothing that is to be judged was sent yet."""
         self._config, self._search = config, Search(config)
         self._emit(WorkloadKnown(t=self._clock(), workload=config.workload, rates_rps=config.method.rates_rps))
-
-    def _tell(self, found: Fact) -> None:
-        self._emit(Note(t=self._clock(), text=found))
 
     async def _climb(self, server: ServerInfo, idle_s: float) -> Answer:
         """Run what the search asks for until it has its answer."""
@@ -367,7 +304,7 @@ class Session:
             machine=machine.kept,
             outlook=self._outlook,
             twin=self._twin,
-            trace=self._trace,
+            trace=self._checking.trace,
             costs=self._costs,
             prefixes_known=self._prefixes_sent,
         )
@@ -487,7 +424,7 @@ class Session:
         if self._twin is not None:
             self._twin.anew()
         self._search = Search(self._config)
-        self._begin_search(self._singles, self.state.view(self._clock()).server)
+        self._begin_search(self._checking.singles, self.state.view(self._clock()).server)
         self._outlook.anew()
         now = self._clock()
         self._emit(SearchRestarted(t=now, since=away.since))
