@@ -55,7 +55,7 @@ def checked(plan: FleetPlan, answer: Answer, steps: Sequence[StepResult]) -> Fle
     knee, planned = answer.knee, _judged(plan.planned_rps, steps)
     if answer.outcome == "infeasible":
         planned = "fails"
-    last = lost_step(steps)
+    last = _lost_step(steps)
     after: Verdict | None = None
     if plan.lost and planned != "fails":
         after = "not_known" if last is None else _VERDICTS.get(last.verdict, "not_known")
@@ -90,7 +90,7 @@ def said(check: FleetCheck) -> Fact:
     return fact("fleet_holds" if check.holds_rps is not None else "fleet_holds_none", **{n: getattr(check, n) for n in _TOLD})
 
 
-def lost_step(steps: Iterable[StepResult]) -> StepResult | None:
+def _lost_step(steps: Iterable[StepResult]) -> StepResult | None:
     """The planned load with fewer replicas; None where that was not judged."""
     return next((step for step in reversed(list(steps)) if step.phase == "lost"), None)
 

@@ -11,8 +11,6 @@ from core.fleet_check.findings import hit_frac_at
 from core.results import Knee, StepResult
 from core.units import as_set, count, number, percent, rate_text
 
-NO_ANSWER = 3
-
 
 def check_of(
     one: ProbeConfig,
@@ -37,7 +35,7 @@ def check_of(
     if knee.pass_rps is None:
         raise UserError(
             "The run of one replica has no rate that held, so nothing can be said of several; measure one replica first.",
-            exit_code=NO_ANSWER,
+            exit_code=3,
         )
     if one.workload.gateway is not None:
         raise UserError(
@@ -64,7 +62,7 @@ def refuse_fleet(config: ProbeConfig) -> None:
     """Refuse (UserError) a run whose rates are those of a fleet, where one replica is meant."""
     if config.method.fleet is not None:
         n = count(config.method.fleet.replicas, "replica")
-        raise UserError(f"This run is a check of {n} behind a gateway; give the run of one replica.", exit_code=NO_ANSWER)
+        raise UserError(f"This run is a check of {n} behind a gateway; give the run of one replica.", exit_code=3)
 
 
 def not_tried(config: ProbeConfig) -> Fact | None:

@@ -1,93 +1,61 @@
 """One live run: owns generator, scraper and search; every fact becomes an event, logged and applied to the state."""
 
 import asyncio
-import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import httpx
 import msgspec
 
 from core.access import Access
-from core.config import ProbeConfig, Workload
+from core.config import ProbeConfig
 from core.errors import UserError
-from core.facts import Code, Fact, Said, fact, says, several
-from core.fleet import FLOOR, gpus_per_endpoint, speed_check
-from core.judge import Done, Hold, Ramp, Search, Step, idle_e2e_s, idle_speed, lengths_check, token_costs
+from core.facts import Fact, Said, fact, says
+from core.fleet import FLOOR, gpus_per_endpoint
+from core.judge import Done, Hold, Ramp, Search, Step, idle_e2e_s, idle_speed, token_costs
 from core.load import Generator
-from core.net import client_of_many, http_client, status_of
-from core.records import Check, CheckStatus, Hello, Phase, RequestRecord, ServerInfo, ServerSample
+from core.net import http_client
+from core.records import Check, Hello, Phase, RequestRecord, ServerInfo, ServerSample
 from core.results import Answer, Idle, TokenCosts
 from core.run.answers import answer_after, close_open, complete, so_far
 from core.run.away import Absence, ServerAway
-from core.run.between import READY_S, Between
+from core.run.between import Between
+from core.run.checking import Checking, Checks, MakeChecks
 from core.run.client_info import client_info
 from core.run.closed import BesideAnswer, wants_closed
 from core.run.conductor import Conductor, Load
+from core.run.connections import Connections, MakeScraper, scraper_of
 from core.run.ends import NoAnswer, SafetyStop, Stopped
 from core.run.events import (
     AnswerFound,
-    CheckDone,
     Event,
     LoadStateChanged,
     Note,
     RunEnded,
     RunStarted,
     SearchRestarted,
-    ServerKnown,
     WorkersKnown,
     WorkloadKnown,
 )
-from core.run.found import Found, Kept
+from core.run.found import Found
 from core.run.limits import Others, watch
 from core.run.log import RunLog
 from core.run.loss import CallRoll, Replicas, loss_not_judged
 from core.run.outlook import Outlook
-from core.run.scraping import MachineReadings, Readings, Source
+from core.run.scraping import MachineReadings, Readings
 from core.run.state import State
 from core.run.steps import Steps
 from core.run.twin import StartTwin, TwinWatch, narrows, wants_twin
-from core.server import (
-    CacheReset,
-    Caller,
-    Credential,
-    DatasetAsked,
-    Discovery,
-    Preflight,
-    ReplicaScraper,
-    Scraper,
-    SendSingles,
-    reset_prefix_cache,
-)
+from core.server import Discovery, Preflight
 from core.singles import NO_RATE
 from core.traffic import TraceArrivals
 from core.twin import lacks
 
 T = TypeVar("T")
-
-
-_TRACE_DOUBTS: tuple[Code, ...] = ("trace_cold", "trace_parts", "trace_no_blocks", "trace_unfit", "trace_images", "rows_bad")
-"""What of a trace makes its load another than the one that was recorded; so do bursts of its ticks."""
-
-
-class Checks(Protocol):
-    """What `core.server.preflight.Preflight` is to this module."""
-
-    info: ServerInfo
-    hello: Hello | None
-    singles: list[RequestRecord]
-
-    def checks(self) -> AsyncIterator[Check]: ...
-
-    def settle(self, workload: Workload) -> None: ...
-
-
-def _scraper(url: str, client: httpx.AsyncClient, credential: Credential, models: tuple[str, ...]) -> Source:
-    return Scraper(url, client, credential=credential, models=models)
 
 
 class Session:
@@ -124,8 +92,8 @@ class Session:
         lose: str | None = None,
         roll: CallRoll | None = None,
         start_load: Callable[[], Awaitable[Load]] = Generator.start,
-        preflight: Callable[[ProbeConfig, Access, str, httpx.AsyncClient, SendSingles], Checks] = Preflight,
-        scraper: Callable[[str, httpx.AsyncClient, Credential, tuple[str, ...]], Source] = _scraper,
+        preflight: MakeChecks = Preflight,
+        scraper: MakeScraper = scraper_of,
         http: Callable[[], httpx.AsyncClient] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -137,28 +105,39 @@ class Session:
         self._truth_rps = truth_rps
         self._label = label
         self._between_command = between
-        self._read = tuple(read)
         self._start_load = start_load
-        self._clients: list[httpx.AsyncClient] = []
-        self._replicas: ReplicaScraper | None = None
-        if replicas is not None:
-            http_of_many = client_of_many(replica_access, config.target.insecure)
-            self._clients.append(http_of_many)
-            self._replicas = ReplicaScraper(replicas, http_of_many, access=replica_access, say=self._warn, clock=clock)
-        asked = None if dataset is None else DatasetAsked(dataset, self._tell, self._drawn)
-        if preflight is Preflight:
-            preflight = partial(Preflight, dataset=asked, replicas=self._replicas)
-        self._make_preflight = preflight if found is None else found.again
-        self._make_scraper = scraper
-        self._make_http = http or (lambda: http_client(access, config.target.insecure))
+        self._connections = Connections(
+            config.target,
+            access,
+            open_client=http or (lambda: http_client(access, config.target.insecure)),
+            make_scraper=scraper,
+            discovery=replicas,
+            replica_access=replica_access,
+            ask=self._ask,
+            emit=self._emit,
+            clock=clock,
+        )
+        self._checking = Checking(
+            config,
+            make=preflight,
+            read=read,
+            earlier=found,
+            dataset=dataset,
+            replicas=self._connections.replicas,
+            trace=trace,
+            settled=self._settled,
+            emit=self._emit,
+            clock=clock,
+        )
         self._others = Others(config.safety)
         self._clock = clock
-        self._trace = trace
         self._start_twin = twin if wants_twin(config) else None
         self._twin: TwinWatch | None = None
         self._fleet: Replicas | None = None
-        if config.method.fleet is not None and (call := self._replicas.there if roll is None and self._replicas else roll):
-            self._fleet = Replicas(config.method.fleet, call, lose, emit=self._emit, clock=clock)
+        if roll is None and self._connections.replicas is not None:
+            roll = self._connections.replicas.there
+        if config.method.fleet is not None and roll is not None:
+            self._fleet = Replicas(config.method.fleet, roll, lose, emit=self._emit, clock=clock)
         self._search = Search(config)
         self._generator: Load | None = None
         self._conductor: Conductor | None = None
@@ -168,13 +147,10 @@ class Session:
         self._broken: asyncio.Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = False
-        self._singles: tuple[RequestRecord, ...] = ()
-        self._found: Found | None = None
         self._idle: Idle | None = None
         self._beside: BesideAnswer | None = None
         self._answered: Answer | None = None
         self._anew = False
-        self._alive_path: str | None = None
         self._prefixes_sent = False
         self._began: float | None = None
         self._load_began: float | None = None
@@ -237,12 +213,12 @@ class Session:
     @property
     def singles(self) -> tuple[RequestRecord, ...]:
         """The judged single requests on the idle server, once the checks are through; empty where they did not come to that."""
-        return self._singles
+        return self._checking.singles
 
     @property
     def found(self) -> Found | None:
         """What the checks found, for a run right after them; None before they are through, and where one of them refuses."""
-        return self._found
+        return self._checking.found
 
     @property
     def between_output(self) -> str | None:
@@ -258,7 +234,7 @@ class Session:
 
     async def _probe(self, http: httpx.AsyncClient) -> Answer:
         preflight = await self._check(http)
-        refused = [check for check in self.state.view(self._clock()).checks if check.status == "refuse"]
+        refused = self._checking.refused
         told = fact("refused", *(check.message for check in refused))
         missed = any(says(check.message, *NO_RATE) for check in refused)  # then infeasible, whatever the hardware says on paper
         if refused and not (missed and all(says(check.message, *NO_RATE, *FLOOR) for check in refused)):
@@ -290,73 +266,21 @@ class Session:
                 return await self._conducting.prefixes(self._config)
             return await self._conducting.singles(hello, n, phase, method.seed_of_requests, method.drain_s)
 
-        preflight = self._make_preflight(self._config, self._access, secrets.token_hex(8), http, send)
-        said: list[Check] = []
-        for check in self._read:
-            self._emit(CheckDone(t=self._clock(), check=check))
-        async for check in preflight.checks():
-            said.append(check)
-            self._emit(CheckDone(t=self._clock(), check=check))
-            if self._trace is not None and check.check == "model":
-                self._settle_trace(self._trace, preflight)
-        if isinstance(preflight, Kept):
-            self._recall(preflight)
-        speed = speed_check(self._config, preflight.info, preflight.singles)
-        for own in (speed, lengths_check(self._config, preflight.singles)):
-            if own is not None:
-                self._emit(CheckDone(t=self._clock(), check=own))
-        self._emit(ServerKnown(t=self._clock(), info=preflight.info))
-        self._singles, self._alive_path = tuple(preflight.singles), preflight.info.alive_path
-        refused = any(check.status == "refuse" for check in self.state.view(self._clock()).checks)
-        if preflight.hello is not None and not refused:
-            self._found = Found(
-                checks=tuple(said), info=preflight.info, hello=preflight.hello, singles=self._singles, ended_t=self._clock()
-            )
+        preflight = await self._checking.run(self._access, http, send)
+        self._connections.alive_path = preflight.info.alive_path
         return preflight
-
-    def _settle_trace(self, trace: TraceArrivals, preflight: Checks) -> None:
-        """Once the model's context is known: leave out what does not fit, and say what the trace is. Raises UserError where
-        nothing fits."""
-        context = preflight.info.max_model_len
-        if context is not None:
-            self._trace, config = trace.fitted(self._config, context)
-            if config is not self._config:
-                preflight.settle(config.workload)
-                self._settled(config)
-        found = (self._trace or trace).found
-        doubts = any(says(each, *_TRACE_DOUBTS) or each.figures.get("most_at_once", 1) != 1 for each in found)
-        status: CheckStatus = "warn" if doubts else "pass"
-        self._emit(CheckDone(t=self._clock(), check=Check(check="trace", status=status, message=several(*found))))
-
-    def _recall(self, kept: Kept) -> None:
-        """Say that the checks were made before this run, and record the single requests that are its idle server."""
-        now = self._clock()
-        self._emit(Note(t=now, text=fact("checks_kept", age_s=max(0.0, now - kept.ended_t))))
-        if kept.hello is not None and kept.hello.dataset is not None:
-            self._drawn(kept.hello.workload)
-        for event in kept.events(now):
-            self._emit(event)
-
-    def _drawn(self, workload: Workload) -> None:
-        self._settled(msgspec.structs.replace(self._config, workload=workload))
 
     def _settled(self, config: ProbeConfig) -> None:
         """What requests ask for is known: nothing that is to be judged was sent yet."""
         self._config, self._search = config, Search(config)
         self._emit(WorkloadKnown(t=self._clock(), workload=config.workload, rates_rps=config.method.rates_rps))
 
-    def _tell(self, found: Fact) -> None:
-        self._emit(Note(t=self._clock(), text=found))
-
-    def _warn(self, found: Fact) -> None:
-        self._emit(Note(t=self._clock(), level="warn", text=found))
-
     async def _climb(self, server: ServerInfo, idle_s: float) -> Answer:
         """Run what the search asks for until it has its answer."""
-        readings = Readings(self._source(server), self._emit, self._clock, self._sampled, self._config.safety)
+        readings = Readings(self._connections.source(server), self._emit, self._clock, self._sampled, self._config.safety)
         self._spawn(readings.pump())
         await readings.fresh(self._clock())
-        machine = MachineReadings.of(self._config.target.gpu_metrics_url, self._client, self._emit, self._clock)
+        machine = MachineReadings.of(self._config.target.gpu_metrics_url, self._connections.open, self._emit, self._clock)
         self._spawn(machine.pump())
         self._between = self._prepared_between(readings)
         if self._start_twin is not None and lacks(self._config.workload) is None:
@@ -380,7 +304,7 @@ class Session:
             machine=machine.kept,
             outlook=self._outlook,
             twin=self._twin,
-            trace=self._trace,
+            trace=self._checking.trace,
             costs=self._costs,
             prefixes_known=self._prefixes_sent,
         )
@@ -500,7 +424,7 @@ class Session:
         if self._twin is not None:
             self._twin.anew()
         self._search = Search(self._config)
-        self._begin_search(self._singles, self.state.view(self._clock()).server)
+        self._begin_search(self._checking.singles, self.state.view(self._clock()).server)
         self._outlook.anew()
         now = self._clock()
         self._emit(SearchRestarted(t=now, since=away.since))
@@ -516,27 +440,12 @@ class Session:
         if self._twin is not None:
             self._twin.sampled(sample)
 
-    def _source(self, server: ServerInfo) -> Source | None:
-        """What reads the server's metrics, on a connection of its own; None when it has none."""
-        if self._replicas is not None:
-            self._replicas.models = frozenset(server.metrics_models)
-            return self._replicas
-        if server.metrics_url is None:
-            return None
-        credential = Credential(self._config.target.url, self._access)
-        return self._make_scraper(server.metrics_url, self._client(), credential, server.metrics_models)
-
     def _prepared_between(self, readings: Readings) -> Between:
-        http, url = self._client(), self._config.target.url
-        caller = Caller(http, Credential(url, self._access))
-
-        async def reset() -> CacheReset:
-            return await reset_prefix_cache(caller, url)
-
+        http = self._connections.open()
         return Between(
             self._between_command,
-            reset if self._config.method.reset_cache else None,
-            health=lambda: self._status(http),
+            partial(self._connections.reset_cache, http) if self._config.method.reset_cache else None,
+            health=partial(self._connections.status, http),
             readings=readings,
             emit=self._emit,
             clock=self._clock,
@@ -566,11 +475,11 @@ class Session:
         try:
             if self._stopping:
                 raise Stopped
-            http = self._client()
+            http = self._connections.open()
             self._generator = await self._start_load()
             if self._generator.workers:
                 self._emit(WorkersKnown(t=self._clock(), workers=self._generator.workers))
-            self._conductor = Conductor(self._generator, self._emit, self._clock, lambda: self._healthy(http))
+            self._conductor = Conductor(self._generator, self._emit, self._clock, partial(self._connections.healthy, http))
             self._spawn(self._conductor.pump())
             self._spawn(watch(self._config.safety, lambda: self._conducting.in_flight, self._clock, began))
             task = asyncio.create_task(body(http))
@@ -603,10 +512,7 @@ class Session:
         if self._twin is not None:
             await self._twin.close()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._replicas is not None:
-            await self._replicas.close()
-        for client in self._clients:
-            await client.aclose()
+        await self._connections.close()
         if self._broken is not None and not self._broken.cancel():
             self._broken.exception()  # seen, even if the run ended by itself in the same moment
         self._broken = self._loop = None
@@ -674,29 +580,6 @@ class Session:
     def _break(self, error: BaseException) -> None:
         if self._broken is not None and not self._broken.done():
             self._broken.set_exception(error)
-
-    def _client(self) -> httpx.AsyncClient:
-        client = self._make_http()
-        self._clients.append(client)
-        return client
-
-    async def _healthy(self, http: httpx.AsyncClient) -> bool:
-        """Whether the server is there while load runs. Where no route tells, the load goes on to its verdict, and single requests
-        show it after that."""
-        if self._alive_path is None:
-            return True
-        status = await self._status(http)
-        return status is not None and status < 500
-
-    async def _status(self, http: httpx.AsyncClient) -> int | None:
-        """The status that the server answers with while nothing of ours is in flight; None without an answer. Of a single request
-        where no route tells."""
-        if self._alive_path is not None:
-            return await status_of(http, f"{self._config.target.url.rstrip('/')}{self._alive_path}", self._access)
-        record = await self._ask(READY_S)
-        if record is None:
-            return None
-        return 200 if record.ending == "ok" else record.status
 
     def _emit(self, event: Event) -> None:
         try:

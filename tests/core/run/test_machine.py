@@ -15,7 +15,7 @@ URL = "http://exporter:9400/metrics"
 
 def with_exporter(bench: Bench, reply: httpx.Response) -> None:
     """Let the session's clients find an exporter at URL."""
-    usual = bench.session._make_http
+    usual = bench.session._connections._open_client
 
     def http() -> httpx.AsyncClient:
         client = usual()
@@ -28,7 +28,7 @@ def with_exporter(bench: Bench, reply: httpx.Response) -> None:
 
         return httpx.AsyncClient(transport=httpx.MockTransport(answer), trust_env=False)
 
-    bench.session._make_http = http
+    bench.session._connections._open_client = http
 
 
 def run_with(path: Path, reply: httpx.Response) -> list[RepeatResult]:

@@ -53,7 +53,7 @@ class Fleet:
 def fleet(monkeypatch: pytest.MonkeyPatch) -> Fleet:
     made = Fleet()
     monkeypatch.setattr(
-        "core.run.session.client_of_many",
+        "core.run.connections.client_of_many",
         lambda access, insecure: httpx.AsyncClient(transport=httpx.MockTransport(made.answer)),
     )
     return made

@@ -315,7 +315,7 @@ def test_lengths_that_miss_on_the_idle_server_are_a_check_before_the_load(
 ) -> None:
     found = fact("lengths_miss", missed_frac=0.07, allowed_frac=0.05, target=0.95, searches=True)
     said = Check(check=LENGTHS, status=status, message=found)
-    monkeypatch.setattr("core.run.session.lengths_check", lambda config, singles: said if len(singles) == 3 else None)
+    monkeypatch.setattr("core.run.checking.lengths_check", lambda config, singles: said if len(singles) == 3 else None)
     _, answer = on_bench(path, to_the_end)
 
     assert answer.outcome == outcome
