@@ -161,6 +161,14 @@ async def test_a_worker_that_does_not_answer_is_lost(monkeypatch: pytest.MonkeyP
         await lost(server, workers, f"^Worker {senders(workers)[1]} has not answered for 600 ms")
 
 
+async def test_a_worker_whose_clock_jumps_while_it_sends_ends_the_run() -> None:
+    """It has sent at other times than the plan has, and to itself it was in time."""
+    async with serving(endless) as server, working(2, jumps_s=-2.0) as workers:
+        await workers.hello(hello(server.url))
+        await workers.order(at_once(6, LATER))
+        await lost(server, workers, f"^The clock of worker {senders(workers)[0]} has left this machine's by [12].* while it sent")
+
+
 async def test_a_sender_that_says_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     async with loading(2) as (_, workers):
         monkeypatch.setattr(controller, "BEAT_S", 0.15)
