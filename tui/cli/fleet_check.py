@@ -17,7 +17,7 @@ from core.history import resolve
 from core.net import client_of_many
 from core.run import Recording, read_recording
 from core.run_files import refuse_going
-from core.server import ReplicaScraper
+from core.server import ReplicaScraper, one_twice
 from core.workloads import Source
 from tui.cli import probe
 from tui.cli.configure import CliOptions, one_load_at_peak, safety_of, target_of
@@ -64,6 +64,8 @@ async def _count(asked: Mapping[str, Any], access: Access) -> int:
     if seen.unread:
         first, n = seen.unread[0], len(seen.names)
         raise _refusal(fact("fleet_unread", unread=len(seen.unread), replicas=n, name=first.name, said=first.why))
+    if (twice := one_twice(seen.read)) is not None:
+        raise _refusal(fact("replica_twice", *twice))
     if not seen.read:
         raise _refusal(fact("replicas_none"), *seen.problems)
     return len(seen.read)
