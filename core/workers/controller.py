@@ -112,14 +112,27 @@ class Workers:
 
     @classmethod
     async def start(
-        cls, asked: WorkersAsked, *, driver: Sequence[str] = (), clock: Callable[[], float] = time.monotonic
+        cls,
+        asked: WorkersAsked,
+        *,
+        access: Access = Access(),  # noqa: B008 (frozen)
+        driver: Sequence[str] = (),
+        clock: Callable[[], float] = time.monotonic,
     ) -> "Workers":
-        """Bring the machines together and wait until each is ready to send. Raises UserError where that cannot be. `driver` and
-        `clock` are for tests."""
+        """Bring the machines together and wait until each is ready to send. Raises UserError where that cannot be. `access`: its
+        secrets are kept out of the environment that Ray hands to every process that it starts. `driver` and `clock` are for tests.
+        """
         command = driver or (sys.executable, "-P", "-c", _DRIVER)
+        environment = access.withheld(os.environ) | asked.environment
         try:  # in a session and a folder of its own: Ctrl-C is not for it, and Ray puts the folder before all packages
             process = await asyncio.create_subprocess_exec(
-                *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True, cwd="/", env=os.environ | asked.environment
+                *command,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                start_new_session=True,
+                cwd="/",
+                env=environment,
             )
         except OSError as problem:
             raise UserError(f"The driver of the workers could not be started ({command[0]}): {problem}.", exit_code=3) from problem

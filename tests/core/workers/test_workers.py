@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from core.access import Access
 from core.config import Lengths, Workload
 from core.errors import UserError
 from core.records import ChildMessage, ClosedOrder, DatasetRows, LoadReady, LoadTick, RequestSent, WorkerTick
@@ -224,6 +225,22 @@ async def test_no_load_is_left_behind_a_controller_that_is(how: signal.Signals) 
                 process.kill()
             await process.wait()
         await gone(*pids)
+
+
+def environ_of(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/environ").read_bytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows the environment of a process under /proc")
+async def test_the_driver_inherits_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray hands its environment to each process that it starts."""
+    monkeypatch.setenv("KNEESCOPE_API_KEY", "SECRET-KEY-OF-ENV")
+    workers = await Workers.start(WorkersAsked(local=1), access=Access(api_key="SECRET-KEY-OF-ENV"), driver=driver())
+    try:
+        for pid in (workers.process.pid, *senders(workers)):
+            assert b"SECRET" not in environ_of(pid)
+    finally:
+        await workers.close()
 
 
 async def test_what_the_driver_refuses_is_told() -> None:
