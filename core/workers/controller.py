@@ -339,8 +339,11 @@ class Workers:
         stdout, inlet = self.process.stdout, from_driver()
         assert stdout is not None
         while data := await stdout.read(_READ_BYTES):
-            for message in inlet.feed(data):
-                self._take(message)
+            try:
+                for message in inlet.feed(data):
+                    self._take(message)
+            except ValueError as problem:  # msgspec's errors
+                self._fail(f"The process that speaks with the workers said what cannot be read ({problem}).")
         if self._closing or self._failure is not None:
             return
         code = await self.process.wait()

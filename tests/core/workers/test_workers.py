@@ -243,6 +243,13 @@ async def test_the_driver_inherits_no_secret(monkeypatch: pytest.MonkeyPatch) ->
         await workers.close()
 
 
+async def test_a_driver_that_says_what_cannot_be_read_is_ended() -> None:
+    code = "import sys; print('not a message', flush=True); sys.stdin.read()"
+    with pytest.raises(UserError, match="said what cannot be read") as refused:
+        await Workers.start(WorkersAsked(), driver=(sys.executable, "-c", code))
+    assert refused.value.exit_code == 3
+
+
 async def test_what_the_driver_refuses_is_told() -> None:
     with pytest.raises(UserError, match=r"^no such machines$") as refused:
         await Workers.start(WorkersAsked(), driver=driver(refuses="no such machines"))
