@@ -12,7 +12,7 @@ from core.facts import says
 from core.judge.search.actions import Step
 from core.judge.search.fleet_load import CLOSE, LEAST_FRAC, expected_rps, next_rps
 from core.judge.search.search import Search
-from core.results import StepVerdict
+from core.results import RepeatVerdict, StepVerdict
 from tests.core.judge.feed import answer_of, config, judged, repeats_of, run, started, step_of, step_result
 
 PLAN = FleetPlan(replicas=8, one_rps=11.25, load_at_peak=0.7)
@@ -148,7 +148,9 @@ def test_whatever_is_judged_the_answer_rests_on_it_and_comes(data: st.DataObject
     while isinstance(action := looking.next(0.0), Step):
         assert action.rate_rps not in steps
         assert action.rate_rps <= plan.full_rps * (1 + 1e-9)
-        verdicts = data.draw(st.lists(st.sampled_from(("pass", "fail")), min_size=action.repeats, max_size=action.repeats))
+        verdicts: list[RepeatVerdict] = data.draw(
+            st.lists(st.sampled_from(("pass", "fail")), min_size=action.repeats, max_size=action.repeats)
+        )
         result = judged(action, *verdicts)
         steps[action.rate_rps] = result.verdict
         looking.observe_step(result, None)
