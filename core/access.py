@@ -7,7 +7,7 @@ of what others say: servers echo keys in their errors.
 import html
 import re
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
@@ -89,6 +89,15 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
         """A body that is read for its values, without long keys and passwords alone. A short key may be a word of it (`vllm` is
         part of every metric's name), and a header may rightly stand in it: gateways choose a model by its name in one."""
         return _scrubbed(body, tuple(secret for secret in self._keys if len(secret) >= _WORDS_BELOW))
+
+    def withheld(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """An environment without the variables that hold one of them."""
+        long = tuple(secret for secret in self._secrets if len(secret) >= _WORDS_BELOW)
+        return {
+            name: value
+            for name, value in environment.items()
+            if value.strip() not in self._secrets and not any(secret in value for secret in long)
+        }
 
     def scrub_error(self, error: BaseException) -> None:
         """Take them out of the texts of an error and of what it came from: it may be shown by whoever catches it."""

@@ -6,7 +6,7 @@ from statistics import fmean
 
 from core.facts import Fact, fact
 from core.judge.server_readings import Readings
-from core.records import EngineSample, ServerSample
+from core.records import EngineSample, RequestRecord, ServerSample
 from core.results import ReplicaUse
 
 GONE_AFTER = 3
@@ -18,6 +18,13 @@ hold together: more than the spare that most fleets keep."""
 
 FEWEST = 10
 """Requests of each replica on average: of fewer the busiest has so much more by chance, even of an even split."""
+
+
+COUNTED_S = 1.0
+"""An engine counts what it finished with its next step, and its page may be some moments old."""
+
+SEEN_FRAC = 0.95
+"""Of what the gateway answered, the replicas count so much at least where all of them are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +86,31 @@ def uneven(replicas: Sequence[ReplicaUse]) -> Fact | None:
         return None
     name = next(each.name for each in replicas if each.share == share)
     return fact("replicas_uneven", name=name, share=share, replicas=len(replicas))
+
+
+def unused(replicas: Sequence[ReplicaUse]) -> Fact | None:
+    """Replicas that nothing was sent to, while an even split would have brought them much."""
+    total = sum(each.requests or 0.0 for each in replicas)
+    idle = [each.name for each in replicas if each.requests == 0]
+    if not idle or total < FEWEST * len(replicas):
+        return None
+    return fact("replicas_unused", *idle, requests=round(total))
+
+
+def unseen(samples: Sequence[ServerSample], records: Sequence[RequestRecord]) -> Fact | None:
+    """Requests that the gateway answered and no replica of the readings did; None where all replicas' counters are not known."""
+    seen = [sample for sample in samples if sample.by_replica]
+    if len(seen) < 2 or seen[0].unread or seen[-1].unread or replicas_change(seen) is not None:
+        return None
+    first, last = seen[0], seen[-1]
+    if first.requests_success_total is None or last.requests_success_total is None:
+        return None
+    until = last.t - last.took_s - COUNTED_S
+    ours = sum(r.ending == "ok" and r.t_sent is not None and r.t_sent >= first.t and r.t_end <= until for r in records)
+    rose = last.requests_success_total - first.requests_success_total
+    if ours < FEWEST or rose >= SEEN_FRAC * ours:
+        return None
+    return fact("replicas_unseen", counted=max(0, round(rose)), requests=ours)
 
 
 def _use(name: str, rows: Sequence[EngineSample], ended: float | None, whole: float, n: int) -> ReplicaUse:

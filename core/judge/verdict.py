@@ -401,6 +401,8 @@ def _warnings(e: _Evidence, verdict: RepeatVerdict) -> Iterable[Fact | None]:
             yield caveats.hits_unseen()
     yield caveats.several_processes(e.readings.mixed if e.by_replica else e.readings.breaks > 1)
     yield replicas.uneven(e.replicas)
+    yield replicas.unused(e.replicas)
+    yield replicas.unseen(e.readings.samples, e.tally.records)
     yield caveats.what_failed(e.tally.records, e.alike)
     yield caveats.resent(e.tally.records)
     yield caveats.turned_away(e.tally.measured_records)

@@ -309,6 +309,16 @@ SENTENCES: dict[Code, Sentence] = {
     "replicas_read": _replicas_read,
     "replica_unread": lambda f: f"{f.word('name')} {f.word('said')}",
     "more_unread": lambda f: f"{count(f.n('replicas'), 'more replica')} cannot be read",
+    "replica_twice": lambda f: (
+        f"{f.of[0]} and {f.of[1]} are one replica under two names: same start, same counters. Name each replica once"
+    ),
+    "replicas_behind": lambda f: (
+        f"The {count(f.n('requests'), 'request')} that the gateway answered came from the {count(f.n('replicas'), 'replica')} named"
+    ),
+    "replicas_elsewhere": lambda f: (
+        f"Of {count(f.n('requests'), 'request')} that the gateway answered, the {count(f.n('replicas'), 'replica')} named finished "
+        f"{f.n('counted')}: others stand behind it, too. Name all that do, and no others"
+    ),
     "router_tells_other": lambda f: (
         f"The router in front tells of {count(f.n('servers'), 'server')}, not of {f.n('replicas')}; what the others do is not seen"
     ),

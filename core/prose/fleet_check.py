@@ -93,6 +93,7 @@ SENTENCES: dict[Code, Sentence] = {
     "time_up_fleet": lambda f: f"the time is up, so {rate_text(f['rate_rps'])} was not tried; give a longer --budget",
     "fleet_unread": _unread,
     "fleet_changed": _changed,
+    "fleet_unseen": lambda f: f"No answer: {f.of[0]}. Name all replicas behind the gateway, and no others, then run again",
     "fleet_loses": _loses,
     "fleet_lost": lambda f: f"{count(f.n('left'), 'replica')} left, {duration(float(round(f['after_s'])))} after the command ended",
     "fleet_after_loss": _after_loss,

@@ -2,6 +2,7 @@
 
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
+from core.prose.voids import replica_names
 from core.units import as_set, count, duration, latency, length, number, percent, plain, rate_number, rate_text
 
 
@@ -139,6 +140,14 @@ SENTENCES: dict[Code, Sentence] = {
     "replicas_uneven": lambda f: (
         f"the busiest of {count(f.n('replicas'), 'replica')}, {f.word('name')}, got {as_set(f['share'], 2)} times its share of the "
         "requests"
+    ),
+    "replicas_unused": lambda f: (
+        f"{replica_names(f)} finished none of {count(f.n('requests'), 'request')}: the gateway sends "
+        + ("it nothing, or it is not behind the gateway" if len(f.of) == 1 else "them nothing, or they are not behind the gateway")
+    ),
+    "replicas_unseen": lambda f: (
+        f"of {count(f.n('requests'), 'request')} that the gateway answered, the replicas named finished {f.n('counted')}; what the "
+        "others do is not seen"
     ),
     "end_unread": lambda f: (
         "the server was not read after the load ended: requests of others or a restart near the end would have gone unseen"

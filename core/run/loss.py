@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from core.config import FleetPlan
-from core.facts import fact, several
+from core.facts import fact, says, several
 from core.judge import Search
-from core.results import Answer
+from core.results import Answer, StepResult
 from core.run.away import ServerAway
 from core.run.between import COMMAND_S, run_command
 from core.run.ends import NoAnswer
@@ -47,8 +47,12 @@ class Replicas:
         self._there: frozenset[str] | None = None
         self.output: str | None = None
 
-    async def check(self) -> None:
-        """That the same replicas are there as before, and at first as many as are planned with. Raises NoAnswer."""
+    async def check(self, step: StepResult | None = None) -> None:
+        """That the same replicas are there as before, and at first as many as are planned with; and that it was they who answered
+        what was sent in `step`, or it is another fleet that was judged. Raises NoAnswer."""
+        for repeat in () if step is None else step.repeats:
+            if (unseen := next((each for each in repeat.warnings if says(each, "replicas_unseen")), None)) is not None:
+                raise NoAnswer(fact("fleet_unseen", unseen))
         there: frozenset[str] = frozenset()
         for attempt in range(TRIES):
             await asyncio.sleep(POLL_S if attempt else 0.0)
@@ -75,7 +79,7 @@ class Replicas:
             result = await steps.step(step, takes_s)
         except ServerAway as away:
             raise NoAnswer(away.fact) from away
-        await self.check()
+        await self.check(result)
         if steps.ended:
             return loss_not_judged(answer, msgspec.structs.replace(answer, message=result.reason))
         plan = self._plan

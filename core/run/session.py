@@ -372,7 +372,7 @@ class Session:
                         self._search.skip(action.rate_rps, action.phase)
                         continue
                     if self._fleet is not None:
-                        await self._fleet.check()
+                        await self._fleet.check(result)
                     # a pass that was done again with a longer warm-up (unjudged) has measured its latencies all the same
                     passed = [repeat.e2e_s.mean for repeat in result.repeats if repeat.verdict in ("pass", "unjudged")]
                     self._search.observe_step(result, passed[-1] if passed else None)

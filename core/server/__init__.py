@@ -14,7 +14,7 @@ from core.server.models import NoModels, list_models
 from core.server.population import DatasetAsked
 from core.server.preflight import AGAIN_S, Preflight, SendSingles
 from core.server.probe import ServerGlance, look, place
-from core.server.replicas import ReplicaScraper
+from core.server.replicas import ReplicaScraper, ReplicasRead, one_twice
 from core.server.vitals import Buckets, TpotOf, Vitals, read_vitals
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Places",
     "Preflight",
     "ReplicaScraper",
+    "ReplicasRead",
     "ScrapeError",
     "Scraper",
     "SendSingles",
@@ -42,6 +43,7 @@ __all__ = [
     "at_rest",
     "list_models",
     "look",
+    "one_twice",
     "others_between",
     "others_now",
     "pace_s",

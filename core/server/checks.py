@@ -201,6 +201,20 @@ def replicas_check(seen: ReplicasRead, sample: ServerSample, servers: int | None
     return check_of("metrics", "warn" if doubts else "pass", found, *doubts)
 
 
+def behind_check(before: ServerSample, after: ServerSample, ours: int, *, fleet: bool) -> Check | None:
+    """Whether the replicas that were named answered `ours`, the requests that the gateway was sent from one reading to the other.
+    None where that is not known. `fleet`: what is to be said counts on all that stand behind it being named."""
+    was, now = (sorted(row.name for row in each.by_engine or ()) for each in (before, after))
+    ended = (before.requests_success_total, after.requests_success_total)
+    if was != now or after.unread or before.unread or ended[0] is None or ended[1] is None or not ours:
+        return None
+    rose = round(ended[1] - ended[0])
+    if rose >= ours:
+        return check_of("replicas", "pass", fact("replicas_behind", requests=ours, replicas=len(now)))
+    status: CheckStatus = "refuse" if fleet or rose <= 0 else "warn"
+    return check_of("replicas", status, fact("replicas_elsewhere", counted=max(0, rose), requests=ours, replicas=len(now)))
+
+
 def fleet_capacity_check(tokens: int | None, labels: Mapping[str, str], engines: int, has_metrics: bool) -> Check:
     """The same of all replicas together; `labels` are those of one."""
     if tokens is None:

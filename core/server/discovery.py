@@ -110,6 +110,9 @@ class Discovery:
             raise NotTold(f"the name is not known (DNS: {said or 'no answer'})") from error
         if not found:
             raise NotTold("the name has no address")
+        old = tuple(each for each in found if ":" not in each)
+        if 2 * len(old) == len(found):  # a service of both families: each replica has an address of either, and would count twice
+            found = old
         return tuple(f"http://[{each}]:{port}" if ":" in each else f"http://{each}:{port}" for each in sorted(found))
 
     async def _of_prometheus(self) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from core.server.prompt_vocabulary import (
     completion_alphabets,
     text_alphabet,
 )
-from core.server.replicas import ReplicaScraper, cache_configs, models_shown
+from core.server.replicas import ReplicaScraper, cache_configs, models_shown, one_twice
 from core.singles import JUDGED
 from core.slo import first_within_s
 from core.traffic import BadRows
@@ -134,6 +134,7 @@ class Preflight:
             (self._usage, False),
             (self._prompt_length, True),
             (self._isolation, not self._config.workload.prefix.cold),
+            (self._behind, True),
             (self._recount, True),
             (self._output_length, False),
             (self._stream, True),
@@ -288,6 +289,8 @@ class Preflight:
             self._before = replicas.sample_of(seen)
         except ScrapeError as error:
             return check_of("metrics", "refuse", fact("replicas_unreadable", said=str(error).rstrip(".")), *seen.problems)
+        if (twice := one_twice(seen.read)) is not None:
+            return check_of("metrics", "refuse", fact("replica_twice", *twice))
         self._learn(replicas=seen.names, backends=behind or len(seen.names))
         configs = cache_configs(seen.read, self.info.metrics_models)
         tokens = [kv_capacity_tokens(labels, each.sample.engines) for labels, each in zip(configs, seen.read, strict=True)]
@@ -434,6 +437,20 @@ class Preflight:
             fleet = self._config.method.fleet is not None
             return answers.shared_check(self._records, self._before, self._after, prefix, block_tokens(self.info), fleet=fleet)
         return answers.isolation_check(self._records, self._before, self._after, self._labels, self.info.version)
+
+    async def _behind(self) -> Check | None:
+        """Whether the replicas that were named are those that answer. Counters may be a moment behind, so they are read twice."""
+        fleet, ours = self._config.method.fleet is not None, len(self._records)
+        if self._replicas is None or self._before is None or self._after is None:
+            return None
+        if (twice := one_twice((await self._replicas.look()).read)) is not None:  # which a new replica does not show before
+            return check_of("replicas", "refuse", fact("replica_twice", *twice))
+        check = checks.behind_check(self._before, self._after, ours, fleet=fleet)
+        if check is None or check.status == "pass":
+            return check
+        await asyncio.sleep(AGAIN_S)
+        again = await self._sample_again()
+        return None if again is None else checks.behind_check(self._before, again, ours, fleet=fleet)
 
     async def _output_length(self) -> Check:
         fields = dict.fromkeys((self._shape.length_by, *([self._length_unread] if self._length_unread else [])))

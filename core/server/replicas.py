@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -341,6 +341,21 @@ def _none_read(seen: ReplicasRead) -> str:
     first, more = seen.unread[0], len(seen.unread) - 1
     others = f", and {count(more, 'other')} cannot be read either" if more else ""
     return f"Metrics of no replica can be read: {first.name} {first.why}{others}."
+
+
+def one_twice(read: Sequence[ReplicaRead]) -> tuple[str, str] | None:
+    """Two names of one replica: their process and each of their counters began at the same moment, and they have counted the same.
+    None where there are none, and where nothing was counted yet."""
+    seen: dict[Hashable, str] = {}
+    for each in read:
+        sample = each.sample
+        counted = (sample.requests_success_total, sample.prompt_tokens_total, sample.generation_tokens_total)
+        if sample.epoch is None or not any(counted):
+            continue
+        began = frozenset(line for line in each.exposition.text.splitlines() if "_created" in line and not line.startswith("#"))
+        if (first := seen.setdefault((sample.epoch, counted, began), each.name)) != each.name:
+            return first, each.name
+    return None
 
 
 def models_shown(read: Sequence[ReplicaRead]) -> tuple[str, ...]:

@@ -21,6 +21,15 @@ class RoundTrip:
     remote: float
     t1: float
 
+    @property
+    def offset_s(self) -> float:
+        """How far their clock is ahead, give or take half of the round trip."""
+        return self.remote - (self.t0 + self.t1) / 2
+
+    def apart_s(self, other: "RoundTrip") -> float:
+        """By how much two of them differ on that."""
+        return abs(self.offset_s - other.offset_s)
+
 
 @dataclass(frozen=True, slots=True)
 class Offset:
@@ -38,7 +47,11 @@ class ClockEstimate:
         self.trips = 0
 
     def add(self, trip: RoundTrip) -> None:
-        """Take a round trip into account."""
+        """Take a round trip into account. Earlier ones that contradict it are of a clock that was set or stood still since then, as
+        that of a virtual machine that was suspended, or that drifts more than any should."""
+        agreeing = [old for old in self._trips if old.apart_s(trip) <= _doubt(old, trip.t1) + _doubt(trip, trip.t1)]
+        if len(agreeing) < len(self._trips):
+            self._trips = deque(agreeing, maxlen=_KEPT)
         self._trips.append(trip)
         self.trips += 1
 
@@ -49,7 +62,14 @@ class ClockEstimate:
         if not self._trips:
             return Offset()
         best = min(self._trips, key=lambda trip: _doubt(trip, now))
-        return Offset(best.remote - (best.t0 + best.t1) / 2, _doubt(best, now))
+        return Offset(best.offset_s, _doubt(best, now))
+
+
+def astray_s(trip: RoundTrip, begun: Offset, begun_at: float) -> float:
+    """By how much at least their clock has left the offset that was reckoned with at `begun_at`, beyond what clocks run apart; 0
+    where that explains it."""
+    explained_s = (trip.t1 - trip.t0) / 2 + (begun.error_s or 0.0) + MOST_DRIFT * max(0.0, trip.t1 - begun_at)
+    return max(0.0, abs(trip.offset_s - begun.s) - explained_s)
 
 
 def _doubt(trip: RoundTrip, now: float) -> float:

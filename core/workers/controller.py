@@ -36,7 +36,7 @@ from core.records import (
 )
 from core.units import duration
 from core.workers.asked import WorkersAsked
-from core.workers.clocks import ClockEstimate, Offset, RoundTrip, brought_home
+from core.workers.clocks import ClockEstimate, Offset, RoundTrip, astray_s, brought_home
 from core.workers.messages import (
     Answered,
     Beat,
@@ -59,6 +59,10 @@ after this process was suspended, the workers get the time to answer again."""
 
 MUTE_TURNS = 10
 """A sending process speaks twice a second while an order runs; one that has said nothing for 5 s is stuck."""
+
+MOST_ASTRAY_S = 0.1
+"""A worker whose clock leaves ours by more while it sends has sent its share at other times than the plan has, and no time of its
+own shows that: to it, everything was in time."""
 
 FIRST_TRIPS, TRIPS = 50, 20
 """Round trips before the first order, and after each order: of 50, the best is off by less than 0.1 ms on an idle network."""
@@ -90,6 +94,7 @@ class Workers:
         self._elsewhere: str | None = None
         self._clocks: list[ClockEstimate] = []
         self._offsets: list[Offset] = []
+        self._ordered_at = 0.0
         self._ready: dict[int, LoadReady] = {}
         self._started: asyncio.Future[None] = self._loop.create_future()
         self._heard: asyncio.Queue[ChildMessage | UserError | None] = asyncio.Queue()
@@ -107,14 +112,27 @@ class Workers:
 
     @classmethod
     async def start(
-        cls, asked: WorkersAsked, *, driver: Sequence[str] = (), clock: Callable[[], float] = time.monotonic
+        cls,
+        asked: WorkersAsked,
+        *,
+        access: Access = Access(),  # noqa: B008 (frozen)
+        driver: Sequence[str] = (),
+        clock: Callable[[], float] = time.monotonic,
     ) -> "Workers":
-        """Bring the machines together and wait until each is ready to send. Raises UserError where that cannot be. `driver` and
-        `clock` are for tests."""
+        """Bring the machines together and wait until each is ready to send. Raises UserError where that cannot be. `access`: its
+        secrets are kept out of the environment that Ray hands to every process that it starts. `driver` and `clock` are for tests.
+        """
         command = driver or (sys.executable, "-P", "-c", _DRIVER)
+        environment = access.withheld(os.environ) | asked.environment
         try:  # in a session and a folder of its own: Ctrl-C is not for it, and Ray puts the folder before all packages
             process = await asyncio.create_subprocess_exec(
-                *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True, cwd="/", env=os.environ | asked.environment
+                *command,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                start_new_session=True,
+                cwd="/",
+                env=environment,
             )
         except OSError as problem:
             raise UserError(f"The driver of the workers could not be started ({command[0]}): {problem}.", exit_code=3) from problem
@@ -160,6 +178,7 @@ class Workers:
         its LoadDone."""
         now, count = self._clock(), len(self._infos)
         self._offsets = [clock.at(now) for clock in self._clocks]
+        self._ordered_at = now
         self._merge = Merge(count, tuple(range(count)))
         self._unheard = [0] * count
         self._running = True
@@ -260,9 +279,7 @@ class Workers:
                 for each in message.messages:
                     self._hear(message.worker, each)
             case Answered():
-                self._clocks[message.worker].add(RoundTrip(message.t0, message.remote, message.t1))
-                if message.beat:
-                    self._unanswered[message.worker] = 0
+                self._answered(message)
             case Lost():
                 self._fail(f"Worker {self._infos[message.worker].name} is lost: {message.why}.")
             case Gathered():
@@ -271,6 +288,20 @@ class Workers:
                 if not self._started.done():
                     self._started.set_exception(UserError(message.text, exit_code=message.exit_code))
         self._look_whether_ready()
+
+    def _answered(self, message: Answered) -> None:
+        trip = RoundTrip(message.t0, message.remote, message.t1)
+        self._clocks[message.worker].add(trip)
+        if message.beat:
+            self._unanswered[message.worker] = 0
+        if not self._running or trip.t0 < self._ordered_at:
+            return
+        astray = astray_s(trip, self._offsets[message.worker], self._ordered_at)
+        if astray > MOST_ASTRAY_S:
+            name = self._infos[message.worker].name
+            self._fail(
+                f"The clock of worker {name} has left this machine's by {duration(astray)} while it sent, as when it stood still."
+            )
 
     def _gathered(self, workers: tuple[WorkerInfo, ...], elsewhere: str | None) -> None:
         count = len(workers)
@@ -308,8 +339,11 @@ class Workers:
         stdout, inlet = self.process.stdout, from_driver()
         assert stdout is not None
         while data := await stdout.read(_READ_BYTES):
-            for message in inlet.feed(data):
-                self._take(message)
+            try:
+                for message in inlet.feed(data):
+                    self._take(message)
+            except ValueError as problem:  # msgspec's errors
+                self._fail(f"The process that speaks with the workers said what cannot be read ({problem}).")
         if self._closing or self._failure is not None:
             return
         code = await self.process.wait()

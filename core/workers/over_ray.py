@@ -30,6 +30,9 @@ CONNECT_S = 2.0
 LOOK_S = 30.0
 """The package is sent to a machine and unpacked there in about a second."""
 
+MOST_NAME = 64
+"""Characters of a machine's name (Linux: HOST_NAME_MAX)."""
+
 _LOCAL = {"include_dashboard": False, "object_store_memory": 80_000_000, "num_cpus": 1}
 """A Ray of our own carries batches of lines and nothing else."""
 
@@ -182,11 +185,11 @@ def _look_at(nodes: list[str]) -> Gathered:
 
 def named(here: dict[str, Any], looks: list[dict[str, Any]]) -> Gathered:
     """The workers by name. Raises UserError for one that differs from this machine in what matters."""
-    count = Counter(look["host"] for look in looks)
+    hosts = [_shown(look["host"]) for look in looks]
+    count = Counter(hosts)
     numbers: Counter[str] = Counter()
     workers = []
-    for look in looks:
-        host = look["host"]
+    for host, look in zip(hosts, looks, strict=True):
         numbers[host] += 1
         name = f"{host}-{numbers[host]}" if count[host] > 1 else host
         if (problem := differs(here, look)) is not None:
@@ -194,6 +197,11 @@ def named(here: dict[str, Any], looks: list[dict[str, Any]]) -> Gathered:
         workers.append(WorkerInfo(name=name, python=look["python"], version=look["version"], cores=look["cores"]))
     elsewhere = (worker.name for worker, look in zip(workers, looks, strict=True) if look["host"] != here["host"])
     return Gathered(workers=tuple(workers), elsewhere=next(elsewhere, None))
+
+
+def _shown(host: str) -> str:
+    """A machine's name as it may stand on a screen and in a file: a kernel takes any bytes for one."""
+    return "".join(char if char.isprintable() else "?" for char in host)[:MOST_NAME] or "unnamed"
 
 
 def differs(here: dict[str, Any], there: dict[str, Any]) -> str | None:

@@ -153,3 +153,11 @@ def test_an_error_of_any_kind_is_scrubbed_with_all_that_is_under_it() -> None:
 @pytest.mark.parametrize("proxy", ["http://u:p%3aSECRET@proxy:1", "http://p%3aSECRET@proxy:1"])
 def test_a_proxys_password_or_token_is_taken_out_as_it_was_written_too(proxy: str) -> None:
     assert "SECRET" not in Access(proxy=proxy).scrub(f"{proxy} does not take p:SECRET or p%3aSECRET")
+
+
+def test_an_environment_for_others_holds_no_secret() -> None:
+    access = Access(api_key=KEY, headers=(("X-Gate", "env-held"),), proxy="http://u:a-long-SECRET@proxy:3128")
+    plain = {"PATH": "/bin", "NOTE": "env-held is a word"}
+    secret = {"KNEESCOPE_API_KEY": f"{KEY}\n", "GATE": "env-held", "PROXY": "http://u:a-long-SECRET@proxy:3128"}
+    assert access.withheld(plain | secret) == plain
+    assert Access().withheld(plain | secret) == plain | secret

@@ -615,6 +615,19 @@ CHECKS: list[tuple[Fact, str]] = [
     (fact("replica_unread", name="10.0.0.7:8000", said="answers 401"), "10.0.0.7:8000 answers 401"),
     (fact("more_unread", replicas=3), "3 more replicas cannot be read"),
     (
+        fact("replica_twice", "127.0.0.1:8000", "localhost:8000"),
+        "127.0.0.1:8000 and localhost:8000 are one replica under two names: same start, same counters. Name each replica once",
+    ),
+    (
+        fact("replicas_behind", requests=5, replicas=3),
+        "The 5 requests that the gateway answered came from the 3 replicas named",
+    ),
+    (
+        fact("replicas_elsewhere", counted=3, requests=5, replicas=2),
+        "Of 5 requests that the gateway answered, the 2 replicas named finished 3: others stand behind it, too. Name all that do, "
+        "and no others",
+    ),
+    (
         fact("router_tells_other", servers=5, replicas=4),
         "The router in front tells of 5 servers, not of 4; what the others do is not seen",
     ),
@@ -1785,6 +1798,14 @@ SENTENCES: list[tuple[Fact, str]] = [
     (
         fact("replicas_uneven", name="10.0.0.7:8000", share=1.31, replicas=4),
         "the busiest of 4 replicas, 10.0.0.7:8000, got 1.3 times its share of the requests",
+    ),
+    (
+        fact("replicas_unused", "10.0.0.7:8000", requests=90),
+        "10.0.0.7:8000 finished none of 90 requests: the gateway sends it nothing, or it is not behind the gateway",
+    ),
+    (
+        fact("replicas_unseen", counted=60, requests=90),
+        "of 90 requests that the gateway answered, the replicas named finished 60; what the others do is not seen",
     ),
     (
         fact("end_unread"),

@@ -405,9 +405,9 @@ def test_several_machines_are_asked_for_and_share_nothing_but_the_plan(jobs: lis
     from core.workers import Workers, WorkersAsked
 
     assert probe("--workers", "local:2")[0] == 0
-    start = command._start_load(jobs[0].options)
+    start = command._start_load(jobs[0])
     assert isinstance(start, partial)
-    assert (start.func, start.args) == (Workers.start, (WorkersAsked(local=2),))
+    assert (start.func, start.args, start.keywords) == (Workers.start, (WorkersAsked(local=2),), {"access": jobs[0].access})
     (tmp_path / "x").write_text("a prompt\n")
     for other in (("--gateway-limit", "4"), ("--dataset", str(tmp_path / "x")), ("--ca-file", str(tmp_path / "x"))):
         code, _, err = probe("--workers", "auto", *other)

@@ -13,6 +13,8 @@ from core.records import Check
 from core.results import Answer, Knee, Outcome, StepResult
 from core.run import RunLog
 from core.run.events import CheckDone, RunEnded, RunStarted, StepJudged
+from core.server import ReplicasRead
+from core.server.replicas import ReplicaUnread
 from core.workloads import Source
 from tests.builders import config, repeat, step
 from tests.tui.cli_fakes import CLIENT, FakeSession
@@ -189,3 +191,22 @@ def test_the_result_is_one_of_a_fleet(tmp_path: Path) -> None:
     found = data["fleet_check"]
     assert (found["replicas"], found["pass_rps_one"], found["planned_rps"], found["full_rps"]) == (2, 4.0, 4.8, 8.0)
     assert result.exit_code == 3, "nothing was judged"
+
+
+@pytest.mark.parametrize(("late", "there", "looks"), [(0, True, 1), (1, True, 2), (9, True, 3), (9, False, 1)])
+async def test_a_replica_that_misses_one_reading_is_read_again(
+    monkeypatch: pytest.MonkeyPatch, late: int, there: bool, looks: int
+) -> None:
+    """Beside other work one reading may take a second; one that is gone is not waited for."""
+
+    class Scraper:
+        asked = 0
+
+        async def look(self) -> ReplicasRead:
+            self.asked += 1
+            return ReplicasRead((), (ReplicaUnread("a:1", "does not answer in time", there),) if self.asked <= late else ())
+
+    monkeypatch.setattr(fleet_check, "AGAIN_S", 0.0)
+    scraper = Scraper()
+    seen = await fleet_check._look(scraper)  # type: ignore[arg-type]
+    assert (scraper.asked, bool(seen.unread)) == (looks, late >= looks)

@@ -17,7 +17,7 @@ from core.history import resolve
 from core.net import client_of_many
 from core.run import Recording, read_recording
 from core.run_files import refuse_going
-from core.server import ReplicaScraper
+from core.server import AGAIN_S, ReplicaScraper, ReplicasRead, one_twice
 from core.workloads import Source
 from tui.cli import probe
 from tui.cli.configure import CliOptions, one_load_at_peak, safety_of, target_of
@@ -26,6 +26,9 @@ from tui.cli.places import discovery_of, replica_access
 from tui.cli.requests import trace_of
 from tui.terminal.signals import NO_ANSWER
 from tui.terminal.whole import plain
+
+LOOKS = 3
+"""A replica that is late so many times in a row cannot be read."""
 
 
 def run(gateway: str, asked: Mapping[str, Any], options: CliOptions, command: str, access: Access) -> int:
@@ -58,15 +61,28 @@ async def _count(asked: Mapping[str, Any], access: Access) -> int:
             )
         scraper = ReplicaScraper(discovery, http, access=access)
         try:
-            seen = await scraper.look()
+            seen = await _look(scraper)
         finally:
             await scraper.close()
     if seen.unread:
         first, n = seen.unread[0], len(seen.names)
         raise _refusal(fact("fleet_unread", unread=len(seen.unread), replicas=n, name=first.name, said=first.why))
+    if (twice := one_twice(seen.read)) is not None:
+        raise _refusal(fact("replica_twice", *twice))
     if not seen.read:
         raise _refusal(fact("replicas_none"), *seen.problems)
     return len(seen.read)
+
+
+async def _look(scraper: ReplicaScraper) -> ReplicasRead:
+    """All of them, again where one is late: a busy replica may miss a reading."""
+    seen = await scraper.look()
+    for _ in range(LOOKS - 1):
+        if not any(each.there for each in seen.unread):
+            break
+        await asyncio.sleep(AGAIN_S)
+        seen = await scraper.look()
+    return seen
 
 
 def _refusal(*found: Fact) -> UserError:

@@ -191,7 +191,7 @@ async def run_once(job: Job) -> Ended:
                 found=job.found,
                 dataset=dataset_of(job.options),
                 twin=TwinProcess.start,
-                start_load=_start_load(job.options),
+                start_load=_start_load(job),
                 trace=trace_of(job.options, config.method.seed_of_arrivals),
                 replicas=replicas,
                 replica_access=to_replicas,
@@ -221,10 +221,10 @@ async def run_once(job: Job) -> Ended:
     )
 
 
-def _start_load(options: Mapping[str, object]) -> Callable[[], Awaitable[Generator | Workers]]:
+def _start_load(job: Job) -> Callable[[], Awaitable[Generator | Workers]]:
     """What sends: this machine, or those that were asked for."""
-    asked = options["workers"]
-    return partial(Workers.start, asked) if isinstance(asked, WorkersAsked) else Generator.start
+    asked = job.options["workers"]
+    return partial(Workers.start, asked, access=job.access) if isinstance(asked, WorkersAsked) else Generator.start
 
 
 @asynccontextmanager

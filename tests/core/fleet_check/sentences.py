@@ -55,6 +55,11 @@ CHECKED: list[tuple[Fact, str]] = [
         "The replica cannot be read, and no load was sent. a:8000 refused the connection",
     ),
     (
+        fact("fleet_unseen", fact("replicas_unseen", counted=60, requests=90)),
+        "No answer: of 90 requests that the gateway answered, the replicas named finished 60; what the others do is not seen. Name "
+        "all replicas behind the gateway, and no others, then run again",
+    ),
+    (
         fact("fleet_changed", before=8, now=7),
         "No answer: the fleet changed, 8 replicas before and 7 answer now. Keep it as it is, then run again",
     ),

@@ -8,11 +8,14 @@ from msgspec import structs
 from core.facts import Fact, Said, fact, says
 from core.judge import Readings, busiest_share, replica_uses, replicas_change
 from core.judge.evidence import gauges
-from core.judge.replicas import changed, uneven
-from core.records import EngineSample, ServerSample
+from core.judge.replicas import changed, uneven, unseen, unused
+from core.records import EngineSample, RequestRecord, ServerSample
 from tests.core.judge.judging import judge
 from tests.core.judge.play import GOOD, START, step
 
+GOOD_RECORD = RequestRecord(
+    order=1, index=0, t_sched=0.0, t_sent=0.0, t_first=0.01, t_last=0.04, t_end=0.05, asked_input=8, asked_output=4, ending="ok"
+)
 A, B, C = "10.0.0.1:8000", "10.0.0.2:8000", "10.0.0.3:8000"
 
 
@@ -156,3 +159,37 @@ def test_a_repeat_has_its_replicas_and_is_void_when_they_change() -> None:
     assert any(says(each, "replicas_uneven") for each in judge(play.played(), samples=at_start(split)).warnings)
     turns = [sample(float(t), row(A), row(B, t, started=float(5 + t % 2))) for t in range(12)]
     assert any(says(each, "several_processes") for each in judge(play.played(), samples=at_start(turns)).warnings)
+
+
+# --- whether they are those behind the gateway ---
+
+
+def ok(n: int, every_s: float = 0.1) -> list[RequestRecord]:
+    return [
+        structs.replace(GOOD_RECORD, index=i, t_sched=i * every_s, t_sent=i * every_s, t_end=i * every_s + 0.05) for i in range(n)
+    ]
+
+
+def test_requests_that_no_replica_of_the_readings_finished_are_said() -> None:
+    """100 requests in 10 s, of which the two that were named finished 60."""
+    readings = [sample(float(t), row(A, 3.0 * t), row(B, 3.0 * t)) for t in range(12)]
+    found = unseen(readings, ok(100))
+    assert found is not None
+    assert (found.figures["counted"], found.figures["requests"]) == (66, 100)
+    assert unseen([sample(float(t), row(A, 5.0 * t), row(B, 5.0 * t)) for t in range(12)], ok(100)) is None
+    assert unseen(readings, [structs.replace(each, ending="http") for each in ok(100)]) is None, "errors are counted nowhere"
+
+
+def test_what_a_replica_that_was_not_read_finished_is_not_missed() -> None:
+    late = [sample(float(t), row(A, 3.0 * t), unread=[B]) for t in range(12)]
+    assert unseen(late, ok(100)) is None
+    assert unseen([], ok(100)) is None
+
+
+def test_a_replica_that_got_nothing_is_named() -> None:
+    uses = replica_uses([sample(float(t), row(A, 10.0 * t), row(B, 10.0 * t), row(C, 7.0)) for t in range(6)], 0.0, 5.0)
+    found = unused(uses)
+    assert found is not None
+    assert (found.of, found.figures["requests"]) == ((C,), 100)
+    few = replica_uses([sample(float(t), row(A, float(t)), row(B, 0.0)) for t in range(6)], 0.0, 5.0)
+    assert unused(few) is None, "of few requests it is chance"

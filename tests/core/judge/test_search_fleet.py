@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from core.facts import says
 from core.judge.search.actions import Step
 from core.judge.search.fleet_load import CLOSE, LEAST_FRAC, expected_rps, next_rps
 from core.judge.search.search import Search
+from core.results import RepeatVerdict, StepVerdict
 from tests.core.judge.feed import answer_of, config, judged, repeats_of, run, started, step_of, step_result
 
 PLAN = FleetPlan(replicas=8, one_rps=11.25, load_at_peak=0.7)
@@ -135,3 +137,26 @@ def test_the_way_down_comes_to_an_end(rates_rps: list[float], holds: int) -> Non
             failed_rps = min(failed_rps or rate_rps, rate_rps)
         assert len(seen) < 20
     assert all(one != other for one, other in pairwise(seen))
+
+
+@given(st.data(), st.floats(0.05, 1.0), st.integers(1, 64))
+def test_whatever_is_judged_the_answer_rests_on_it_and_comes(data: st.DataObject, share: float, replicas: int) -> None:
+    """A fleet that scatters, by no knee at all: repeats that disagree fail a rate, and no rate is asked for twice."""
+    plan = FleetPlan(replicas=replicas, one_rps=2.0, load_at_peak=share)
+    looking = started(config(method=msgspec.structs.replace(method(plan), mode="standard")))
+    steps: dict[float, StepVerdict] = {}
+    while isinstance(action := looking.next(0.0), Step):
+        assert action.rate_rps not in steps
+        assert action.rate_rps <= plan.full_rps * (1 + 1e-9)
+        verdicts: list[RepeatVerdict] = data.draw(
+            st.lists(st.sampled_from(("pass", "fail")), min_size=action.repeats, max_size=action.repeats)
+        )
+        result = judged(action, *verdicts)
+        steps[action.rate_rps] = result.verdict
+        looking.observe_step(result, None)
+        assert len(steps) < 20
+    knee = answer_of(looking).knee
+    assert knee.pass_rps is None or steps[knee.pass_rps] == "pass"
+    assert knee.first_fail_rps is None or steps[knee.first_fail_rps] in ("fail", "mixed")
+    if knee.pass_rps is not None and knee.first_fail_rps is not None:
+        assert knee.pass_rps < knee.first_fail_rps

@@ -9,7 +9,8 @@ import pytest
 
 from core import report
 from core.config import FleetPlan, Method, ProbeConfig
-from core.facts import says
+from core.facts import fact, says
+from core.judge import replicas
 from core.results import Answer
 from core.run import loss
 from core.run.events import Note, StepJudged, StepStarted
@@ -99,6 +100,18 @@ def test_one_missed_reading_is_no_change(path: Path) -> None:
     fleet = Fleet()
     fleet.names = lambda: NAMES[1:] if fleet.calls == 2 else NAMES
     assert checked(path, fleet, probe=probe(2.0)).outcome == "at_least"
+
+
+def test_a_fleet_of_which_others_answered_has_no_answer(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planned load was that of three, and how many held it is not known."""
+    unseen = fact("replicas_unseen", counted=60, requests=90)
+    monkeypatch.setattr(replicas, "unseen", lambda samples, records: unseen)
+    answer = checked(path, Fleet(), probe=probe(2.0))
+
+    assert answer.outcome == "void"
+    assert told(answer.message, "fleet_unseen").of == (unseen,)
+    assert data_of(path)["verdict"] == "not_known"
+    assert len(events_of(path, StepJudged)) == 1, "no more is sent"
 
 
 # --- a loss ---

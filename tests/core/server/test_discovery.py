@@ -88,6 +88,16 @@ async def test_every_address_of_a_name_is_a_replica() -> None:
     assert asked == [("vllm.svc", 8000)]
 
 
+async def test_a_service_of_both_families_has_each_replica_once() -> None:
+    """As a dual-stack headless service, and `localhost`: A and AAAA records of the same pods."""
+
+    async def resolve(name: str, port: int) -> Iterable[str]:
+        return ("fd00::2", "10.0.0.2", "fd00::1", "10.0.0.1")
+
+    discovery = Discovery(Places(dns=("vllm.svc", 8000)), client(lambda request: httpx.Response(500)), resolve)
+    assert (await discovery.find()).urls == ("http://10.0.0.1:8000", "http://10.0.0.2:8000")
+
+
 async def test_a_name_that_is_not_known_is_told_and_one_that_was_keeps_its_replicas() -> None:
     answers: list[tuple[str, ...] | OSError] = [("10.0.0.1",), socket.gaierror(-2, "Name or service not known"), ()]
 

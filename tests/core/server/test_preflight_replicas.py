@@ -1,12 +1,18 @@
 """Preflight of a gateway whose replicas are named: their metrics count, and not what the gateway shows."""
 
-import httpx
+import itertools
+import re
 
-from core.records import Check
+import httpx
+import pytest
+
+from core.records import Check, EngineSample, ServerSample
 from core.server import Discovery, Places, ReplicaScraper
+from core.server.checks import behind_check
 from tests.core.server.fakes import BASE, KEY, FakeVllm, Ran, capture, client, codes, figures, run, texts
 
 A, B = "http://10.0.0.1:8000", "http://10.0.0.2:8000"
+_STARTS = itertools.count(1_795_000_000)
 ROUTER = "".join(f'vllm:num_requests_running{{server="http://10.0.0.{n}:8000"}} 3\n' for n in (1, 2, 3))
 
 
@@ -30,8 +36,12 @@ async def behind(gateway: FakeVllm, *answers: httpx.Response | Exception) -> tup
             await scraper.close()
 
 
-def page() -> httpx.Response:
-    return httpx.Response(200, text=capture("0.32.0-idle"))
+def page(started: float | None = None) -> httpx.Response:
+    """Of an idle replica; each says that it began at another time, unless `started` is given."""
+    began = next(_STARTS) if started is None else started
+    return httpx.Response(
+        200, text=re.sub(r"^(process_start_time_seconds) .*$", rf"\1 {began}", capture("0.32.0-idle"), flags=re.M)
+    )
 
 
 def tokens(check: Check) -> object:
@@ -86,3 +96,52 @@ async def test_without_names_nothing_is_read_elsewhere() -> None:
     ran = await run(gateway)
     assert ran.preflight.info.replicas == ()
     assert {str(request.url.copy_with(path="/")) for request in gateway.seen} == {f"{BASE}/"}
+
+
+async def test_one_replica_under_two_names_is_refused() -> None:
+    """Else it counts twice: in the number of replicas, in every sum, and as others' traffic."""
+    ran, _ = await behind(FakeVllm(), page(started=7.25), page(started=8.5), page(started=7.25))
+    assert ran["metrics"].status == "refuse"
+    assert "10.0.0.1:8000 and 10.0.0.3:8000 are one replica under two names" in texts([ran["metrics"]])
+
+
+async def test_replicas_that_began_together_and_counted_the_same_are_still_two() -> None:
+    """As those of a simulated fleet, which are one process: the moments differ at which their counters began."""
+    one = page(started=7.25)
+    other = httpx.Response(200, text=re.sub(r"(_created\{.*\}) .*", r"\1 1.795e+09", one.text))
+    ran, _ = await behind(FakeVllm(), one, other)
+    assert ran["metrics"].status == "pass"
+
+
+def reading(*success: float, started: float = 1.0, unread: tuple[str, ...] = ()) -> ServerSample:
+    rows = tuple(
+        EngineSample(name=f"r{n}", started=started + n, requests_success_total=value, prompt_tokens_total=8 * value)
+        for n, value in enumerate(success)
+    )
+    return ServerSample(t=0.0, took_s=0.0, requests_success_total=sum(success), by_engine=rows, by_replica=True, unread=unread)
+
+
+@pytest.mark.parametrize(
+    ("after", "fleet", "status"),
+    [
+        (reading(8, 7), True, "pass"),
+        (reading(9, 9), True, "pass"),  # somebody else's, which is judged elsewhere
+        (reading(7, 6), True, "refuse"),
+        (reading(7, 6), False, "warn"),
+        (reading(5, 5), False, "refuse"),  # none of them is behind it
+        (reading(5, 5, unread=("r2",)), True, None),
+        (reading(5, 5, 3), True, None),
+    ],
+)
+def test_the_replicas_named_are_held_against_what_the_gateway_answered(
+    after: ServerSample, fleet: bool, status: str | None
+) -> None:
+    check = behind_check(reading(5, 5), after, 5, fleet=fleet)
+    assert (None if check is None else check.status) == status
+
+
+async def test_a_gateway_before_others_than_those_named_is_not_loaded() -> None:
+    ran, _ = await behind(FakeVllm(), page(), page())
+    assert ran["replicas"].status == "refuse"
+    assert codes(ran["replicas"]) == ["replicas_elsewhere"]
+    assert ran.checks[-1].check == "replicas"

@@ -69,6 +69,8 @@ def test_workers_are_told_apart_by_name_and_one_elsewhere_is_known() -> None:
     assert (gathered.workers[0].python, gathered.workers[2].cores) == (HERE["python"], None)
     assert gathered.elsewhere == "a-1"
     assert named(HERE, [HERE, HERE]).elsewhere is None
+    odd = named(HERE, [there(host="\x1b[31mred\n"), there(host=""), there(host="n" * 300)]).workers
+    assert [worker.name for worker in odd] == ["?[31mred?", "unnamed", "n" * 64]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from core.records import ChildMessage, LoadDone, LoadReady, LoadTick, RequestEnded, RequestFirst, RequestHeld, RequestSent
-from core.workers.clocks import MOST_DRIFT, ClockEstimate, RoundTrip, brought_home
+from core.workers.clocks import MOST_DRIFT, ClockEstimate, Offset, RoundTrip, astray_s, brought_home
 
 
 class Remote:
@@ -69,6 +69,31 @@ def test_a_trip_that_is_kept_says_what_the_clocks_may_have_run_apart() -> None:
     estimate = ClockEstimate()
     estimate.add(Remote(7.0).trip(0.0, 1e-4, 1e-4))
     assert estimate.at(50.0).error_s == pytest.approx(1e-4 + 50 * MOST_DRIFT, rel=0.01)
+
+
+@pytest.mark.parametrize("jump_s", [2.0, -3.0, 0.01])
+def test_trips_from_before_a_clock_was_set_are_forgotten(jump_s: float) -> None:
+    """The best trip ever, and then one worse trip of a clock that is another: 0.2 ms a second ago, 4 ms now."""
+    estimate = ClockEstimate()
+    estimate.add(Remote(7.0).trip(0.0, 1e-4, 1e-4))
+    estimate.add(Remote(7.0 + jump_s).trip(1.0, 2e-3, 2e-3))
+    assert estimate.at(1.01).s == pytest.approx(7.0 + jump_s, abs=2e-3)
+    assert estimate.trips == 2
+
+
+def test_a_clock_that_drifts_more_than_any_should_is_known_as_it_is_now() -> None:
+    remote, estimate = Remote(7.0, drift=5 * MOST_DRIFT), ClockEstimate()
+    for second in range(100):
+        estimate.add(remote.trip(second, 1e-4 + 1e-5 * second, 1e-4 + 1e-5 * second))
+    assert abs(estimate.at(99.1).s - remote.offset(99.1)) < 2e-3
+
+
+def test_a_clock_is_astray_by_what_neither_the_way_nor_drift_explains() -> None:
+    begun = Offset(7.0, 1e-3)
+    assert astray_s(Remote(7.0).trip(100.0, 0.2, 0.0), begun, 0.0) == 0.0
+    assert astray_s(Remote(7.0, drift=MOST_DRIFT).trip(3600.0, 1e-3, 1e-3), begun, 0.0) == 0.0
+    assert astray_s(Remote(9.0).trip(10.0, 1e-3, 1e-3), begun, 0.0) == pytest.approx(2.0, abs=0.01)
+    assert astray_s(Remote(4.0).trip(10.0, 1e-3, 1e-3), begun, 0.0) == pytest.approx(3.0, abs=0.01)
 
 
 ENDED = RequestEnded(order=1, index=3, t_sched=11.0, t_end=13.0, asked_input=1, asked_output=1, ending="connection")

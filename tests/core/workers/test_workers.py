@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from core.access import Access
 from core.config import Lengths, Workload
 from core.errors import UserError
 from core.records import ChildMessage, ClosedOrder, DatasetRows, LoadReady, LoadTick, RequestSent, WorkerTick
@@ -161,6 +162,14 @@ async def test_a_worker_that_does_not_answer_is_lost(monkeypatch: pytest.MonkeyP
         await lost(server, workers, f"^Worker {senders(workers)[1]} has not answered for 600 ms")
 
 
+async def test_a_worker_whose_clock_jumps_while_it_sends_ends_the_run() -> None:
+    """It has sent at other times than the plan has, and to itself it was in time."""
+    async with serving(endless) as server, working(2, jumps_s=-2.0) as workers:
+        await workers.hello(hello(server.url))
+        await workers.order(at_once(6, LATER))
+        await lost(server, workers, f"^The clock of worker {senders(workers)[0]} has left this machine's by [12].* while it sent")
+
+
 async def test_a_sender_that_says_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     async with loading(2) as (_, workers):
         monkeypatch.setattr(controller, "BEAT_S", 0.15)
@@ -216,6 +225,29 @@ async def test_no_load_is_left_behind_a_controller_that_is(how: signal.Signals) 
                 process.kill()
             await process.wait()
         await gone(*pids)
+
+
+def environ_of(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/environ").read_bytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows the environment of a process under /proc")
+async def test_the_driver_inherits_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray hands its environment to each process that it starts."""
+    monkeypatch.setenv("KNEESCOPE_API_KEY", "SECRET-KEY-OF-ENV")
+    workers = await Workers.start(WorkersAsked(local=1), access=Access(api_key="SECRET-KEY-OF-ENV"), driver=driver())
+    try:
+        for pid in (workers.process.pid, *senders(workers)):
+            assert b"SECRET" not in environ_of(pid)
+    finally:
+        await workers.close()
+
+
+async def test_a_driver_that_says_what_cannot_be_read_is_ended() -> None:
+    code = "import sys; print('not a message', flush=True); sys.stdin.read()"
+    with pytest.raises(UserError, match="said what cannot be read") as refused:
+        await Workers.start(WorkersAsked(), driver=(sys.executable, "-c", code))
+    assert refused.value.exit_code == 3
 
 
 async def test_what_the_driver_refuses_is_told() -> None:
