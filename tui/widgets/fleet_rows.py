@@ -92,6 +92,21 @@ def result(
     return clip([*ends, *if_lost, *whys, *binds, *_cost(plan, width), *others, last[-1]], height, _ELSEWHERE)
 
 
+def checked(view: RunView, width: int, height: int) -> Content:
+    """Of a run that checked a fleet, what that came to; no fleet is sized by it, for its rates are not those of one replica."""
+    rows = report.fleet_check_rows(view, report.answer_of(view))
+    first, second = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
+    indent = first + second + 4
+    blocks: list[Block] = []
+    for name, figure, what in rows:
+        head, *more = textwrap.wrap(what, max(20, width - indent)) or [""]
+        known = Content.assemble(styled(f"{name:<{first}}  {figure:<{second}}  ", "strong"), styled(head, "plain"))
+        blocks.append([known, *(Content.assemble(styled(f"{'':{indent}}{line}", "plain")) for line in more)])
+    said = textwrap.wrap("size a fleet by the run of one replica: `kneescope fleet --run RUN`", max(20, width))
+    blocks.append([Content(), *(Content.assemble(styled(line, "muted")) for line in said)])
+    return clip(blocks, height, _ELSEWHERE)
+
+
 def load_words(ask: FleetAsk, plan: fleet.Fleet | None, width: int) -> Block:
     """The load at peak in words, and what it costs where it is low."""
     words: Block = [Content.assemble(styled(prose.load_at_peak(ask.headroom), "plain"))]
