@@ -89,6 +89,13 @@ async def test_a_check_of_a_fleet_sizes_none_by_its_rates(size: tuple[int, int])
         assert app.fleet_ask is None
 
 
+async def test_replicas_that_were_measured_behind_a_gateway_are_not_told_as_one() -> None:
+    view = knee_samples.finished()
+    assert view.server is not None
+    text = await rendered(replace(view, server=replace(view.server, replicas=("a:1", "b:1", "c:1"))), (80, 24), "fleet")
+    assert "3 replicas as one holds 11.3 req/s" in squeezed(text)
+
+
 async def test_typing_and_sliding_move_every_number() -> None:
     async with shown(samples.finished(), (80, 24)) as (app, pilot, _):
         await pilot.press("f", "5", "0")

@@ -85,27 +85,23 @@ def test_the_scale_stands_beside_the_rate() -> None:
 
 async def test_a_check_of_a_fleet_is_told_in_the_header_and_which_of_its_loads_runs() -> None:
     """At 3 a.m. none of the figures may be taken for those of one replica."""
-    view = samples.mid_step()
-    assert view.config is not None
-    assert view.current is not None
-    rate_rps = view.current.rate_rps
-    full = FleetPlan(replicas=3, one_rps=rate_rps / 3, lost=1)
-    planned = replace(full, one_rps=rate_rps / 3 / full.load_at_peak)
+    plan = FleetPlan(replicas=3, one_rps=4.0, lost=1)
 
-    def of(plan: FleetPlan, phase: Phase = "list") -> RunView:
+    def of(rate_rps: float, phase: Phase = "list") -> RunView:
+        view = samples.mid_step()
         assert view.config is not None
         assert view.current is not None
-        method = replace(view.config.method, fleet=plan)
-        return replace(view, config=replace(view.config, method=method), current=replace(view.current, phase=phase))
+        method, step = replace(view.config.method, fleet=plan), replace(view.current, phase=phase, rate_rps=rate_rps)
+        return replace(view, config=replace(view.config, method=method), current=step)
 
-    def said(plan: FleetPlan, phase: Phase = "list") -> list[str]:
-        return [piece.text for piece in status.status(Frame(view=of(plan, phase), live=of(plan, phase)))]
+    def said(view: RunView) -> list[str]:
+        return [piece.text for piece in status.status(Frame(view=view, live=view))]
 
-    assert "3 times one replica's" in said(full)
-    assert "planned load" in said(planned)
-    assert "planned load, 1 lost" in said(planned, "lost")
+    assert "3 times one replica's" in said(of(plan.full_rps))
+    assert "planned load" in said(of(plan.planned_rps))
+    assert "planned load, 1 lost" in said(of(plan.planned_rps, "lost"))
     for size in ((80, 24), (120, 36), (200, 60)):
-        assert "fleet of 3" in (await rendered(of(planned), size)).splitlines()[0]
+        assert "fleet of 3" in (await rendered(of(plan.planned_rps), size)).splitlines()[0]
 
 
 def test_a_mix_is_told_by_its_kinds_or_by_its_file() -> None:

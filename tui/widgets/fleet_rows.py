@@ -236,10 +236,12 @@ def _what_if(view: RunView, knee: Knee, plan: fleet.Fleet, width: int) -> list[C
 
 
 def replica(view: RunView, knee: Knee, gpus: int, known: bool, width: int) -> Content:
-    """The one replica that was measured."""
+    """The one replica that was measured; several behind a gateway count as one."""
     if knee.pass_rps is None:
         return Content.assemble(styled("no rate has held yet, so there is nothing to divide a peak by", "muted"))
-    pieces = [Piece("one replica", "muted", 3), Piece(f"holds {rate_brief(knee.pass_rps)}", "holds", 0)]
+    behind = len(view.server.replicas) if view.server else 0
+    who = Piece("one replica", "muted", 3) if behind < 2 else Piece(f"{count(behind, 'replica')} as one", "plain", 1)
+    pieces = [who, Piece(f"holds {rate_brief(knee.pass_rps)}", "holds", 0)]
     if (failing := knee.fail_rps) is not None:
         word = "clearly fails at" if knee.clearly_fails else "fails at"
         pieces.append(Piece(f"{word} {rate_brief(failing)}", "breaks", 1))
