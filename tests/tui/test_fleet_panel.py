@@ -89,6 +89,15 @@ async def test_a_check_of_a_fleet_sizes_none_by_its_rates(size: tuple[int, int])
         assert app.fleet_ask is None
 
 
+async def test_whether_the_planned_load_holds_has_room_before_any_note() -> None:
+    view = knee_samples.finished()
+    assert view.config is not None
+    plan = FleetPlan(replicas=3, one_rps=view.steps[0].rate_rps / 3 / 0.7)
+    view = replace(view, config=replace(view.config, method=replace(view.config.method, fleet=plan)))
+    rows = (await rendered(view, (120, 36), "ramp")).splitlines()
+    assert any("planned load" in row and ("hold" in row or "not judged" in row) for row in rows)
+
+
 async def test_replicas_that_were_measured_behind_a_gateway_are_not_told_as_one() -> None:
     view = knee_samples.finished()
     assert view.server is not None
