@@ -6,8 +6,8 @@ Connect with the checks of the run, the ramp screen while the last step is measu
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,8 +131,8 @@ async def connect(events: Sequence[Event], size: tuple[int, int]) -> str:
     """The screen before a run, when its checks are through."""
     started = next(event for event in events if isinstance(event, RunStarted))
 
-    @contextmanager
-    def checking(config: ProbeConfig, access: Access, options: CliOptions) -> Iterator[Checks]:
+    @asynccontextmanager
+    async def checking(config: ProbeConfig, access: Access, options: CliOptions) -> AsyncIterator[Checks]:
         yield Checks(events)
 
     async def models(url: str, access: Access, insecure: bool) -> tuple[str, ...]:

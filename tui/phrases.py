@@ -13,7 +13,7 @@ def mode_name(method: Method) -> str:
     if method.hold_rps is not None:
         return "hold"
     if method.fleet is not None:
-        return "fleet check"
+        return f"fleet of {count(method.fleet.replicas)}"
     if method.rates_rps:
         return "list" if len(method.rates_rps) > 1 else "one rate"
     return f"{method.mode}, careful" if method.careful else method.mode

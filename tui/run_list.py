@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from core.columns import cells, cut, padded
 from core.history import Limits, Problem, Run, age_s
-from core.units import DASH, age, limit, number, plain
+from core.units import DASH, age, count, limit, number, plain
 
 HEAD = ("run", "label", "model", "limits", "bracket, req/s", "age")
 _GAP = 2
@@ -36,15 +36,16 @@ def row(run: Run, now_s: float) -> Row:
 
 
 def bracket(run: Run) -> str:
-    """What is known of the knee, or why nothing is."""
+    """What is known of the knee, or why nothing is; of a fleet that was checked, with its size before it."""
     if run.problem is not None:
         return _PROBLEMS[run.problem]
+    fleet = "" if run.replicas is None else f"fleet of {count(run.replicas)}"
     if run.outcome is None:
-        return "still going" if run.is_going else "unfinished"
+        return ", ".join(part for part in (fleet, "still going" if run.is_going else "unfinished") if part)
     low, high = run.pass_rps, run.fail_rps
     ends = f"{number(low)} to {number(high)}" if low is not None and high is not None else ""
     ends = ends or (f"at least {number(low)}" if low is not None else f"below {number(high)}" if high is not None else "")
-    return ", ".join(part for part in (_WORDS.get(run.outcome, ""), ends) if part) or DASH
+    return ", ".join(part for part in (fleet, _WORDS.get(run.outcome, ""), ends) if part) or DASH
 
 
 def table(rows: Sequence[Row], width: int | None = None, *, head: bool = True) -> list[str]:

@@ -19,7 +19,7 @@ from core.run_files import is_going, runs_folder, state_folder
 
 REDACTED = ".redacted.jsonl"
 """How copies end that are made to be given away; beside the run that they are of, they are no run of their own."""
-_SCHEMA = 1
+_SCHEMA = 2
 _UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 _NAMED_BY_US = re.compile(r"(\d{8}T\d{6}Z-)(?:.*-)?(\d+)")
 

@@ -16,7 +16,7 @@ from core.knee_ends import KneeEnds
 
 Problem = Literal["foreign", "damaged", "newer"]
 """No run begins in this file; or one does, and what follows was changed, or is of a format that is not known here yet."""
-Way = Literal["search", "list", "hold"]
+Way = Literal["search", "list", "hold", "fleet_check"]
 
 _EVENT = b'{"type":"'
 _FIRST_LINE_MAX = 1 << 26
@@ -34,8 +34,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Read(msgspec.Struct, frozen=True, kw_only=True):
-    """`way`: whether a bracket was searched, a list of rates judged, or one held. `outcome` None: there is no answer, for the run
-    goes on or broke off. `clear`: the upper end is a clear fail, not only the first one."""
+    """`way`: whether a bracket was searched, a list of rates judged, one held, or a fleet checked, of so many `replicas`. `outcome`
+    None: there is no answer, for the run goes on or broke off. `clear`: the upper end is a clear fail, not only the first one."""
 
     started_utc: str | None = None
     label: str = ""
@@ -43,6 +43,7 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
     slo: Limits | None = None
     mode: str | None = None
     way: Way = "search"
+    replicas: int | None = None
     outcome: str | None = None
     pass_rps: float | None = None
     fail_rps: float | None = None
@@ -54,10 +55,21 @@ class _Target(msgspec.Struct):
     model: str | None = None
 
 
+class _Fleet(msgspec.Struct):
+    replicas: int
+
+
 class _Method(msgspec.Struct):
     mode: str = "quick"
     rates_rps: tuple[float, ...] = ()
     hold_rps: float | None = None
+    fleet: _Fleet | None = None
+
+    @property
+    def way(self) -> Way:
+        if self.fleet is not None:
+            return "fleet_check"
+        return "hold" if self.hold_rps is not None else "list" if self.rates_rps else "search"
 
 
 class _Config(msgspec.Struct):
@@ -141,7 +153,8 @@ def _put_together(started: _Started, server: _Server | None, answer: _Answer | N
         model=None if model is None else stored(model),
         slo=config.slo,
         mode=config.method.mode,
-        way="hold" if config.method.hold_rps is not None else "list" if config.method.rates_rps else "search",
+        way=config.method.way,
+        replicas=config.method.fleet.replicas if config.method.fleet else None,
         outcome=answer.outcome if answer else None,
         pass_rps=knee.pass_rps,
         fail_rps=knee.fail_rps,

@@ -253,7 +253,7 @@ def _not_certain(f: Figures) -> str:
 
 
 def _not_measured(f: Figures) -> str:
-    at, unseen = rate_text(f["rate_rps"]), "what binds the replica was not seen"
+    at, unseen = rate_text(f["rate_rps"]), "what binds was not seen"
     if f.of:
         return f"The run has no answer, because at {at} {f.of[0]}; {unseen}"
     return f"The run has no answer because of {_NAMES[f.word('cause') or '']}, at {at}; {unseen}"
@@ -376,9 +376,7 @@ SENTENCES: dict[Code, Sentence] = {
     "uneven_binds": _uneven_binds,
     "errors_bind": _errors_bind,
     "not_certain": _not_certain,
-    "none_failed": lambda f: (
-        f"No rate that was tried failed (up to {rate_text(f['rate_rps'])}), so what binds this replica first was not seen"
-    ),
+    "none_failed": lambda f: f"No rate that was tried failed (up to {rate_text(f['rate_rps'])}), so what binds first was not seen",
     "not_measured": _not_measured,
     "more_sequences": _more_sequences,
     "more_kv_memory": _more_kv_memory,

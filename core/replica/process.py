@@ -28,6 +28,8 @@ START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 5.0
 MOST_REPLICAS = 64
 """Of one event loop: beyond some, their tokens come late."""
+_HERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+"""For what listens on all addresses of this machine, one of them."""
 
 # Our `core` must win over another one on PYTHONPATH or in the current folder: -P keeps that folder out, and the folder
 # that holds us goes first (-m would search PYTHONPATH before it).
@@ -134,7 +136,8 @@ def serve(name_or_path: str, host: str, port: int, say: Callable[[str], None], f
     if fleet is not None:
         who = f"Gateway ({fleet.router}) over {count(len(ports), 'simulated replica')} {replica.name} ({replica.description})"
         behind = f" Behind it: {', '.join(each.url for each in ports)}."
-    say(f"{who} as model {replica.model_name} on {_url(host, listener)}: no GPU and no model behind it.{behind} Ctrl-C ends it.")
+    on = f"{_url(host, listener)}{' and every other address of this machine' if host in _HERE else ''}"
+    say(f"{who} as model {replica.model_name} on {on}: no GPU and no model behind it.{behind} Ctrl-C ends it.")
     with contextlib.suppress(KeyboardInterrupt):
         _run(_Server(_app(replica, fleet, ports)), listener)
 
@@ -177,6 +180,8 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _url(host: str, listener: socket.socket) -> str:
+    """An address to connect to: one that stands for all of this machine's is none itself."""
+    host = _HERE.get(host, host)
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{listener.getsockname()[1]}"
 

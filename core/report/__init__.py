@@ -17,7 +17,7 @@ from core.report.compare import (
 )
 from core.report.exposition import live_exposition, to_exposition
 from core.report.fleet import fleet_data, fleet_lines, fleet_verdict, gate_lines, gates_told, mark_number, work_lines
-from core.report.fleet_check import fleet_check_of
+from core.report.fleet_check import fleet_check_of, fleet_check_rows
 from core.report.html import (
     to_html,
 )
@@ -94,6 +94,7 @@ __all__ = [
     "explained_fact",
     "finite",
     "fleet_check_of",
+    "fleet_check_rows",
     "fleet_data",
     "fleet_lines",
     "fleet_verdict",

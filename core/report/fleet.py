@@ -86,10 +86,11 @@ def fleet_notes(plan: fleet.Fleet) -> list[str]:
     return list(map(prose.sentence, fleet.notes_of(plan)))
 
 
-def gate_lines(gates: fleet.Gates, width: int) -> list[str]:
-    """What limits one replica: the floor of its speed, what its memory holds, and which of both binds at the knee."""
-    said = gate_texts(gates)
-    return ["What limits one replica:", *(line for text in said for line in _wrap(text, width, "  "))] if said else []
+def gate_lines(gates: fleet.Gates, width: int, replicas: int = 0) -> list[str]:
+    """What limits one replica, or several `replicas` behind the address that was measured: the floor of its speed, what its memory
+    holds, and which of both binds at the knee."""
+    said, who = gate_texts(gates), f"the {count(replicas, 'replica')} together" if replicas > 1 else "one replica"
+    return [f"What limits {who}:", *(line for text in said for line in _wrap(text, width, "  "))] if said else []
 
 
 def gates_told(gates: fleet.Gates) -> list[tuple[GatePart, str]]:

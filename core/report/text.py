@@ -328,7 +328,8 @@ def _gates(view: RunView) -> list[str]:
     if view.config is None or view.config.method.fleet is not None:
         return []
     ask = view.config.fleet
-    return gate_lines(fleet.gates(ask, fleet.unit_of(ask, view.server), view.server, evidence_of(view)), WIDTH)
+    behind = len(view.server.replicas) if view.server else 0
+    return gate_lines(fleet.gates(ask, fleet.unit_of(ask, view.server), view.server, evidence_of(view)), WIDTH, behind)
 
 
 class Remark(NamedTuple):

@@ -2399,16 +2399,15 @@ SENTENCES: list[tuple[Fact, str]] = [
     ),
     (
         fact("none_failed", rate_rps=12.4),
-        "No rate that was tried failed (up to 12.4 requests/s), so what binds this replica first was not seen",
+        "No rate that was tried failed (up to 12.4 requests/s), so what binds first was not seen",
     ),
     (
         fact("not_measured", rate_rps=12.4, cause="client"),
-        "The run has no answer because of the client, at 12.4 requests/s; what binds the replica was not seen",
+        "The run has no answer because of the client, at 12.4 requests/s; what binds was not seen",
     ),
     (
         fact("not_measured", fact("server_restarted"), rate_rps=12.4, cause="unknown"),
-        "The run has no answer, because at 12.4 requests/s the server restarted during the repeat; "
-        "what binds the replica was not seen",
+        "The run has no answer, because at 12.4 requests/s the server restarted during the repeat; what binds was not seen",
     ),
     (
         fact("more_sequences", sequences=16.0, engines=1, tpot_p95_s=0.02, tpot_limit_s=0.05, room=True),

@@ -216,6 +216,9 @@ def test_the_fleet_has_what_the_run_measured() -> None:
     assert data["speed"]["feasible"] is True
     text = report.to_text(measured, None)
     assert "What limits one replica:" in text
+    assert measured.server is not None
+    several = msgspec.structs.replace(measured, server=msgspec.structs.replace(measured.server, replicas=("a:1", "b:1")))
+    assert "What limits the 2 replicas together:" in report.to_text(several, None)
     assert "a single stream has a TPOT of 25.0 ms: eta is 60 %" in text
     assert max(len(line) for line in lines_of(text)) <= report.WIDTH
 

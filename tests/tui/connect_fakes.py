@@ -1,8 +1,8 @@
 """The Connect screen without a server: checks that a test lets come one by one, and a list of models."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from textual.pilot import Pilot
@@ -102,8 +102,8 @@ class Server:
             raise UserError(self.problem)
         return self.models
 
-    @contextmanager
-    def checking(self, config: ProbeConfig, access: Access, options: CliOptions) -> Iterator[FakeChecker]:
+    @asynccontextmanager
+    async def checking(self, config: ProbeConfig, access: Access, options: CliOptions) -> AsyncIterator[FakeChecker]:
         self.checkers.append(FakeChecker(config, access.api_key))
         self.open += 1
         try:

@@ -11,6 +11,8 @@ from tests.tui.cli_fakes import FakeSession
 from tui.cli import probe as command
 from tui.cli.commands import cli
 from tui.cli.places import discovery_of, places_of, replica_access
+from tui.connect.fields import read
+from tui.connect.preflight_run import PreflightRun
 
 URL = "http://gw:8000"
 SECRET = "sk-TESTSECRET"
@@ -88,6 +90,18 @@ def test_a_run_is_given_the_replicas_and_what_lets_us_in_there(session: type[Fak
     )
     assert code == 0
     made = session.made[-1]
+    assert made.replicas is not None
+    assert made.replica_access.api_key == SECRET
+
+
+async def test_checks_by_themselves_read_them_too(session: type[FakeSession], tmp_path: Path) -> None:
+    """Those of the Connect screen as well, which a run then need not make again."""
+    (tmp_path / "replicas").write_text(SECRET)
+    request = read({"url": URL, "more": f"--replica r:1 --replica-key-file {tmp_path / 'replicas'}"}, "", {})
+    preflight = PreflightRun(request)
+    await preflight.run()
+    assert preflight.stage == "ready", preflight.failure
+    (made,) = session.made
     assert made.replicas is not None
     assert made.replica_access.api_key == SECRET
 

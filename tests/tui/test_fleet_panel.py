@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from textual import events
 
 from core import fleet, prose, report
-from core.config import FleetAsk, Lengths
+from core.config import FleetAsk, FleetPlan, Lengths
 from core.hardware import Hardware
 from core.report import evidence_of
 from core.results import FailCount, Knee
@@ -65,6 +65,44 @@ async def test_the_numbers_are_there_at_every_size_and_the_curve_where_it_has_ro
     assert ("load of each replica" in text) == (size[1] > 24)
     if size[1] > 24:
         assert all(words in text for words in ("at peak 7.14", "one lost 8.33", "two lost 10.0"))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 60)])
+async def test_a_check_of_a_fleet_sizes_none_by_its_rates(size: tuple[int, int]) -> None:
+    view = knee_samples.finished()
+    assert view.config is not None
+    method = replace(view.config.method, fleet=FleetPlan(replicas=3, one_rps=5.0))
+    async with shown(replace(view, config=replace(view.config, method=method)), size, on="fleet") as (app, pilot, _):
+        for words in (
+            "one replica",
+            "5.00 requests/s",
+            "planned load",
+            "10.5 requests/s",
+            "3 replicas",
+            "kneescope fleet --run RUN",
+        ):
+            assert words in text_of(app)
+        await pilot.press("5", "0", "right")
+        await settle(app, pilot)
+        assert sizes(text_of(app)) == []
+        assert "GPU" not in text_of(app)
+        assert app.fleet_ask is None
+
+
+async def test_whether_the_planned_load_holds_has_room_before_any_note() -> None:
+    view = knee_samples.finished()
+    assert view.config is not None
+    plan = FleetPlan(replicas=3, one_rps=view.steps[0].rate_rps / 3 / 0.7)
+    view = replace(view, config=replace(view.config, method=replace(view.config.method, fleet=plan)))
+    rows = (await rendered(view, (120, 36), "ramp")).splitlines()
+    assert any("planned load" in row and ("hold" in row or "not judged" in row) for row in rows)
+
+
+async def test_replicas_that_were_measured_behind_a_gateway_are_not_told_as_one() -> None:
+    view = knee_samples.finished()
+    assert view.server is not None
+    text = await rendered(replace(view, server=replace(view.server, replicas=("a:1", "b:1", "c:1"))), (80, 24), "fleet")
+    assert "3 replicas as one holds 11.3 req/s" in squeezed(text)
 
 
 async def test_typing_and_sliding_move_every_number() -> None:

@@ -4,8 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from core import prose
-from core.config import Lengths, Slo, Workload
+from core.config import FleetPlan, Lengths, Slo, Workload
 from core.facts import fact
+from core.records import Phase
 from core.view import Progress, RunView
 from core.workloads import Gateway, MixPart, Prefix, Source, parse_mix, parse_prefix
 from tests import builders
@@ -80,6 +81,27 @@ def test_the_scale_stands_beside_the_rate() -> None:
     recorded = replace(view, config=replace(view.config, workload=Workload(trace=builders.TRACE)))
     texts = [piece.text for piece in status.status(Frame(view=recorded, live=recorded))]
     assert f"{view.current.rate_rps / 2.5:.2g} times the recording" in texts
+
+
+async def test_a_check_of_a_fleet_is_told_in_the_header_and_which_of_its_loads_runs() -> None:
+    """At 3 a.m. none of the figures may be taken for those of one replica."""
+    plan = FleetPlan(replicas=3, one_rps=4.0, lost=1)
+
+    def of(rate_rps: float, phase: Phase = "list") -> RunView:
+        view = samples.mid_step()
+        assert view.config is not None
+        assert view.current is not None
+        method, step = replace(view.config.method, fleet=plan), replace(view.current, phase=phase, rate_rps=rate_rps)
+        return replace(view, config=replace(view.config, method=method), current=step)
+
+    def said(view: RunView) -> list[str]:
+        return [piece.text for piece in status.status(Frame(view=view, live=view))]
+
+    assert "3 times one replica's" in said(of(plan.full_rps))
+    assert "planned load" in said(of(plan.planned_rps))
+    assert "planned load, 1 lost" in said(of(plan.planned_rps, "lost"))
+    for size in ((80, 24), (120, 36), (200, 60)):
+        assert "fleet of 3" in (await rendered(of(plan.planned_rps), size)).splitlines()[0]
 
 
 def test_a_mix_is_told_by_its_kinds_or_by_its_file() -> None:

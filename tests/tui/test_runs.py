@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.widgets import Input, OptionList
 
@@ -96,6 +97,12 @@ def test_the_table_has_every_kind_of_row() -> None:
     assert rows()[3].limits == "E2E 10 s, 99.9 %"
     assert rows()[0].age == "9 h"
     assert rows()[-1].age == "38 d"
+
+
+def test_a_fleet_that_was_checked_is_not_taken_for_one_replica() -> None:
+    fleet = replace(listed()[2], way="fleet_check", replicas=8)
+    assert run_list.row(fleet, NOW_S).bracket == "fleet of 8, at least 120"
+    assert run_list.row(replace(fleet, outcome=None), NOW_S).bracket == "fleet of 8, unfinished"
 
 
 def test_columns_give_way_to_the_width() -> None:

@@ -5,8 +5,8 @@ import dataclasses
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,6 @@ from core.load import Generator
 from core.records import Check
 from core.results import Answer
 from core.run import Found, NoAnswer, RunLog, Session, default_path
-from core.server import Discovery
 from core.twin import TwinProcess
 from core.view import RunView
 from core.workers import Workers, WorkersAsked
@@ -308,32 +307,26 @@ def _checked(config: ProbeConfig, access: Access, options: CliOptions) -> int:
     return INTERRUPTED if interrupted else 0 if ok else NO_ANSWER
 
 
-@contextmanager
-def checking(
-    config: ProbeConfig,
-    access: Access,
-    options: CliOptions,
-    replicas: Discovery | None = None,
-    to_replicas: Access = Access(),  # noqa: B008 (frozen)
-) -> Iterator[Session]:
+@asynccontextmanager
+async def checking(config: ProbeConfig, access: Access, options: CliOptions) -> AsyncIterator[Session]:
     """A session for the checks alone, whose run file is gone afterwards. Raises UserError when there is no room for one."""
-    with _temporary_folder() as folder:
-        log = RunLog(Path(folder) / "preflight.jsonl")
-        try:
-            read = checks_of(options, config.method.seed_of_requests)
-            trace = trace_of(options, config.method.seed_of_arrivals)
-            yield Session(
-                config,
-                log,
-                access=access,
-                read=read,
-                trace=trace,
-                dataset=dataset_of(options),
-                replicas=replicas,
-                replica_access=to_replicas,
-            )
-        finally:
-            log.close()
+    to_replicas = replica_access(options, access)
+    async with discovery_of(options, to_replicas, config.target.insecure) as replicas:
+        with _temporary_folder() as folder:
+            log = RunLog(Path(folder) / "preflight.jsonl")
+            try:
+                yield Session(
+                    config,
+                    log,
+                    access=access,
+                    read=checks_of(options, config.method.seed_of_requests),
+                    trace=trace_of(options, config.method.seed_of_arrivals),
+                    dataset=dataset_of(options),
+                    replicas=replicas,
+                    replica_access=to_replicas,
+                )
+            finally:
+                log.close()
 
 
 def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
@@ -347,10 +340,8 @@ def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
 
 async def _preflight(config: ProbeConfig, access: Access, options: CliOptions, *, quiet: bool) -> tuple[list[Check], bool]:
     """The checks that were done, and whether a signal ended them."""
-    to_replicas = replica_access(options, access)
-    async with discovery_of(options, to_replicas, config.target.insecure) as replicas:
-        with checking(config, access, options, replicas, to_replicas) as session:
-            return await _checks_of(session, quiet=quiet)
+    async with checking(config, access, options) as session:
+        return await _checks_of(session, quiet=quiet)
 
 
 async def _checks_of(session: Session, *, quiet: bool) -> tuple[list[Check], bool]:

@@ -110,6 +110,7 @@ def _data(run: history.Run) -> dict[str, Any]:
         "slo": msgspec.to_builtins(run.slo),
         "mode": run.mode,
         "way": run.way,
+        "replicas": run.replicas,
         "outcome": run.outcome,
         "pass_rps": run.pass_rps,
         "fail_rps": run.fail_rps,

@@ -5,7 +5,7 @@ How it stands on the Connect screen, and what Start needs or does.
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol
 
 from core import prose
@@ -45,7 +45,7 @@ class Checker(Protocol):
     def found(self) -> Found | None: ...
 
 
-Makes = Callable[[ProbeConfig, Access, CliOptions], AbstractContextManager[Checker]]
+Makes = Callable[[ProbeConfig, Access, CliOptions], AbstractAsyncContextManager[Checker]]
 
 
 class PreflightRun:
@@ -68,7 +68,7 @@ class PreflightRun:
         """Do the checks. Nothing is in flight any more when it returns; what goes wrong is in `failure`."""
         try:
             config = agreed(self.request.config, public_ok=True)  # what single requests do without; Start asks
-            with self._makes(config, self.request.access, self.request.options) as checker:
+            async with self._makes(config, self.request.access, self.request.options) as checker:
                 self._checker = checker
                 if self.stopping:
                     checker.stop()

@@ -41,10 +41,11 @@ class FleetScreen(RunScreen):
         """Show the view and the fleet that is asked for."""
         self._curve.display = self.size.height >= _CURVE_FROM
         self._fleet.show(frame)
-        plan = fleet.plan(knee_of(frame.view), frame.fleet_ask, frame.view.server)
-        self._curve.show_content(
-            curve.attainment(frame.view, "load of each replica", fleet_rows.marks(plan)), curve.LEGEND, frame.view.now_s
-        )
+        view = frame.view
+        is_check = view.config is not None and view.config.method.fleet is not None
+        plan = None if is_check else fleet.plan(knee_of(view), frame.fleet_ask, view.server)
+        name = "load of all replicas" if is_check else "load of each replica"
+        self._curve.show_content(curve.attainment(view, name, fleet_rows.marks(plan)), curve.LEGEND, view.now_s)
 
     def on_mount(self) -> None:
         """Begin at the peak."""

@@ -6,6 +6,7 @@ from textual.content import Content
 
 from core import prose, report
 from core.facts import Code, says
+from core.fleet_check import FleetCheck, Verdict
 from core.judge import CLIENT
 from core.results import Answer, FailCount, Knee, Outcome, StepResult
 from core.slo import tells_nothing
@@ -28,6 +29,11 @@ _IMPORTANT: tuple[tuple[Code, ...], ...] = (
     ("warm_prompts", *_COLD, *_UNPROVEN, "hits_off", "trace_hits_off", "hits_unseen", "shared_off_plan", "shared_unproven"),
     ("bucket_fails",),
 )
+_FLEET: dict[Verdict, tuple[str, Role]] = {
+    "holds": ("✔ holds", "holds"),
+    "fails": ("✘ does not hold", "breaks"),
+    "not_known": ("not judged", "muted"),
+}
 _NARROW = 50
 _WIDE = 70
 """From here on there is room for the unit of a rate in full."""
@@ -44,7 +50,9 @@ def headlines(view: RunView, answer: Answer, width: int) -> list[list[Content]]:
     blocks = [[line] for line in zones(view, answer, width)]
     if answer.outcome == "refused":
         blocks += [[line] for line in checks.important(view.checks, width)]
-    if (sentence := _sentence(view, answer)) is not None:
+    if width < _NARROW and (check := report.fleet_check_of(view, answer)) is not None:
+        blocks += [[line] for line in _fleet_brief(check)]
+    elif (sentence := _sentence(view, answer)) is not None:
         blocks.append(_wrapped(sentence, "plain", width))
     truth = _truth(view.truth_rps, answer.knee)
     if truth:
@@ -52,6 +60,16 @@ def headlines(view: RunView, answer: Answer, width: int) -> list[list[Content]]:
     if (closed := report.closed_fact(view, answer)) is not None:
         blocks.append(_wrapped(prose.sentence(closed), "muted", width))
     return blocks
+
+
+def _fleet_brief(check: FleetCheck) -> list[Content]:
+    """What a check of a fleet came to, where its sentence has no room and notes would stand in its place."""
+    planned = [(f"planned load {rate_brief(check.planned_rps)}", check.planned)]
+    lost = [] if check.after_loss is None else [(f"with {count(check.lost)} lost", check.after_loss)]
+    return [
+        Content.assemble(styled(f"{what}: ", "plain"), styled(_FLEET[verdict][0], _FLEET[verdict][1]))
+        for what, verdict in (*planned, *lost)
+    ]
 
 
 def note_lines(view: RunView, answer: Answer, width: int) -> list[list[Content]]:

@@ -191,6 +191,8 @@ class FleetPanel(Vertical, Titled):
             self.typed(char)
 
     def _set(self, **asked: float | None) -> None:
+        if self._is_check:
+            return
         try:
             ask, refusal = replace(self._ask, **asked), ""
         except UserError as error:
@@ -204,8 +206,19 @@ class FleetPanel(Vertical, Titled):
             self.post_message(self.Asked(ask))
             self._redraw()
 
+    @property
+    def _is_check(self) -> bool:
+        """Whether the run checked a fleet: there is nothing to size by it."""
+        return self._view is not None and self._view.config is not None and self._view.config.method.fleet is not None
+
     def _redraw(self) -> None:
         if self._view is None:
+            return
+        for part in (self._replica, self._words, *self.query(".fleet-row")):
+            part.display = not self._is_check
+        if self._is_check:
+            self._result.update(fleet_rows.checked(self._view, self.content_size.width, self._room(0)))
+            self.set_title((Piece("fleet check", "strong"),))
             return
         view, knee, ask, width = self._view, knee_of(self._view), self._ask, self.content_size.width
         evidence, unit = evidence_of(view), fleet.unit_of(ask, view.server)

@@ -92,6 +92,21 @@ def result(
     return clip([*ends, *if_lost, *whys, *binds, *_cost(plan, width), *others, last[-1]], height, _ELSEWHERE)
 
 
+def checked(view: RunView, width: int, height: int) -> Content:
+    """Of a run that checked a fleet, what that came to; no fleet is sized by it, for its rates are not those of one replica."""
+    rows = report.fleet_check_rows(view, report.answer_of(view))
+    first, second = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
+    indent = first + second + 4
+    blocks: list[Block] = []
+    for name, figure, what in rows:
+        head, *more = textwrap.wrap(what, max(20, width - indent)) or [""]
+        known = Content.assemble(styled(f"{name:<{first}}  {figure:<{second}}  ", "strong"), styled(head, "plain"))
+        blocks.append([known, *(Content.assemble(styled(f"{'':{indent}}{line}", "plain")) for line in more)])
+    said = textwrap.wrap("size a fleet by the run of one replica: `kneescope fleet --run RUN`", max(20, width))
+    blocks.append([Content(), *(Content.assemble(styled(line, "muted")) for line in said)])
+    return clip(blocks, height, _ELSEWHERE)
+
+
 def load_words(ask: FleetAsk, plan: fleet.Fleet | None, width: int) -> Block:
     """The load at peak in words, and what it costs where it is low."""
     words: Block = [Content.assemble(styled(prose.load_at_peak(ask.headroom), "plain"))]
@@ -221,10 +236,12 @@ def _what_if(view: RunView, knee: Knee, plan: fleet.Fleet, width: int) -> list[C
 
 
 def replica(view: RunView, knee: Knee, gpus: int, known: bool, width: int) -> Content:
-    """The one replica that was measured."""
+    """The one replica that was measured; several behind a gateway count as one."""
     if knee.pass_rps is None:
         return Content.assemble(styled("no rate has held yet, so there is nothing to divide a peak by", "muted"))
-    pieces = [Piece("one replica", "muted", 3), Piece(f"holds {rate_brief(knee.pass_rps)}", "holds", 0)]
+    behind = len(view.server.replicas) if view.server else 0
+    who = Piece("one replica", "muted", 3) if behind < 2 else Piece(f"{count(behind, 'replica')} as one", "plain", 1)
+    pieces = [who, Piece(f"holds {rate_brief(knee.pass_rps)}", "holds", 0)]
     if (failing := knee.fail_rps) is not None:
         word = "clearly fails at" if knee.clearly_fails else "fails at"
         pieces.append(Piece(f"{word} {rate_brief(failing)}", "breaks", 1))

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from core import prose
-from core.config import ProbeConfig, Slo, Workload
+from core.config import FleetPlan, ProbeConfig, Slo, Workload
 from core.units import DASH, as_set, clock, count, duration, long_duration, plain, progress, rate_brief
 from core.view import RepeatView, RunView, StepView
 from tui.draw.style import LEVELS, LOADS, clean, shorten
@@ -61,7 +61,11 @@ def header(view: RunView) -> tuple[tuple[Piece, ...], ...]:
     model = clean((server.model if server else None) or config.target.model or "")
     address = Piece(clean(urlsplit(config.target.url).netloc), "strong", 0)
     simulated = server is not None and server.simulated
-    rest = [Piece(mode_name(config.method), "muted", 6), Piece(prose.seeds(config.method), "muted", 7)]
+    of_fleet = config.method.fleet is not None  # or all its figures are taken for those of one replica
+    rest = [
+        Piece(mode_name(config.method), *(("plain", _MATTERS) if of_fleet else ("muted", 6))),
+        Piece(prose.seeds(config.method), "muted", 7),
+    ]
     if not simulated and server is not None and server.version:
         rest.insert(0, Piece(f"vLLM {clean(server.version)}", "plain", 5))
     rest.append(Piece("kneescope", "muted", 8))
@@ -246,11 +250,22 @@ def status(frame: Frame) -> tuple[Piece, ...]:
     else:
         ttft_s = view.config.limits.shortest_ttft_s if view.config else None
         pieces.extend(_step(view.current, ttft_s, is_over=view.load == "idle"))
+        if view.config is not None and (what := _of_fleet(view.config.method.fleet, view.current)):
+            pieces.append(Piece(what, "plain", 2))
         if view.config is not None and (scale := prose.scale(view.config.workload, view.current.rate_rps)):
             pieces.append(Piece(scale, "plain", 5))
     if view.left_s is not None and view.answer is None and view.progress is None:
         pieces.append(Piece(f"left ~{long_duration(round(view.left_s))}", "muted", 5))
     return tuple(pieces)
+
+
+def _of_fleet(plan: FleetPlan | None, step: StepView) -> str:
+    """What a rate is in the check of a fleet."""
+    if plan is None:
+        return ""
+    if step.phase == "lost":
+        return f"planned load, {count(plan.lost)} lost"
+    return {plan.planned_rps: "planned load", plan.full_rps: f"{count(plan.replicas)} times one replica's"}.get(step.rate_rps, "")
 
 
 def past_piece(frame: Frame) -> Piece:

@@ -49,6 +49,16 @@ def test_a_run_is_listed_with_what_it_was_asked_and_found(run: Make) -> None:
     assert not found.elsewhere
 
 
+def test_a_check_of_a_fleet_is_not_listed_as_rates_of_one_replica(run: Make) -> None:
+    path = run("a", knee=Knee(pass_rps=8.0))
+    begun, *rest = path.read_bytes().splitlines(keepends=True)
+    line = json.loads(begun)
+    line["config"]["method"] |= {"rates_rps": [6.3, 9.0], "fleet": {"replicas": 3, "one_rps": 3.0}}
+    path.write_bytes(json.dumps(line, separators=(",", ":")).encode() + b"\n" + b"".join(rest))
+    (found,) = history.runs()
+    assert (found.way, found.replicas) == ("fleet_check", 3)
+
+
 @pytest.mark.parametrize(
     "name",
     [

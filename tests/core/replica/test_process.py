@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from core.errors import UserError
-from core.replica.process import ReplicaProcess, serve, start
+from core.replica.process import ReplicaProcess, _url, serve, start
 
 HOME = Path(__file__).parents[3]
 PATIENCE_S = 10.0
@@ -126,6 +126,14 @@ def test_serve_says_where_and_what_and_ends_with_ctrl_c() -> None:
     assert seen == [b'{"version":"0.32.0+simulated"}']
     assert "Simulated" in said[0]
     assert "simulated-demo" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("host", "url"), [("0.0.0.0", "http://127.0.0.1:"), ("::", "http://[::1]:"), ("127.0.0.1", "http://127.0.0.1:")]
+)
+def test_what_listens_everywhere_names_an_address_that_can_be_connected_to(host: str, url: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        assert _url(host, listener) == f"{url}{listener.getsockname()[1]}"
 
 
 def test_the_handle_is_frozen() -> None:
