@@ -80,6 +80,7 @@ Code = Literal[
     "server_away",
     "recorded_lull",
     # who sends
+    "workers_gathering",
     "workers_known",
     # worth a word beside a verdict
     "no_miss_allowed",

@@ -2,7 +2,7 @@
 
 from core.facts import Code
 from core.prose.figures import Figures, Sentence
-from core.units import count, duration, number, percent, rate_number, rate_text
+from core.units import as_set, count, duration, percent, rate_number, rate_text
 
 _PLANNED = {"holds": "holds", "fails": "does not hold", "not_known": "was not judged"}
 
@@ -16,7 +16,7 @@ def _router(f: Figures) -> str:
     share, hits, one = f.known("busiest_share"), f.known("hit_frac"), f.known("hit_frac_one")
     parts = []
     if share is not None and f.n("replicas") > 1:
-        parts.append(f"the busiest got {number(share)} times its share")
+        parts.append(f"the busiest got {as_set(share, 2)} times its share")
     if hits is not None and one is not None:
         parts.append(f"prefix hits {percent(hits, 2)} of the prompts' tokens, {percent(one, 2)} on one replica")
     return "".join(f"; {part}" for part in parts)

@@ -53,6 +53,7 @@ def _unsent(f: Figures) -> str:
 
 
 SENTENCES: dict[Code, Sentence] = {
+    "workers_gathering": lambda f: f"Starting the machines that send (--workers {f.of[0]}); with Ray this can take a minute",
     "workers_known": _known,
     "worker_late": _late,
     "worker_late_once": _late_once,

@@ -6,7 +6,7 @@ import msgspec
 
 from core.fleet_check import FleetCheck, Verdict, checked
 from core.results import Answer
-from core.units import count, number, percent, rate_text
+from core.units import as_set, count, percent, rate_text
 from core.view import RunView
 
 _WORDS: dict[Verdict, str] = {"holds": "holds", "fails": "does not hold", "not_known": "not known"}
@@ -41,7 +41,9 @@ def fleet_check_rows(view: RunView, answer: Answer) -> list[Row]:
     if check.fails_rps is not None:
         rows.append(("", rate_text(check.fails_rps), "does not hold"))
     if check.busiest_share is not None:
-        rows.append(("busiest replica", f"{number(check.busiest_share)} times", f"an even share of the requests: {check.busiest}"))
+        rows.append(
+            ("busiest replica", f"{as_set(check.busiest_share, 2)} times", f"an even share of the requests: {check.busiest}")
+        )
     if check.hit_frac is not None and check.hit_frac_one is not None:
         rows.append(("prefix hits", percent(check.hit_frac, 2), f"of one replica: {percent(check.hit_frac_one, 2)}"))
     if check.after_loss is not None:

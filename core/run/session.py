@@ -91,6 +91,7 @@ class Session:
         replica_access: Access = Access(),  # noqa: B008 (frozen)
         lose: str | None = None,
         roll: CallRoll | None = None,
+        gathering: str | None = None,
         start_load: Callable[[], Awaitable[Load]] = Generator.start,
         preflight: MakeChecks = Preflight,
         scraper: MakeScraper = scraper_of,
@@ -105,6 +106,7 @@ class Session:
         self._truth_rps = truth_rps
         self._label = label
         self._between_command = between
+        self._gathering = gathering
         self._start_load = start_load
         self._connections = Connections(
             config.target,
@@ -476,6 +478,8 @@ class Session:
             if self._stopping:
                 raise Stopped
             http = self._connections.open()
+            if self._gathering is not None:
+                self._emit(Note(t=self._clock(), text=fact("workers_gathering", self._gathering)))
             self._generator = await self._start_load()
             if self._generator.workers:
                 self._emit(WorkersKnown(t=self._clock(), workers=self._generator.workers))

@@ -199,6 +199,11 @@ def leave_now() -> list[ToDriver]:
 
 def _too_late(asked: Gather) -> UserError:
     where = f"--workers {asked.asked}"
+    if asked.asked.local is not None:
+        return UserError(
+            f"{where}: Ray did not start here within {duration(GATHER_S)}; this machine may be too busy. Try again, or with fewer.",
+            exit_code=3,
+        )
     return UserError(
         f"{where}: the machines did not come together within {duration(GATHER_S)}. This machine has to be part of the Ray cluster;"
         " `ray status` on it shows whether it is, and `ray start --address HOST:PORT` makes it one.",

@@ -156,7 +156,7 @@ def _join(asked: WorkersAsked, address: str) -> None:
                 f"The Ray cluster at {address} asks for a token; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as on its head.",
                 exit_code=3,
             ) from problem
-        raise UserError(f"Ray at {address} does not let this machine in: {_first_line(problem)}", exit_code=3) from problem
+        raise UserError(f"No use of the Ray cluster at {address}: {_first_line(problem)}", exit_code=3) from problem
 
 
 def _nodes(asked: WorkersAsked) -> list[str]:

@@ -1574,6 +1574,10 @@ SENTENCES: list[tuple[Fact, str]] = [
         "give the client more CPU",
     ),
     (
+        fact("workers_gathering", "local:2"),
+        "Starting the machines that send (--workers local:2); with Ray this can take a minute",
+    ),
+    (
         fact("workers_known", "node-a", "node-b", clock_error_s=0.0003),
         "The load comes from 2 machines: node-a, node-b; their clocks are known to within 0.300 ms",
     ),

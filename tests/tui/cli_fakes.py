@@ -76,12 +76,13 @@ class FakeSession:
         trace: object = None,
         replicas: Discovery | None = None,
         replica_access: Access = Access(),  # noqa: B008 (frozen)
+        gathering: str | None = None,
         start_load: object = None,
         lose: str | None = None,
     ) -> None:
         self.replicas, self.replica_access, self.lose, self.lose_output = replicas, replica_access, lose, None
         self.given, self.found = found, None
-        self.start_load = start_load
+        self.gathering, self.start_load = gathering, start_load
         self.config, self.log, self.access, self.command, self.truth_rps = config, log, access, command, truth_rps
         self.between, self.between_output, self.label = between, self.prints, label
         self.factors: list[float] = []

@@ -190,6 +190,7 @@ async def run_once(job: Job) -> Ended:
                 found=job.found,
                 dataset=dataset_of(job.options),
                 twin=TwinProcess.start,
+                gathering=_gathering(job),
                 start_load=_start_load(job),
                 trace=trace_of(job.options, config.method.seed_of_arrivals),
                 replicas=replicas,
@@ -218,6 +219,12 @@ async def run_once(job: Job) -> Ended:
         left=left,
         said={"--between": session.between_output, "--lose-command": session.lose_output},
     )
+
+
+def _gathering(job: Job) -> str | None:
+    """Which machines have to come together before anything is sent, as they were asked for."""
+    asked = job.options["workers"]
+    return str(asked) if isinstance(asked, WorkersAsked) else None
 
 
 def _start_load(job: Job) -> Callable[[], Awaitable[Generator | Workers]]:

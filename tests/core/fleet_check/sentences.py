@@ -20,7 +20,7 @@ PLAIN: dict[str, Figure] = dict.fromkeys(("busiest_share", "hit_frac", "hit_frac
 CHECKED: list[tuple[Fact, str]] = [
     (
         fact("fleet_holds", **HELD),
-        "the planned load of 63.0 requests/s holds; 8 replicas hold 83.0 of 90.0 requests/s: 92.2 %; the busiest got 1.30 times "
+        "the planned load of 63.0 requests/s holds; 8 replicas hold 83.0 of 90.0 requests/s: 92.2 %; the busiest got 1.3 times "
         "its share; prefix hits 12 % of the prompts' tokens, 41 % on one replica",
     ),
     (
@@ -34,7 +34,7 @@ CHECKED: list[tuple[Fact, str]] = [
     (
         fact("fleet_holds_none", **NONE),
         "the planned load of 63.0 requests/s does not hold; 8 replicas hold none of the rates tried, and the lowest rate tried, "
-        "4.00 requests/s, fails; the busiest got 1.30 times its share; prefix hits 12 % of the prompts' tokens, 41 % on one "
+        "4.00 requests/s, fails; the busiest got 1.3 times its share; prefix hits 12 % of the prompts' tokens, 41 % on one "
         "replica",
     ),
     (
