@@ -5,7 +5,6 @@ bin. So they are gathered until the newest bin of the time axis is over, and add
 """
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,11 +24,9 @@ from core.run.events import (
     StepStarted,
     time_of,
 )
+from core.run.live_repeat import LiveRepeat
 from core.run.series import OfRate, Series
 from core.run.standing import Standing
-
-if TYPE_CHECKING:
-    from core.run.state import LiveRepeat
 
 _NEW, _SENT, _BEGUN, _ENDED, _ALONE = range(5)
 _OPEN = (_SENT, _BEGUN)
@@ -43,21 +40,12 @@ _FAILED = BINS
 """Stands for the bin of a request that ended in an error."""
 
 
-class Rate(NamedTuple):
-    """Of the requests of a segment: the rate that they tell of (None: they were sent faster to fill the server), the one that is
-    shown beside them, and whether they belong to the window of a repeat."""
-
-    told_rps: float | None
-    shown_rps: float
-    judged: bool
-
-
 class AtOnce:
     """The requests of one repeat, of which several events may wait until they are added up."""
 
     def __init__(
         self,
-        live: "LiveRepeat",
+        live: LiveRepeat,
         slo: Slo,
         series: Series,
         standing: Standing,
