@@ -153,7 +153,7 @@ class AtOnce:
         self._t_first[firsts.index] = firsts.t_first
         self._first_tokens[firsts.index] = firsts.first_tokens
         self._has_first[firsts.index] = True
-        self.live.tally.take_in(sends, firsts, ends)
+        self.live.take_in(sends, firsts, ends)
         segment = self._segment[sends.index]
         of_rate = OfRate(sends, self._shown_rps[segment], self._judged[segment])
         waited_s = firsts.t_first - self._t_sched[firsts.index]

@@ -11,7 +11,10 @@ from core.engine import BLOCK_TOKENS
 from core.facts import Said
 from core.judge import (
     REPORT_DELAY_S,
+    Ends,
+    Firsts,
     Indices,
+    Sends,
     Tally,
     busiest_share,
     drain_left_s,
@@ -113,6 +116,12 @@ class LiveRepeat:
     def open_indices(self) -> Iterable[int]:
         """The requests that are open."""
         return self._due.keys()
+
+    def take_in(self, sends: Sends, firsts: Firsts, ends: Ends) -> None:
+        """What `Tally.take_in` does; which of these requests are open is told by `come`."""
+        self.tally.take_in(sends, firsts, ends)
+        if self._workers is not None:
+            self._workers.take_in(sends.index)
 
     def come(self, index: int, t_sched: float, *, begun: bool) -> None:
         """One more is open, with its first token or without; the tally knows it already."""

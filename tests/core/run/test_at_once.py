@@ -1,7 +1,6 @@
 """Events that are taken in together make the same view as one by one."""
 
 import random
-from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -9,9 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.config import ProbeConfig, Slo
+from core.config import ProbeConfig, Slo, Workload
 from core.errors import UserError
-from core.records import Ending, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestHeld, RequestSent, Segment
+from core.records import (
+    Ending,
+    EngineSample,
+    LoadTick,
+    RepeatOrder,
+    RequestEnded,
+    RequestFirst,
+    RequestHeld,
+    RequestSent,
+    Segment,
+    ServerSample,
+    WorkerInfo,
+    WorkerTick,
+)
 from core.results import RepeatVerdict
 from core.run import log as runs
 from core.run.events import (
@@ -23,12 +35,14 @@ from core.run.events import (
     ServerSampled,
     StepJudged,
     StepStarted,
+    WorkersKnown,
     time_of,
 )
 from core.run.state import State
-from core.schedule import draw
+from core.schedule import Plan, draw
 from core.workloads import MixPart
 from tests import builders
+from tests.core.run.both_ways import same
 from tests.core.run.events import CONFIG, SEGMENTS, START, order, sample, started
 
 RUNS = [
@@ -43,25 +57,20 @@ SLOS = (
     Slo(ttft_s=None, tpot_s=None, e2e_s=0.4),
 )
 FATES = {"ok": 12, "open": 1, "begun": 1, "aborted": 2, "http": 1, "never": 1, "held": 1, "rejected": 1, "empty": 1}
+WORKERS = tuple(WorkerInfo(name=name, python="3.11", version="0") for name in ("east", "west", "north"))
 MIX = (MixPart(input_tokens=32, output_tokens=11, limits_s={"ttft": 0.2, "tpot": 0.02}), MixPart(input_tokens=64, output_tokens=20))
+TALKS = (
+    MixPart(input_tokens=32, output_tokens=11, row=0),
+    MixPart(input_tokens=48, output_tokens=5, row=0, turn=1, think_s=0.3, limits_s={"ttft": 0.2}),
+    MixPart(input_tokens=64, output_tokens=20, row=0, turn=2, think_s=2.0),
+    MixPart(input_tokens=24, output_tokens=11, row=1),
+    MixPart(input_tokens=40, output_tokens=11, row=2),
+    MixPart(input_tokens=56, output_tokens=11, row=2, turn=1),
+)
 HELD = (
     Segment(rate_rps=4.0, duration_s=2.0, role="warmup"),
     *(Segment(rate_rps=4.0, duration_s=3.0, role="measured") for _ in range(3)),
 )
-
-
-def same(events: list[Event], pieces: int = 1) -> None:
-    """One by one, and in so many pieces, of which each is looked at."""
-    alone, together = State(keeps_records=False), State(keeps_records=False)
-    edges = [round(at * len(events) / pieces) for at in range(pieces + 1)]
-    now = 0.0
-    for low, high in pairwise(edges):
-        for event in events[low:high]:
-            alone.apply(event)
-        together.apply_all(events[low:high])
-        now = max([now, *(time_of(event) for event in events[low:high])])
-        assert together.view(now) == alone.view(now)
-        assert together.newest_t == alone.newest_t
 
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: f"{path.parent.name}-{path.stem}")
@@ -120,17 +129,75 @@ def made_request(draws: random.Random, index: int, due: float, number: int, aske
             return [sent, *([first] if begun and draws.random() < 0.9 else []), ended]
 
 
-def made_order(draws: random.Random, config: ProbeConfig, plan: RepeatOrder, verdicts: list[RepeatVerdict]) -> list[Event]:
-    drawn = draw(plan, config.workload)
+def due_after(before: list[Event], think_s: float) -> tuple[float | None, float | None]:
+    """When the turn after these events of the one before it is due, else when it is known that it never will be."""
+    end = before[-1] if before else None
+    if not isinstance(end, RequestEnded) or end.ending == "aborted":
+        return None, None
+    return (end.t_end + think_s, None) if end.ending == "ok" else (None, end.t_end)
+
+
+def made_load(draws: random.Random, plan: RepeatOrder, drawn: Plan) -> list[Event]:
+    """All requests of an order, later turns of conversations when the answer before them has come."""
     events: list[Event] = []
+    before: list[Event] = []
     for index, offset_s in enumerate(drawn.offsets_s.tolist()):
         asked = int(drawn.input_tokens[index]), int(drawn.output_tokens[index])
-        events += made_request(draws, index, plan.start_at + offset_s, plan.order, asked)
+        due, given_up_at = plan.start_at + offset_s, None
+        if drawn.after is not None and drawn.think_s is not None and drawn.after[index] >= 0:
+            due, given_up_at = due_after(before, float(drawn.think_s[index]))
+        if due is not None:
+            before = made_request(draws, index, due, plan.order, asked)
+        elif given_up_at is not None:
+            before = [never_sent(index, given_up_at, plan.order, asked)]
+        else:
+            before = []
+        events += before
+    return events
+
+
+def never_sent(index: int, t: float, number: int, asked: tuple[int, int]) -> RequestEnded:
+    """The turn before it failed."""
+    lengths = {"asked_input": asked[0], "asked_output": asked[1]}
+    return RequestEnded(order=number, index=index, t_sched=t, t_end=t, ending="previous_failed", **lengths)
+
+
+def made_tick(draws: random.Random, number: int, t: float, workers: int) -> LoadTick:
+    told = draws.choice([workers, workers, workers, 0])  # now and then a report does not tell them apart
+    own = tuple(
+        WorkerTick(in_flight=draws.randint(0, 9), loop_lag_max_s=draws.choice([0.001, 0.2]), cpu_frac=draws.random())
+        for _ in range(told)
+    )
+    return LoadTick(order=number, t=t, in_flight=1, loop_lag_max_s=0.001, cpu_frac=0.1, workers=own)
+
+
+def made_sample(draws: random.Random, at: int, t: float, replicas: int) -> ServerSample:
+    """`at`: how many there were before. Of replicas one fails to answer now and then, and the first one gets most."""
+    read = sample(t, waiting=float(at % 3), preemptions=float(at))
+    if not replicas:
+        return read
+    rows = tuple(
+        EngineSample(name=f"10.0.0.{each}:8000", requests_success_total=3.0 * at / (1 + each), waiting=float(at % 2), started=1.0)
+        for each in range(replicas)
+    )
+    unread = (rows[-1].name,) if draws.random() < 0.1 else ()
+    return msgspec.structs.replace(read, by_engine=rows[: replicas - len(unread)], by_replica=True, unread=unread)
+
+
+def made_order(
+    draws: random.Random,
+    config: ProbeConfig,
+    plan: RepeatOrder,
+    verdicts: list[RepeatVerdict],
+    workers: int = 0,
+    replicas: int = 0,
+) -> list[Event]:
+    events = made_load(draws, plan, draw(plan, config.workload))
     length_s = sum(segment.duration_s for segment in plan.segments)
     for half_s in range(int(2 * length_s)):
         t = plan.start_at + half_s / 2
-        events.append(LoadTick(order=plan.order, t=t, in_flight=1, loop_lag_max_s=0.001, cpu_frac=0.1))
-        events.append(ServerSampled(t=t, sample=sample(t, waiting=float(half_s % 3), preemptions=float(half_s))))
+        events.append(made_tick(draws, plan.order, t, workers))
+        events.append(ServerSampled(t=t, sample=made_sample(draws, half_s, t, replicas)))
     for at, verdict in enumerate(verdicts):
         t = plan.start_at + length_s * (at + 1) / len(verdicts)
         result = builders.repeat(verdict, (0.9, 0.9), index=at if plan.phase == "hold" else plan.repeat)
@@ -139,15 +206,18 @@ def made_order(draws: random.Random, config: ProbeConfig, plan: RepeatOrder, ver
 
 
 def made_run(draws: random.Random) -> list[Event]:
-    workload = msgspec.structs.replace(CONFIG.workload, mix=draws.choice([(), MIX]))
+    workload: Workload = msgspec.structs.replace(CONFIG.workload, mix=draws.choice([(), MIX, TALKS]))
     config = msgspec.structs.replace(CONFIG, slo=draws.choice(SLOS), workload=workload)
+    workers, replicas = draws.choice([0, 2, 3]), draws.choice([0, 2, 3])
     events: list[Event] = [started(config)]
     t = START
+    if workers:
+        events.append(WorkersKnown(t=t, workers=WORKERS[:workers]))
     for number in range(1, draws.randint(2, 4)):
         phase = draws.choice(["search", "ramp", "hold"])
         verdicts: list[RepeatVerdict] = [draws.choice(["pass", "fail", "void"]) for _ in range(3 if phase == "hold" else 1)]
         plan = order(number, phase=phase, start_at=t + 1, segments=HELD if phase == "hold" else SEGMENTS)  # type: ignore[arg-type]
-        load = made_order(draws, config, plan, verdicts)
+        load = made_order(draws, config, plan, verdicts, workers, replicas)
         events += [StepStarted(t=t + 0.5, step=1, phase=plan.phase, rate_rps=4.0, repeats=1), RepeatStarted(t=t + 0.75, order=plan)]
         cut = draws.choice([len(load), len(load) * 2 // 3])  # what comes later is told after its step
         events += load[:cut]
