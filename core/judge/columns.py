@@ -16,20 +16,38 @@ Mask = NDArray[np.bool_]
 Rows = list[float | None]
 
 
+HELD, LET_THROUGH, SENT = range(3)
+"""What a row of `Sends` tells: a gateway's limit holds the request back, it leaves after that, or it comes and leaves at once."""
+
+
 @dataclass(frozen=True, slots=True)
-class Sends:
-    """Requests that left, in the order in which they were told."""
+class Comes:
+    """Requests that came, to the server or to a gateway that held them back: `t` is when."""
 
     index: Indices
     t_sched: Floats
+    t: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Sends:
+    """Requests that left, in the order in which they were told, and in `come` those that came, in the order of that.
+    `told`: how many events that were."""
+
+    told: int
+    come: Comes
+    index: Indices
     t_sent: Floats
     lateness_s: Floats
 
     @classmethod
     def of(cls, rows: Rows) -> "Sends":
-        """`rows`: of each (index, t_sched, t_sent, connect_s, gateway_wait_s), one behind the other."""
-        index, t_sched, t_sent, connect_s, gateway_wait_s = _columns(rows, 5)
-        return cls(index.astype(np.int64), t_sched, t_sent, t_sent - t_sched - connect_s - gateway_wait_s)
+        """`rows`: of each (what it tells, index, t_sched, t_sent or t, connect_s, gateway_wait_s), one behind the other."""
+        columns = _columns(rows, 6)
+        _, index, t_sched, t, *_ = columns[:, columns[0] != LET_THROUGH]
+        come = Comes(index.astype(np.int64), t_sched, t)
+        _, index, t_sched, t_sent, connect_s, gateway_wait_s = columns[:, columns[0] != HELD]
+        return cls(columns.shape[1], come, index.astype(np.int64), t_sent, t_sent - t_sched - connect_s - gateway_wait_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +68,8 @@ class Firsts:
 @dataclass(frozen=True, slots=True)
 class Ends:
     """Their ends, none of which was cut off. What there is not is NaN; `margin` is `core.slo.margin`, and `tpot_s` the one of
-    `core.slo.tpot_s`, of those that ended ok. `closing_s` is the longest of all."""
+    `core.slo.tpot_s`, of those that ended ok. `closing_s` is the longest of all. `left`: it had been sent, and was not turned away
+    by a gateway's limit."""
 
     index: Indices
     t_sched: Floats
@@ -58,6 +77,7 @@ class Ends:
     t_last: Floats
     t_end: Floats
     ok: Mask
+    left: Mask
     endings: tuple[Ending, ...]
     margin: Floats
     tpot_s: Floats
@@ -66,8 +86,8 @@ class Ends:
     @classmethod
     def of(cls, rows: Rows, endings: Sequence[Ending], slo: Slo) -> "Ends":
         """`rows`: what `ended_row` is of each, one behind the other, `endings` how they ended. `slo`: the limits of the run."""
-        index, t_sched, t_first, t_last, t_end, first_tokens, output_tokens, asked_input, asked_output, by_events = _columns(
-            rows, 10
+        index, t_sched, t_first, t_last, t_end, first_tokens, output_tokens, asked_input, asked_output, by_events, left = _columns(
+            rows, 11
         )
         ok = np.array([ending == "ok" for ending in endings], dtype=bool)
         uncounted = (by_events > 0) & (output_tokens < ENOUGH_COUNTED * asked_output)
@@ -82,6 +102,7 @@ class Ends:
             t_last=t_last,
             t_end=t_end,
             ok=ok,
+            left=left > 0,
             endings=tuple(endings),
             margin=np.where(ok, share, np.nan),
             tpot_s=np.where(ok & ~uncounted, tpot_s, np.nan),
@@ -94,8 +115,8 @@ class Ends:
         return self.ok & ~(self.margin > 1.0)
 
 
-def ended_row(event: RequestEnded) -> tuple[float | None, ...]:
-    """What `Ends` needs of a request that ended."""
+def ended_row(event: RequestEnded, *, left: bool) -> tuple[float | None, ...]:
+    """What `Ends` needs of a request that ended. `left`: it had been sent."""
     return (
         event.index,
         event.t_sched,
@@ -107,6 +128,7 @@ def ended_row(event: RequestEnded) -> tuple[float | None, ...]:
         event.asked_input,
         event.asked_output,
         event.counted_by == "events",
+        left,
     )
 
 

@@ -141,7 +141,7 @@ class State:
         live, series, standing, config = self._live, self._series, self._standing, self._known.config
         if live is None or series is None or standing is None or config is None:
             return None
-        if self._beside or self._keeps_records or live.capped:
+        if self._beside or self._keeps_records:
             return None
         if before is not None and before.live is live:
             return before

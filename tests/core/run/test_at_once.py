@@ -40,7 +40,7 @@ from core.run.events import (
 )
 from core.run.state import State
 from core.schedule import Plan, draw
-from core.workloads import MixPart
+from core.workloads import Gateway, MixPart
 from tests import builders
 from tests.core.run.both_ways import same
 from tests.core.run.events import CONFIG, SEGMENTS, START, order, sample, started
@@ -57,6 +57,8 @@ SLOS = (
     Slo(ttft_s=None, tpot_s=None, e2e_s=0.4),
 )
 FATES = {"ok": 12, "open": 1, "begun": 1, "aborted": 2, "http": 1, "never": 1, "held": 1, "rejected": 1, "empty": 1}
+AT_GATEWAY = FATES | {"held": 15, "rejected": 5, "queue_timeout": 2, "waits": 1, "cut": 2}
+"""The same behind a gateway's limit that holds most of them back."""
 WORKERS = tuple(WorkerInfo(name=name, python="3.11", version="0") for name in ("east", "west", "north"))
 MIX = (MixPart(input_tokens=32, output_tokens=11, limits_s={"ttft": 0.2, "tpot": 0.02}), MixPart(input_tokens=64, output_tokens=20))
 TALKS = (
@@ -87,25 +89,30 @@ def test_what_is_read_in_short_makes_the_same_view(path: Path) -> None:
     assert short.view(whole.newest_t) == whole.view(whole.newest_t)
 
 
-def made_request(draws: random.Random, index: int, due: float, number: int, asked: tuple[int, int]) -> list[Event]:
+def made_request(
+    draws: random.Random, index: int, due: float, number: int, asked: tuple[int, int], fates: dict[str, int] = FATES
+) -> list[Event]:
     """Whatever may become of a request: some never come, some stay open, some are cut off, and some wait at a gateway."""
-    (fate,) = draws.choices(list(FATES), list(FATES.values()))
+    (fate,) = draws.choices(list(fates), list(fates.values()))
     if fate == "never":
         return []
     t_sent = due + draws.choice([0.0, 0.001, -0.0005, 0.3])
     t_first, t_end = t_sent + draws.expovariate(5.0), 0.0
     t_last = t_first + draws.expovariate(3.0)
     t_end = t_last + draws.choice([0.0, 0.01, 0.4])
-    sent = RequestSent(order=number, index=index, t_sched=due, t_sent=t_sent, connect_s=draws.choice([0.0, 0.0002]))
+    wait_s = 0.1 if fate == "held" else 0.0
+    connect_s = draws.choice([0.0, 0.0002])
+    sent = RequestSent(order=number, index=index, t_sched=due, t_sent=t_sent, connect_s=connect_s, gateway_wait_s=wait_s)
     first = RequestFirst(order=number, index=index, t_first=t_first, first_tokens=draws.choice([1, 2, asked[1]]))
     held = RequestHeld(order=number, index=index, t_sched=due, t=max(due, t_sent - 0.1))
-    begun = fate not in ("http", "rejected") and not (fate == "aborted" and draws.random() < 0.5)
-    ending: Ending = {"held": "ok", "begun": "ok"}.get(fate, fate)  # type: ignore[assignment]
+    left = fate not in ("rejected", "queue_timeout", "cut")
+    begun = left and fate != "http" and not (fate == "aborted" and draws.random() < 0.5)
+    ending: Ending = {"held": "ok", "begun": "ok", "open": "ok", "waits": "ok", "cut": "aborted"}.get(fate, fate)  # type: ignore[assignment]
     ended = RequestEnded(
         order=number,
         index=index,
         t_sched=due,
-        t_sent=t_sent,
+        t_sent=t_sent if left else None,
         t_first=t_first if begun else None,
         t_last=t_last if begun and fate != "empty" else None,
         t_end=t_end,
@@ -113,7 +120,7 @@ def made_request(draws: random.Random, index: int, due: float, number: int, aske
         output_tokens=draws.choice([asked[1], 5]) if begun else 0,
         asked_input=asked[0],
         asked_output=asked[1],
-        ending=ending if fate != "open" else "ok",
+        ending=ending,
         counted_by=draws.choice([None, "usage", "events"]),
     )
     match fate:
@@ -123,7 +130,9 @@ def made_request(draws: random.Random, index: int, due: float, number: int, aske
             return [sent, first]
         case "held":
             return [held, sent, first, ended]
-        case "rejected":
+        case "waits":
+            return [held]
+        case "rejected" | "queue_timeout" | "cut":
             return [held, ended]
         case _:
             return [sent, *([first] if begun and draws.random() < 0.9 else []), ended]
@@ -137,7 +146,7 @@ def due_after(before: list[Event], think_s: float) -> tuple[float | None, float 
     return (end.t_end + think_s, None) if end.ending == "ok" else (None, end.t_end)
 
 
-def made_load(draws: random.Random, plan: RepeatOrder, drawn: Plan) -> list[Event]:
+def made_load(draws: random.Random, plan: RepeatOrder, drawn: Plan, fates: dict[str, int]) -> list[Event]:
     """All requests of an order, later turns of conversations when the answer before them has come."""
     events: list[Event] = []
     before: list[Event] = []
@@ -147,7 +156,7 @@ def made_load(draws: random.Random, plan: RepeatOrder, drawn: Plan) -> list[Even
         if drawn.after is not None and drawn.think_s is not None and drawn.after[index] >= 0:
             due, given_up_at = due_after(before, float(drawn.think_s[index]))
         if due is not None:
-            before = made_request(draws, index, due, plan.order, asked)
+            before = made_request(draws, index, due, plan.order, asked, fates)
         elif given_up_at is not None:
             before = [never_sent(index, given_up_at, plan.order, asked)]
         else:
@@ -158,8 +167,15 @@ def made_load(draws: random.Random, plan: RepeatOrder, drawn: Plan) -> list[Even
 
 def never_sent(index: int, t: float, number: int, asked: tuple[int, int]) -> RequestEnded:
     """The turn before it failed."""
-    lengths = {"asked_input": asked[0], "asked_output": asked[1]}
-    return RequestEnded(order=number, index=index, t_sched=t, t_end=t, ending="previous_failed", **lengths)
+    return RequestEnded(
+        order=number,
+        index=index,
+        t_sched=t,
+        t_end=t,
+        asked_input=asked[0],
+        asked_output=asked[1],
+        ending="previous_failed",
+    )
 
 
 def made_tick(draws: random.Random, number: int, t: float, workers: int) -> LoadTick:
@@ -192,7 +208,8 @@ def made_order(
     workers: int = 0,
     replicas: int = 0,
 ) -> list[Event]:
-    events = made_load(draws, plan, draw(plan, config.workload))
+    fates = FATES if config.workload.gateway is None else AT_GATEWAY
+    events = made_load(draws, plan, draw(plan, config.workload), fates)
     length_s = sum(segment.duration_s for segment in plan.segments)
     for half_s in range(int(2 * length_s)):
         t = plan.start_at + half_s / 2
@@ -206,7 +223,8 @@ def made_order(
 
 
 def made_run(draws: random.Random) -> list[Event]:
-    workload: Workload = msgspec.structs.replace(CONFIG.workload, mix=draws.choice([(), MIX, TALKS]))
+    mix, gateway = draws.choice([(), MIX, TALKS]), draws.choice([None, Gateway(limit=3)])
+    workload: Workload = msgspec.structs.replace(CONFIG.workload, mix=mix, gateway=gateway)
     config = msgspec.structs.replace(CONFIG, slo=draws.choice(SLOS), workload=workload)
     workers, replicas = draws.choice([0, 2, 3]), draws.choice([0, 2, 3])
     events: list[Event] = [started(config)]
