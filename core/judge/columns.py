@@ -16,8 +16,8 @@ Mask = NDArray[np.bool_]
 Rows = list[float | None]
 
 
-HELD, LET_THROUGH, SENT = range(3)
-"""What a row of `Sends` tells: a gateway's limit holds the request back, it leaves after that, or it comes and leaves at once."""
+SEND_WIDTH = 5
+"""Values in a row of `Sends`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,16 @@ class Sends:
     lateness_s: Floats
 
     @classmethod
-    def of(cls, rows: Rows) -> "Sends":
-        """`rows`: of each (what it tells, index, t_sched, t_sent or t, connect_s, gateway_wait_s), one behind the other."""
-        columns = _columns(rows, 6)
-        _, index, t_sched, t, *_ = columns[:, columns[0] != LET_THROUGH]
+    def of(cls, rows: Rows, held: Sequence[int] = (), let_through: Sequence[int] = ()) -> "Sends":
+        """`rows`: of each (index, t_sched, t_sent, connect_s, gateway_wait_s), one behind the other. `held`: which of them
+        only come, with the time of that for `t_sent`; `let_through`: which of them had come before."""
+        columns = _columns(rows, SEND_WIDTH)
+        coming, leaving = columns, columns
+        if held or let_through:
+            coming, leaving = np.delete(columns, let_through, axis=1), np.delete(columns, held, axis=1)
+        index, t_sched, t, *_ = coming
         come = Comes(index.astype(np.int64), t_sched, t)
-        _, index, t_sched, t_sent, connect_s, gateway_wait_s = columns[:, columns[0] != HELD]
+        index, t_sched, t_sent, connect_s, gateway_wait_s = leaving
         return cls(columns.shape[1], come, index.astype(np.int64), t_sent, t_sent - t_sched - connect_s - gateway_wait_s)
 
 
@@ -84,11 +88,14 @@ class Ends:
     closing_s: float
 
     @classmethod
-    def of(cls, rows: Rows, endings: Sequence[Ending], slo: Slo) -> "Ends":
-        """`rows`: what `ended_row` is of each, one behind the other, `endings` how they ended. `slo`: the limits of the run."""
-        index, t_sched, t_first, t_last, t_end, first_tokens, output_tokens, asked_input, asked_output, by_events, left = _columns(
-            rows, 11
+    def of(cls, rows: Rows, endings: Sequence[Ending], slo: Slo, turned_away: Sequence[int] = ()) -> "Ends":
+        """`rows`: what `ended_row` is of each, one behind the other, `endings` how they ended. `slo`: the limits of the run.
+        `turned_away`: which of them never left."""
+        index, t_sched, t_first, t_last, t_end, first_tokens, output_tokens, asked_input, asked_output, by_events = _columns(
+            rows, 10
         )
+        left = np.ones(len(endings), dtype=bool)
+        left[list(turned_away)] = False
         ok = np.array([ending == "ok" for ending in endings], dtype=bool)
         uncounted = (by_events > 0) & (output_tokens < ENOUGH_COUNTED * asked_output)
         tpot_s = _per_token_s(t_first, t_last, output_tokens - first_tokens)
@@ -102,7 +109,7 @@ class Ends:
             t_last=t_last,
             t_end=t_end,
             ok=ok,
-            left=left > 0,
+            left=left,
             endings=tuple(endings),
             margin=np.where(ok, share, np.nan),
             tpot_s=np.where(ok & ~uncounted, tpot_s, np.nan),
@@ -115,8 +122,8 @@ class Ends:
         return self.ok & ~(self.margin > 1.0)
 
 
-def ended_row(event: RequestEnded, *, left: bool) -> tuple[float | None, ...]:
-    """What `Ends` needs of a request that ended. `left`: it had been sent."""
+def ended_row(event: RequestEnded) -> tuple[float | None, ...]:
+    """What `Ends` needs of a request that ended."""
     return (
         event.index,
         event.t_sched,
@@ -128,7 +135,6 @@ def ended_row(event: RequestEnded, *, left: bool) -> tuple[float | None, ...]:
         event.asked_input,
         event.asked_output,
         event.counted_by == "events",
-        left,
     )
 
 

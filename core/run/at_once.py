@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from core.config import Slo
-from core.judge import HELD, LET_THROUGH, SENT, Ends, Firsts, Indices, Rows, Sends, ended_row
+from core.judge import SEND_WIDTH, Ends, Firsts, Indices, Rows, Sends, ended_row
 from core.margins import BINS, INNER_EDGES
 from core.records import Ending, RequestEnded, RequestFirst, RequestHeld, RequestSent
 from core.run.events import (
@@ -72,6 +72,10 @@ class AtOnce:
         self._first: Rows = []
         self._ended: Rows = []
         self._endings: list[Ending] = []
+        self._held: list[int] = []
+        self._let_through: list[int] = []
+        self._turned_away: list[int] = []
+        """Rows of `_sent` of requests that a gateway's limit holds back or lets go, and of `_ended` of those that it turns away."""
         self._unsettled: list[tuple[Indices, Indices]] = []
         """Requests that ended since they were settled, and the bins of their margins."""
         self._start, self._room_s = series.start, series.room_s
@@ -83,6 +87,7 @@ class AtOnce:
         """
         order, stage, start, room_s = self._order, self._stage, self._start, self._room_s
         sent, first, ended, endings = self._sent, self._first, self._ended, self._endings
+        held, let_through, turned_away = self._held, self._let_through, self._turned_away
         for event in events:  # all in one loop: a call for each event would cost as much as what it does
             if isinstance(event, RequestSent):
                 index, t = event.index, event.t_sent
@@ -91,7 +96,9 @@ class AtOnce:
                 if t - start >= room_s:
                     room_s = self._make_room(t)
                 stage[index] = _SENT
-                sent += (LET_THROUGH if was else SENT, index, event.t_sched, t, event.connect_s, event.gateway_wait_s)
+                if was == _HELD:
+                    let_through.append(len(sent) // SEND_WIDTH)
+                sent += (index, event.t_sched, t, event.connect_s, event.gateway_wait_s)
             elif isinstance(event, RequestFirst):
                 index, t = event.index, event.t_first
                 if event.order != order or stage[index] != _SENT:
@@ -107,7 +114,9 @@ class AtOnce:
                 if t - start >= room_s:
                     room_s = self._make_room(t)
                 stage[index] = _ENDED
-                ended += ended_row(event, left=was != _HELD)
+                if was == _HELD:
+                    turned_away.append(len(endings))
+                ended += ended_row(event)
                 endings.append(event.ending)
             elif isinstance(event, RequestHeld):
                 index, t = event.index, event.t
@@ -116,7 +125,8 @@ class AtOnce:
                 if t - start >= room_s:
                     room_s = self._make_room(t)
                 stage[index] = _HELD
-                sent += (HELD, index, event.t_sched, t, 0.0, 0.0)
+                held.append(len(sent) // SEND_WIDTH)
+                sent += (index, event.t_sched, t, 0.0, 0.0)
             else:
                 return event
         return None
@@ -156,7 +166,8 @@ class AtOnce:
         """Add up what waits: all accounts but the one by rate, which `settle` brings up to date."""
         if not (self._sent or self._first or self._ended):
             return
-        sends, firsts, ends = Sends.of(self._sent), Firsts.of(self._first), Ends.of(self._ended, self._endings, self._slo)
+        sends, firsts = Sends.of(self._sent, self._held, self._let_through), Firsts.of(self._first)
+        ends = Ends.of(self._ended, self._endings, self._slo, self._turned_away)
         self._t_sched[sends.come.index] = sends.come.t_sched
         self._t_first[firsts.index] = firsts.t_first
         self._first_tokens[firsts.index] = firsts.first_tokens
@@ -170,8 +181,11 @@ class AtOnce:
         self._took(sends.told + firsts.index.size + ends.index.size, newest_t, ends.closing_s)
         bins = np.where(ends.ok, np.where(np.isnan(ends.margin), 0, np.searchsorted(_EDGES, ends.margin)), _FAILED)
         self._unsettled.append((ends.index, bins))
-        for waiting in (self._sent, self._first, self._ended, self._endings):
-            waiting.clear()
+        for rows in (self._sent, self._first, self._ended):
+            rows.clear()
+        self._endings.clear()
+        for places in (self._held, self._let_through, self._turned_away):
+            places.clear()
 
     def _make_room(self, t: float) -> float:
         self.add_up()
