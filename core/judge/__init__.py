@@ -4,7 +4,7 @@ Others import these names, and nothing else of the room.
 """
 
 from core.judge.buckets import buckets_that_fail, pooled, windows
-from core.judge.columns import Ends, Firsts, Indices, Rows, Sends, ended_row
+from core.judge.columns import SEND_WIDTH, Ends, Firsts, Indices, Rows, Sends, ended_row
 from core.judge.diagnosis import explained
 from core.judge.evidence import alike, errors_said
 from core.judge.idle import idle_e2e_s, idle_speed, lengths_check, why_infeasible
@@ -45,6 +45,7 @@ __all__ = [
     "CLIENT",
     "CLOSING_S",
     "REPORT_DELAY_S",
+    "SEND_WIDTH",
     "Bracket",
     "Decision",
     "Done",

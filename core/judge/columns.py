@@ -16,20 +16,42 @@ Mask = NDArray[np.bool_]
 Rows = list[float | None]
 
 
+SEND_WIDTH = 5
+"""Values in a row of `Sends`."""
+
+
 @dataclass(frozen=True, slots=True)
-class Sends:
-    """Requests that left, in the order in which they were told."""
+class Comes:
+    """Requests that came, to the server or to a gateway that held them back: `t` is when."""
 
     index: Indices
     t_sched: Floats
+    t: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Sends:
+    """Requests that left, in the order in which they were told, and in `come` those that came, in the order of that.
+    `told`: how many events that were."""
+
+    told: int
+    come: Comes
+    index: Indices
     t_sent: Floats
     lateness_s: Floats
 
     @classmethod
-    def of(cls, rows: Rows) -> "Sends":
-        """`rows`: of each (index, t_sched, t_sent, connect_s, gateway_wait_s), one behind the other."""
-        index, t_sched, t_sent, connect_s, gateway_wait_s = _columns(rows, 5)
-        return cls(index.astype(np.int64), t_sched, t_sent, t_sent - t_sched - connect_s - gateway_wait_s)
+    def of(cls, rows: Rows, held: Sequence[int] = (), let_through: Sequence[int] = ()) -> "Sends":
+        """`rows`: of each (index, t_sched, t_sent, connect_s, gateway_wait_s), one behind the other. `held`: which of them
+        only come, with the time of that for `t_sent`; `let_through`: which of them had come before."""
+        columns = _columns(rows, SEND_WIDTH)
+        coming, leaving = columns, columns
+        if held or let_through:
+            coming, leaving = np.delete(columns, let_through, axis=1), np.delete(columns, held, axis=1)
+        index, t_sched, t, *_ = coming
+        come = Comes(index.astype(np.int64), t_sched, t)
+        index, t_sched, t_sent, connect_s, gateway_wait_s = leaving
+        return cls(columns.shape[1], come, index.astype(np.int64), t_sent, t_sent - t_sched - connect_s - gateway_wait_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +72,8 @@ class Firsts:
 @dataclass(frozen=True, slots=True)
 class Ends:
     """Their ends, none of which was cut off. What there is not is NaN; `margin` is `core.slo.margin`, and `tpot_s` the one of
-    `core.slo.tpot_s`, of those that ended ok. `closing_s` is the longest of all."""
+    `core.slo.tpot_s`, of those that ended ok. `closing_s` is the longest of all. `left`: it had been sent, and was not turned away
+    by a gateway's limit."""
 
     index: Indices
     t_sched: Floats
@@ -58,17 +81,21 @@ class Ends:
     t_last: Floats
     t_end: Floats
     ok: Mask
+    left: Mask
     endings: tuple[Ending, ...]
     margin: Floats
     tpot_s: Floats
     closing_s: float
 
     @classmethod
-    def of(cls, rows: Rows, endings: Sequence[Ending], slo: Slo) -> "Ends":
-        """`rows`: what `ended_row` is of each, one behind the other, `endings` how they ended. `slo`: the limits of the run."""
+    def of(cls, rows: Rows, endings: Sequence[Ending], slo: Slo, turned_away: Sequence[int] = ()) -> "Ends":
+        """`rows`: what `ended_row` is of each, one behind the other, `endings` how they ended. `slo`: the limits of the run.
+        `turned_away`: which of them never left."""
         index, t_sched, t_first, t_last, t_end, first_tokens, output_tokens, asked_input, asked_output, by_events = _columns(
             rows, 10
         )
+        left = np.ones(len(endings), dtype=bool)
+        left[list(turned_away)] = False
         ok = np.array([ending == "ok" for ending in endings], dtype=bool)
         uncounted = (by_events > 0) & (output_tokens < ENOUGH_COUNTED * asked_output)
         tpot_s = _per_token_s(t_first, t_last, output_tokens - first_tokens)
@@ -82,6 +109,7 @@ class Ends:
             t_last=t_last,
             t_end=t_end,
             ok=ok,
+            left=left,
             endings=tuple(endings),
             margin=np.where(ok, share, np.nan),
             tpot_s=np.where(ok & ~uncounted, tpot_s, np.nan),

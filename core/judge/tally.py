@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from core.config import Slo
 from core.ddsketch import Sketch
-from core.judge.columns import Ends, Firsts, Indices, Sends
+from core.judge.columns import Comes, Ends, Firsts, Indices, Sends
 from core.judge.workers import Senders
 from core.percentiles import percentiles
 from core.records import (
@@ -110,7 +110,8 @@ class Traffic:
 
     def __init__(self, planned: int) -> None:
         self._left = bytearray(planned)
-        self._held = bytearray(planned)
+        self._came = bytearray(planned)
+        """To the server, or to a gateway that had no place."""
         self._has_first = bytearray(planned)
         self._lateness_s = array("d")
         self._sent = array("q")
@@ -125,15 +126,16 @@ class Traffic:
         self._at_gateway = 0
 
     def held(self, event: RequestHeld) -> None:
-        self._held[event.index] = True
+        self._came[event.index] = True
         self._came_at.append(event.t)
         self._at_gateway += 1
 
     def sent(self, event: RequestSent) -> None:
-        if self._held[event.index]:
+        if self._came[event.index]:
             self._at_gateway -= 1
         else:
             self._came_at.append(event.t_sent)
+        self._came[event.index] = True
         self._left[event.index] = True
         self._sent.append(event.index)
         self._sent_at.append(event.t_sent)
@@ -145,7 +147,7 @@ class Traffic:
 
     def ended(self, event: RequestEnded) -> None:
         if not self._left[event.index]:
-            if self._held[event.index]:
+            if self._came[event.index]:
                 self._at_gateway -= 1
                 self._given_up_at.append(event.t_end)
             return
@@ -154,17 +156,21 @@ class Traffic:
             self._first_at.append(event.t_end if event.t_first is None else event.t_first)
 
     def take_in(self, sends: Sends, firsts: Firsts, ends: Ends) -> None:
-        """What `sent`, `first` and `ended` do, of many requests that no gateway's limit held back, in that order."""
+        """What `held`, `sent`, `first` and `ended` do, of many requests, in that order."""
+        gone, ended = ends.t_end[~ends.left], ends.index[ends.left]
+        self._at_gateway += sends.come.index.size - sends.index.size - gone.size
+        _set(self._came, sends.come.index)
+        _append(self._came_at, sends.come.t)
+        _append(self._given_up_at, gone)
         _set(self._left, sends.index)
         _append(self._sent, sends.index)
-        _append(self._came_at, sends.t_sent)
         _append(self._sent_at, sends.t_sent)
         _append(self._lateness_s, sends.lateness_s)
         _set(self._has_first, firsts.index)
         _append(self._first_at, firsts.t_first)
-        _append(self._ended_at, ends.t_end)
-        without = np.frombuffer(self._has_first, dtype=np.uint8)[ends.index] == 0
-        _append(self._first_at, np.where(np.isnan(ends.t_first), ends.t_end, ends.t_first)[without])
+        _append(self._ended_at, ends.t_end[ends.left])
+        without = np.frombuffer(self._has_first, dtype=np.uint8)[ended] == 0
+        _append(self._first_at, np.where(np.isnan(ends.t_first), ends.t_end, ends.t_first)[ends.left][without])
 
     def has_left(self, index: int) -> bool:
         """Whether that request was sent."""
@@ -172,7 +178,7 @@ class Traffic:
 
     def has_come(self, index: int) -> bool:
         """Whether that request was sent, or came to a gateway that had no place for it."""
-        return bool(self._left[index] or self._held[index])
+        return bool(self._came[index])
 
     @property
     def at_gateway(self) -> int:
@@ -393,9 +399,10 @@ class Tally:
                     self._margins.append(share)
 
     def take_in(self, sends: Sends, firsts: Firsts, ends: Ends) -> None:
-        """What `sent`, `first` and `ended` do, of many requests that no gateway's limit held back, in that order. None of them may
-        have done so before, or end without having been sent. Only where no records are kept."""
-        self._begin_all(sends)
+        """What `held`, `sent`, `first` and `ended` do, of many requests, in that order. None of them may have done so before,
+        or end without having come. Only where no records are kept."""
+        self._count(self._sent, sends.index)
+        self._begin_all(sends.come)
         self._first_all(firsts)
         i = ends.index
         _set(self._has_ended, i)
@@ -407,16 +414,15 @@ class Tally:
         self._count(self._good, i[ends.good])
         self._count(self._bad, i[~ends.good])
 
-    def _begin_all(self, sends: Sends) -> None:
-        i = sends.index
-        self._count(self._sent, i)
+    def _begin_all(self, come: Comes) -> None:
+        i = come.index
         self._count(self._open, i)
         if self.plan.after is not None:
             later = self.plan.after[i] >= 0
-            self._due[i[later]] = sends.t_sched[later]
-            for segment, t_sched in zip(self.plan.segment[i[later]].tolist(), sends.t_sched[later].tolist(), strict=True):
+            self._due[i[later]] = come.t_sched[later]
+            for segment, t_sched in zip(self.plan.segment[i[later]].tolist(), come.t_sched[later].tolist(), strict=True):
                 self._last_due[segment] = max(self._last_due[segment], t_sched)
-        self._first_by[i] = sends.t_sched + self._limit_columns.first_s[i]
+        self._first_by[i] = come.t_sched + self._limit_columns.first_s[i]
 
     def _first_all(self, firsts: Firsts) -> None:
         limits, due = self._limit_columns, self._due[firsts.index]

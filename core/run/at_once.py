@@ -5,12 +5,11 @@ bin. So they are gathered until the newest bin of the time axis is over, and add
 """
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from core.config import Slo
-from core.judge import Ends, Firsts, Indices, Rows, Sends, ended_row
+from core.judge import SEND_WIDTH, Ends, Firsts, Indices, Rows, Sends, ended_row
 from core.margins import BINS, INNER_EDGES
 from core.records import Ending, RequestEnded, RequestFirst, RequestHeld, RequestSent
 from core.run.events import (
@@ -25,14 +24,12 @@ from core.run.events import (
     StepStarted,
     time_of,
 )
+from core.run.live_repeat import LiveRepeat
 from core.run.series import OfRate, Series
 from core.run.standing import Standing
 
-if TYPE_CHECKING:
-    from core.run.state import LiveRepeat
-
-_NEW, _SENT, _BEGUN, _ENDED, _ALONE = range(5)
-_OPEN = (_SENT, _BEGUN)
+_NEW, _HELD, _SENT, _BEGUN, _ENDED, _ALONE = range(6)
+_OPEN = (_HELD, _SENT, _BEGUN)
 """How far a request is. One that does anything unusual is taken in alone from then on, event by event."""
 
 TURNS = (RunStarted, StepStarted, RepeatStarted, RepeatJudged, StepJudged, SearchRestarted, AnswerFound, RunEnded)
@@ -43,21 +40,12 @@ _FAILED = BINS
 """Stands for the bin of a request that ended in an error."""
 
 
-class Rate(NamedTuple):
-    """Of the requests of a segment: the rate that they tell of (None: they were sent faster to fill the server), the one that is
-    shown beside them, and whether they belong to the window of a repeat."""
-
-    told_rps: float | None
-    shown_rps: float
-    judged: bool
-
-
 class AtOnce:
     """The requests of one repeat, of which several events may wait until they are added up."""
 
     def __init__(
         self,
-        live: "LiveRepeat",
+        live: LiveRepeat,
         slo: Slo,
         series: Series,
         standing: Standing,
@@ -84,6 +72,10 @@ class AtOnce:
         self._first: Rows = []
         self._ended: Rows = []
         self._endings: list[Ending] = []
+        self._held: list[int] = []
+        self._let_through: list[int] = []
+        self._turned_away: list[int] = []
+        """Rows of `_sent` of requests that a gateway's limit holds back or lets go, and of `_ended` of those that it turns away."""
         self._unsettled: list[tuple[Indices, Indices]] = []
         """Requests that ended since they were settled, and the bins of their margins."""
         self._start, self._room_s = series.start, series.room_s
@@ -95,14 +87,17 @@ class AtOnce:
         """
         order, stage, start, room_s = self._order, self._stage, self._start, self._room_s
         sent, first, ended, endings = self._sent, self._first, self._ended, self._endings
-        for event in events:
+        held, let_through, turned_away = self._held, self._let_through, self._turned_away
+        for event in events:  # all in one loop: a call for each event would cost as much as what it does
             if isinstance(event, RequestSent):
                 index, t = event.index, event.t_sent
-                if event.order != order or stage[index] != _NEW:
+                if event.order != order or (was := stage[index]) > _HELD:
                     return event
                 if t - start >= room_s:
                     room_s = self._make_room(t)
                 stage[index] = _SENT
+                if was == _HELD:
+                    let_through.append(len(sent) // SEND_WIDTH)
                 sent += (index, event.t_sched, t, event.connect_s, event.gateway_wait_s)
             elif isinstance(event, RequestFirst):
                 index, t = event.index, event.t_first
@@ -114,13 +109,24 @@ class AtOnce:
                 first += (index, t, event.first_tokens)
             elif isinstance(event, RequestEnded):
                 index, t = event.index, event.t_end
-                if event.order != order or stage[index] not in _OPEN or event.ending == "aborted":
+                if event.order != order or (was := stage[index]) not in _OPEN or event.ending == "aborted":
                     return event
                 if t - start >= room_s:
                     room_s = self._make_room(t)
                 stage[index] = _ENDED
+                if was == _HELD:
+                    turned_away.append(len(endings))
                 ended += ended_row(event)
                 endings.append(event.ending)
+            elif isinstance(event, RequestHeld):
+                index, t = event.index, event.t
+                if event.order != order or stage[index] != _NEW:
+                    return event
+                if t - start >= room_s:
+                    room_s = self._make_room(t)
+                stage[index] = _HELD
+                held.append(len(sent) // SEND_WIDTH)
+                sent += (index, event.t_sched, t, 0.0, 0.0)
             else:
                 return event
         return None
@@ -141,7 +147,7 @@ class AtOnce:
         """All accounts stand as if everything had been taken in one by one."""
         self.add_up()
         stage = np.frombuffer(self._stage, dtype=np.uint8)
-        for at in np.flatnonzero((stage == _SENT) | (stage == _BEGUN)).tolist():
+        for at in np.flatnonzero(np.isin(stage, _OPEN)).tolist():
             self._leave_alone(at)
         if not self._unsettled:
             return
@@ -160,22 +166,26 @@ class AtOnce:
         """Add up what waits: all accounts but the one by rate, which `settle` brings up to date."""
         if not (self._sent or self._first or self._ended):
             return
-        sends, firsts, ends = Sends.of(self._sent), Firsts.of(self._first), Ends.of(self._ended, self._endings, self._slo)
-        self._t_sched[sends.index] = sends.t_sched
+        sends, firsts = Sends.of(self._sent, self._held, self._let_through), Firsts.of(self._first)
+        ends = Ends.of(self._ended, self._endings, self._slo, self._turned_away)
+        self._t_sched[sends.come.index] = sends.come.t_sched
         self._t_first[firsts.index] = firsts.t_first
         self._first_tokens[firsts.index] = firsts.first_tokens
         self._has_first[firsts.index] = True
-        self.live.tally.take_in(sends, firsts, ends)
-        segment = self._segment[sends.index]
+        self.live.take_in(sends, firsts, ends)
+        segment = self._segment[sends.come.index]
         of_rate = OfRate(sends, self._shown_rps[segment], self._judged[segment])
         waited_s = firsts.t_first - self._t_sched[firsts.index]
         self._series.take_in(of_rate, firsts, waited_s, ends, self._has_first[ends.index])
-        newest_t = max(float(t.max(initial=-np.inf)) for t in (sends.t_sent, firsts.t_first, ends.t_end))
-        self._took(sends.index.size + firsts.index.size + ends.index.size, newest_t, ends.closing_s)
+        newest_t = max(float(t.max(initial=-np.inf)) for t in (sends.come.t, sends.t_sent, firsts.t_first, ends.t_end))
+        self._took(sends.told + firsts.index.size + ends.index.size, newest_t, ends.closing_s)
         bins = np.where(ends.ok, np.where(np.isnan(ends.margin), 0, np.searchsorted(_EDGES, ends.margin)), _FAILED)
         self._unsettled.append((ends.index, bins))
-        for waiting in (self._sent, self._first, self._ended, self._endings):
-            waiting.clear()
+        for rows in (self._sent, self._first, self._ended):
+            rows.clear()
+        self._endings.clear()
+        for places in (self._held, self._let_through, self._turned_away):
+            places.clear()
 
     def _make_room(self, t: float) -> float:
         self.add_up()
@@ -194,7 +204,9 @@ class AtOnce:
         if stage not in _OPEN:
             return
         t_sched, t_first, tokens = (float(of[index]) for of in (self._t_sched, self._t_first, self._first_tokens))
-        event = RequestSent(order=self._order, index=index, t_sched=t_sched, t_sent=t_sched)
+        event: RequestHeld | RequestSent = RequestSent(order=self._order, index=index, t_sched=t_sched, t_sent=t_sched)
+        if stage == _HELD:
+            event = RequestHeld(order=self._order, index=index, t_sched=t_sched, t=t_sched)
         self.live.come(index, t_sched, begun=stage == _BEGUN)
         self._standing.sent(event, self.live.about(event)[0])
         if stage == _BEGUN:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from core.facts import Fact, fact
-from core.judge import Senders, Tally, stalls_too_often
+from core.judge import Indices, Senders, Tally, stalls_too_often
 from core.records import LoadTick, WorkerInfo
 from core.view import WorkerLive
 
@@ -20,6 +20,10 @@ class LiveWorkers:
     def sent(self, index: int) -> None:
         """A request has left its machine."""
         self._sent[self._of[index]] += 1
+
+    def take_in(self, index: Indices) -> None:
+        """The same of many requests."""
+        self._sent = [before + more for before, more in zip(self._sent, self._senders.counts(index), strict=True)]
 
     def late_again(self, tally: Tally) -> None:
         """Reckon anew how late each of them is."""

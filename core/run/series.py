@@ -122,7 +122,8 @@ class _Bin:
 
 
 class OfRate(NamedTuple):
-    """Requests that left, each with the rate that is judged by then, and whether it lies in the window of a repeat."""
+    """Requests that came or left; those that came each with the rate that is judged by then, and whether it lies in the window of a
+    repeat."""
 
     sends: Sends
     rate_rps: NDArray[np.float64]
@@ -211,9 +212,9 @@ class Series:
     def take_in(
         self, sends: OfRate, firsts: Firsts, waited_s: NDArray[np.float64], ends: Ends, had_first: NDArray[np.bool_]
     ) -> None:
-        """What `sent`, `first`, `ended` and `decided` do, of many requests that no gateway's limit held back, in the order in which
-        they were told. `waited_s`: TTFT of the first tokens. Requests that were cut off are not among them."""
-        for at, mine in self._by_bin(sends.sends.t_sched):
+        """What `held`, `let_through`, `first`, `ended` and `decided` do, of many requests, in the order in which they were told.
+        `waited_s`: TTFT of the first tokens. Requests that were cut off are not among them."""
+        for at, mine in self._by_bin(sends.sends.come.t_sched):
             at.offered += mine.size
             at.rate_rps = float(sends.rate_rps[mine[-1]])
             at.counted += int(sends.counted[mine].sum())
@@ -225,8 +226,9 @@ class Series:
             at.no_first_change -= mine.size
             at.ttft_s.add_all(waited_s[mine])
         for at, mine in self._by_bin(ends.t_end):
-            at.in_flight_change -= mine.size
-            at.no_first_change -= mine.size - int(had_first[mine].sum())
+            n_left = int(ends.left[mine].sum())
+            at.in_flight_change -= n_left
+            at.no_first_change -= n_left - int(had_first[mine].sum())
             at.served += int(ends.ok[mine].sum())
         told = ~np.isnan(ends.tpot_s)
         for at, mine in self._by_bin(ends.t_last[told]):

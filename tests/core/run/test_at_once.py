@@ -1,7 +1,6 @@
 """Events that are taken in together make the same view as one by one."""
 
 import random
-from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -9,9 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.config import ProbeConfig, Slo
+from core.config import ProbeConfig, Slo, Workload
 from core.errors import UserError
-from core.records import Ending, LoadTick, RepeatOrder, RequestEnded, RequestFirst, RequestHeld, RequestSent, Segment
+from core.records import (
+    Ending,
+    EngineSample,
+    LoadTick,
+    RepeatOrder,
+    RequestEnded,
+    RequestFirst,
+    RequestHeld,
+    RequestSent,
+    Segment,
+    ServerSample,
+    WorkerInfo,
+    WorkerTick,
+)
 from core.results import RepeatVerdict
 from core.run import log as runs
 from core.run.events import (
@@ -23,12 +35,14 @@ from core.run.events import (
     ServerSampled,
     StepJudged,
     StepStarted,
+    WorkersKnown,
     time_of,
 )
 from core.run.state import State
-from core.schedule import draw
-from core.workloads import MixPart
+from core.schedule import Plan, draw
+from core.workloads import Gateway, MixPart
 from tests import builders
+from tests.core.run.both_ways import same
 from tests.core.run.events import CONFIG, SEGMENTS, START, order, sample, started
 
 RUNS = [
@@ -43,25 +57,22 @@ SLOS = (
     Slo(ttft_s=None, tpot_s=None, e2e_s=0.4),
 )
 FATES = {"ok": 12, "open": 1, "begun": 1, "aborted": 2, "http": 1, "never": 1, "held": 1, "rejected": 1, "empty": 1}
+AT_GATEWAY = FATES | {"held": 15, "rejected": 5, "queue_timeout": 2, "waits": 1, "cut": 2}
+"""The same behind a gateway's limit that holds most of them back."""
+WORKERS = tuple(WorkerInfo(name=name, python="3.11", version="0") for name in ("east", "west", "north"))
 MIX = (MixPart(input_tokens=32, output_tokens=11, limits_s={"ttft": 0.2, "tpot": 0.02}), MixPart(input_tokens=64, output_tokens=20))
+TALKS = (
+    MixPart(input_tokens=32, output_tokens=11, row=0),
+    MixPart(input_tokens=48, output_tokens=5, row=0, turn=1, think_s=0.3, limits_s={"ttft": 0.2}),
+    MixPart(input_tokens=64, output_tokens=20, row=0, turn=2, think_s=2.0),
+    MixPart(input_tokens=24, output_tokens=11, row=1),
+    MixPart(input_tokens=40, output_tokens=11, row=2),
+    MixPart(input_tokens=56, output_tokens=11, row=2, turn=1),
+)
 HELD = (
     Segment(rate_rps=4.0, duration_s=2.0, role="warmup"),
     *(Segment(rate_rps=4.0, duration_s=3.0, role="measured") for _ in range(3)),
 )
-
-
-def same(events: list[Event], pieces: int = 1) -> None:
-    """One by one, and in so many pieces, of which each is looked at."""
-    alone, together = State(keeps_records=False), State(keeps_records=False)
-    edges = [round(at * len(events) / pieces) for at in range(pieces + 1)]
-    now = 0.0
-    for low, high in pairwise(edges):
-        for event in events[low:high]:
-            alone.apply(event)
-        together.apply_all(events[low:high])
-        now = max([now, *(time_of(event) for event in events[low:high])])
-        assert together.view(now) == alone.view(now)
-        assert together.newest_t == alone.newest_t
 
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: f"{path.parent.name}-{path.stem}")
@@ -78,25 +89,30 @@ def test_what_is_read_in_short_makes_the_same_view(path: Path) -> None:
     assert short.view(whole.newest_t) == whole.view(whole.newest_t)
 
 
-def made_request(draws: random.Random, index: int, due: float, number: int, asked: tuple[int, int]) -> list[Event]:
+def made_request(
+    draws: random.Random, index: int, due: float, number: int, asked: tuple[int, int], fates: dict[str, int] = FATES
+) -> list[Event]:
     """Whatever may become of a request: some never come, some stay open, some are cut off, and some wait at a gateway."""
-    (fate,) = draws.choices(list(FATES), list(FATES.values()))
+    (fate,) = draws.choices(list(fates), list(fates.values()))
     if fate == "never":
         return []
     t_sent = due + draws.choice([0.0, 0.001, -0.0005, 0.3])
     t_first, t_end = t_sent + draws.expovariate(5.0), 0.0
     t_last = t_first + draws.expovariate(3.0)
     t_end = t_last + draws.choice([0.0, 0.01, 0.4])
-    sent = RequestSent(order=number, index=index, t_sched=due, t_sent=t_sent, connect_s=draws.choice([0.0, 0.0002]))
+    wait_s = 0.1 if fate == "held" else 0.0
+    connect_s = draws.choice([0.0, 0.0002])
+    sent = RequestSent(order=number, index=index, t_sched=due, t_sent=t_sent, connect_s=connect_s, gateway_wait_s=wait_s)
     first = RequestFirst(order=number, index=index, t_first=t_first, first_tokens=draws.choice([1, 2, asked[1]]))
     held = RequestHeld(order=number, index=index, t_sched=due, t=max(due, t_sent - 0.1))
-    begun = fate not in ("http", "rejected") and not (fate == "aborted" and draws.random() < 0.5)
-    ending: Ending = {"held": "ok", "begun": "ok"}.get(fate, fate)  # type: ignore[assignment]
+    left = fate not in ("rejected", "queue_timeout", "cut")
+    begun = left and fate != "http" and not (fate == "aborted" and draws.random() < 0.5)
+    ending: Ending = {"held": "ok", "begun": "ok", "open": "ok", "waits": "ok", "cut": "aborted"}.get(fate, fate)  # type: ignore[assignment]
     ended = RequestEnded(
         order=number,
         index=index,
         t_sched=due,
-        t_sent=t_sent,
+        t_sent=t_sent if left else None,
         t_first=t_first if begun else None,
         t_last=t_last if begun and fate != "empty" else None,
         t_end=t_end,
@@ -104,7 +120,7 @@ def made_request(draws: random.Random, index: int, due: float, number: int, aske
         output_tokens=draws.choice([asked[1], 5]) if begun else 0,
         asked_input=asked[0],
         asked_output=asked[1],
-        ending=ending if fate != "open" else "ok",
+        ending=ending,
         counted_by=draws.choice([None, "usage", "events"]),
     )
     match fate:
@@ -114,23 +130,91 @@ def made_request(draws: random.Random, index: int, due: float, number: int, aske
             return [sent, first]
         case "held":
             return [held, sent, first, ended]
-        case "rejected":
+        case "waits":
+            return [held]
+        case "rejected" | "queue_timeout" | "cut":
             return [held, ended]
         case _:
             return [sent, *([first] if begun and draws.random() < 0.9 else []), ended]
 
 
-def made_order(draws: random.Random, config: ProbeConfig, plan: RepeatOrder, verdicts: list[RepeatVerdict]) -> list[Event]:
-    drawn = draw(plan, config.workload)
+def due_after(before: list[Event], think_s: float) -> tuple[float | None, float | None]:
+    """When the turn after these events of the one before it is due, else when it is known that it never will be."""
+    end = before[-1] if before else None
+    if not isinstance(end, RequestEnded) or end.ending == "aborted":
+        return None, None
+    return (end.t_end + think_s, None) if end.ending == "ok" else (None, end.t_end)
+
+
+def made_load(draws: random.Random, plan: RepeatOrder, drawn: Plan, fates: dict[str, int]) -> list[Event]:
+    """All requests of an order, later turns of conversations when the answer before them has come."""
     events: list[Event] = []
+    before: list[Event] = []
     for index, offset_s in enumerate(drawn.offsets_s.tolist()):
         asked = int(drawn.input_tokens[index]), int(drawn.output_tokens[index])
-        events += made_request(draws, index, plan.start_at + offset_s, plan.order, asked)
+        due, given_up_at = plan.start_at + offset_s, None
+        if drawn.after is not None and drawn.think_s is not None and drawn.after[index] >= 0:
+            due, given_up_at = due_after(before, float(drawn.think_s[index]))
+        if due is not None:
+            before = made_request(draws, index, due, plan.order, asked, fates)
+        elif given_up_at is not None:
+            before = [never_sent(index, given_up_at, plan.order, asked)]
+        else:
+            before = []
+        events += before
+    return events
+
+
+def never_sent(index: int, t: float, number: int, asked: tuple[int, int]) -> RequestEnded:
+    """The turn before it failed."""
+    return RequestEnded(
+        order=number,
+        index=index,
+        t_sched=t,
+        t_end=t,
+        asked_input=asked[0],
+        asked_output=asked[1],
+        ending="previous_failed",
+    )
+
+
+def made_tick(draws: random.Random, number: int, t: float, workers: int) -> LoadTick:
+    told = draws.choice([workers, workers, workers, 0])  # now and then a report does not tell them apart
+    own = tuple(
+        WorkerTick(in_flight=draws.randint(0, 9), loop_lag_max_s=draws.choice([0.001, 0.2]), cpu_frac=draws.random())
+        for _ in range(told)
+    )
+    return LoadTick(order=number, t=t, in_flight=1, loop_lag_max_s=0.001, cpu_frac=0.1, workers=own)
+
+
+def made_sample(draws: random.Random, at: int, t: float, replicas: int) -> ServerSample:
+    """`at`: how many there were before. Of replicas one fails to answer now and then, and the first one gets most."""
+    read = sample(t, waiting=float(at % 3), preemptions=float(at))
+    if not replicas:
+        return read
+    rows = tuple(
+        EngineSample(name=f"10.0.0.{each}:8000", requests_success_total=3.0 * at / (1 + each), waiting=float(at % 2), started=1.0)
+        for each in range(replicas)
+    )
+    unread = (rows[-1].name,) if draws.random() < 0.1 else ()
+    return msgspec.structs.replace(read, by_engine=rows[: replicas - len(unread)], by_replica=True, unread=unread)
+
+
+def made_order(
+    draws: random.Random,
+    config: ProbeConfig,
+    plan: RepeatOrder,
+    verdicts: list[RepeatVerdict],
+    workers: int = 0,
+    replicas: int = 0,
+) -> list[Event]:
+    fates = FATES if config.workload.gateway is None else AT_GATEWAY
+    events = made_load(draws, plan, draw(plan, config.workload), fates)
     length_s = sum(segment.duration_s for segment in plan.segments)
     for half_s in range(int(2 * length_s)):
         t = plan.start_at + half_s / 2
-        events.append(LoadTick(order=plan.order, t=t, in_flight=1, loop_lag_max_s=0.001, cpu_frac=0.1))
-        events.append(ServerSampled(t=t, sample=sample(t, waiting=float(half_s % 3), preemptions=float(half_s))))
+        events.append(made_tick(draws, plan.order, t, workers))
+        events.append(ServerSampled(t=t, sample=made_sample(draws, half_s, t, replicas)))
     for at, verdict in enumerate(verdicts):
         t = plan.start_at + length_s * (at + 1) / len(verdicts)
         result = builders.repeat(verdict, (0.9, 0.9), index=at if plan.phase == "hold" else plan.repeat)
@@ -139,15 +223,19 @@ def made_order(draws: random.Random, config: ProbeConfig, plan: RepeatOrder, ver
 
 
 def made_run(draws: random.Random) -> list[Event]:
-    workload = msgspec.structs.replace(CONFIG.workload, mix=draws.choice([(), MIX]))
+    mix, gateway = draws.choice([(), MIX, TALKS]), draws.choice([None, Gateway(limit=3)])
+    workload: Workload = msgspec.structs.replace(CONFIG.workload, mix=mix, gateway=gateway)
     config = msgspec.structs.replace(CONFIG, slo=draws.choice(SLOS), workload=workload)
+    workers, replicas = draws.choice([0, 2, 3]), draws.choice([0, 2, 3])
     events: list[Event] = [started(config)]
     t = START
+    if workers:
+        events.append(WorkersKnown(t=t, workers=WORKERS[:workers]))
     for number in range(1, draws.randint(2, 4)):
         phase = draws.choice(["search", "ramp", "hold"])
         verdicts: list[RepeatVerdict] = [draws.choice(["pass", "fail", "void"]) for _ in range(3 if phase == "hold" else 1)]
         plan = order(number, phase=phase, start_at=t + 1, segments=HELD if phase == "hold" else SEGMENTS)  # type: ignore[arg-type]
-        load = made_order(draws, config, plan, verdicts)
+        load = made_order(draws, config, plan, verdicts, workers, replicas)
         events += [StepStarted(t=t + 0.5, step=1, phase=plan.phase, rate_rps=4.0, repeats=1), RepeatStarted(t=t + 0.75, order=plan)]
         cut = draws.choice([len(load), len(load) * 2 // 3])  # what comes later is told after its step
         events += load[:cut]

@@ -10,8 +10,10 @@ from core.facts import fact, says
 from core.records import RequestEnded, RequestHeld, RequestSent
 from core.report import result, to_json, to_markdown, to_text
 from core.results import RepeatResult
+from core.run import read_run
 from core.workloads import Gateway
 from tests.core.load.server import Received
+from tests.core.run.both_ways import same
 from tests.faults.answers import Answer, whole
 from tests.faults.runs import Ran, config, probe
 from tests.faults.server import FaultServer
@@ -60,6 +62,7 @@ def test_a_limit_below_what_the_rate_needs_fails_it_and_is_named_as_the_cause(pa
     assert late
     assert repeat.lateness_s.p99 is not None
     assert repeat.lateness_s.p99 < 0.1, "the wait at the gateway is no lateness of the client"
+    same(list(read_run(path)), 5)
 
 
 def test_a_limit_with_room_holds_the_rate_and_tells_the_waits(path: Path) -> None:
@@ -93,6 +96,7 @@ def test_what_the_queue_rejects_is_a_miss_and_voids_nothing(path: Path) -> None:
     assert ran.answer.outcome != "void"
     assert ran.answer.diagnosis is not None
     assert ran.answer.diagnosis.cause == "gateway"
+    same(list(read_run(path)), 5)
 
 
 def test_who_waits_for_too_long_is_turned_away(path: Path) -> None:

@@ -12,9 +12,11 @@ from core import prose
 from core.config import Method
 from core.facts import parts, says
 from core.results import Answer
+from core.run import read_run
 from core.run.events import RepeatJudged, ServerSampled
 from core.server import Discovery, Places
 from tests.core.run.bench import Bench, events_of, on_bench
+from tests.core.run.both_ways import same
 from tests.core.run.fakes import config
 from tests.core.run.virtual import now
 
@@ -85,6 +87,7 @@ def test_the_replicas_are_the_server_of_the_run(path: Path, fleet: Fleet) -> Non
     uneven = next(each for each in repeat.warnings if says(each, "replicas_uneven"))
     assert "10.0.0.1:8000, got 1.5 times its share" in prose.text(uneven)
     assert answer.knee.pass_rps == 4.0
+    same(list(read_run(path)), 5)
 
 
 def test_one_that_goes_during_a_repeat_makes_it_void_and_the_next_one_counts(path: Path, fleet: Fleet) -> None:

@@ -26,6 +26,7 @@ from core.schedule import draw
 from core.twin import lacks
 from core.workloads import Prefix, Source
 from tests.core.load.server import Received, answer, chunk, serving
+from tests.core.run.both_ways import same
 from tests.core.traffic.files import written
 from tui.cli.recorded import Recorded
 
@@ -127,6 +128,10 @@ def test_turns_follow_the_answers_before_them_and_those_after_a_failed_one_are_n
     assert judged.planned == int(np.isin(plan.segment, measured).sum())
     assert BAD not in log.read_text()
     assert Recorded(str(log)).view().steps[-1].repeats[0].planned == judged.planned, "the file gives the same plan again"
+
+
+def test_conversations_that_are_taken_in_together_are_seen_as_one_by_one(events: tuple[list[Event], Path]) -> None:
+    same(events[0], 5)
 
 
 def test_turns_find_the_ones_before_them_in_the_cache(events: tuple[list[Event], Path]) -> None:

@@ -16,6 +16,7 @@ from core.run.events import LoadStateChanged, RepeatJudged, RepeatStarted, Worke
 from core.view import RunView
 from tests.builders import told
 from tests.core.run.bench import Bench, events_of, final_view, on_bench, stopped_at, to_the_end
+from tests.core.run.both_ways import same
 from tests.core.run.fakes import config
 
 NAMES = ("gpu-east", "gpu-west", "gpu-north")
@@ -73,6 +74,11 @@ def test_a_recorded_run_is_judged_again_alike(path: Path, set_up: object) -> Non
     assert repeats
     assert all(each.now.verdict == each.then.verdict for each in repeats)
     assert all(each.now.workers == each.then.workers for each in repeats)
+
+
+def test_what_several_machines_sent_is_seen_alike_when_it_is_taken_in_together(path: Path) -> None:
+    on_bench(path, to_the_end, set_up=second_late)
+    same(list(read_run(path)), 5)
 
 
 def test_what_each_machine_does_is_seen_while_it_runs(path: Path) -> None:
