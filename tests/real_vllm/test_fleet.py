@@ -1,7 +1,7 @@
 """Two real vLLM servers behind a gateway: a round robin of our own, and nginx where it is installed.
 
 What each replica did by its own counters is held against the gateway's word for who answered each request. No rate means anything
-here: limits are loose, and the target so low that a window of ten seconds has requests enough.
+here: limits are loose, and the target so low that a window of twelve seconds has requests enough.
 """
 
 import asyncio
@@ -26,9 +26,11 @@ pytestmark = [pytest.mark.vllm, pytest.mark.asyncio(loop_scope="module")]
 
 ASKED = ["--input-tokens", "64", "--output-tokens", "64"]
 LOOSE = ["--ttft", "20s", "--target", "80%"]
-LISTED = ["--rates", "3", "--measure", "10s"]
+LISTED = ["--rates", "3", "--measure", "12s"]
 EDGE_S = 2.0
 """A replica's reading may be a second old, and an answer that it has counted is still on its way to us."""
+EVEN = 0.35
+"""An even share may be told to be so much off: of the dozen requests that each gets, some end beside the readings."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -69,7 +71,7 @@ async def test_a_check_of_the_fleet_against_one_of_them_ends_in_a_measured_rate(
     assert check["verdict"] in ("holds", "fails")
     assert (check["replicas"], check["pass_rps_one"], check["full_rps"]) == (2, 3, 6)
     assert check["planned_rps"] in judged
-    assert check["busiest_share"] == pytest.approx(1, abs=0.25)
+    assert check["busiest_share"] == pytest.approx(1, abs=EVEN)
 
 
 async def told_and_given_agree(gateway: str, replicas: list[str], run_file: Path) -> None:
@@ -87,14 +89,14 @@ async def told_and_given_agree(gateway: str, replicas: list[str], run_file: Path
     lowest, highest = given(run_file, repeat)
     for name, use in uses.items():
         assert lowest[name] <= use["requests"] <= highest[name]
-        assert use["share"] == pytest.approx(1, abs=0.25), "it takes turns"
+        assert use["share"] == pytest.approx(1, abs=EVEN), "it takes turns"
         assert use["prefix_hit_frac"] == 0, "known, and none: every prompt is cold"
         assert use["preemptions"] == 0
         assert use["running_mean"] is not None
         assert use["waiting_mean"] is not None
         assert 0 <= use["kv_usage_mean"] <= use["kv_usage_max"] <= 1
     assert max(use["kv_usage_max"] for use in uses.values()) > 0
-    assert repeat["sent"] == repeat["succeeded"] == repeat["planned"]
+    assert (repeat["sent"], repeat["errors"]) == (repeat["planned"], 0)
     assert sum(use["share"] for use in uses.values()) == pytest.approx(2)
 
 
