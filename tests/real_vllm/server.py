@@ -14,7 +14,7 @@ import httpx
 
 from tests.real_vllm import install
 
-START_LIMIT_S = 300
+START_LIMIT_S = 600
 ENVIRONMENT = {
     **install.OFFLINE,
     "VLLM_CPU_KVCACHE_SPACE": "1",

@@ -8,12 +8,10 @@ import json
 import math
 import secrets
 import statistics
-import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -26,13 +24,10 @@ from core.schedule import draw
 from core.server.metrics import Scraper
 from core.server.preflight import Preflight
 from core.slo import tpot_s, ttft_s
+from tests.real_vllm.on_two_cores import answer_of
 from tests.real_vllm.server import serve
 
 pytestmark = pytest.mark.vllm
-
-ATTEMPTS = 3
-STARVED = ("the client, not the server", "in clumps")
-"""What void says when this machine, not the server, was the limit: late sends, or an API process that lagged behind its engine."""
 
 SHORT = Workload(input_tokens=Lengths(median=64), output_tokens=Lengths(median=32))
 BRIEF = Workload(input_tokens=Lengths(median=16), output_tokens=Lengths(median=16))
@@ -49,7 +44,7 @@ async def test_quick_probe_brackets_the_knee_within_a_factor_of_four(tmp_path: P
             tpot_ms = max(30, _five_times_idle_ms(tpot_s, loader.idle_records))
         options = ["--input-tokens", "16", "--output-tokens", "16", "--peak-rps", "100"]
         options += ["--ttft", f"{ttft_ms}ms", "--tpot", f"{tpot_ms}ms"]
-        result = await _probe_on_two_cores([url, *options], tmp_path)
+        result = await answer_of(["probe", url, *options], tmp_path / "run.jsonl")
     knee = result["knee"]
     print(json.dumps(knee), f"{result['duration_s']:.0f} s")
     assert result["outcome"] == "bracket"
@@ -88,25 +83,6 @@ async def test_few_blocks_make_preemptions_and_a_full_kv_cache_visible() -> None
     assert _delta(before.preemptions_total, after.preemptions_total) > 0
     assert max(sample.kv_usage_max_frac or 0 for sample in loader.samples) > 0.9
     assert max(sample.waiting or 0 for sample in loader.samples) > 0
-
-
-async def _probe_on_two_cores(arguments: list[str], folder: Path) -> dict[str, Any]:
-    """The result of `kneescope probe`. Server and client share the machine with whatever else runs there: where that takes the
-    client's CPU, void is the right answer, and the probe is run again; one that stays too busy is no machine for this test."""
-    result: dict[str, Any] = {}
-    for attempt in range(ATTEMPTS):
-        command = ["-m", "tui", "probe", *arguments, "--headless", "--json", "-", "--out", str(folder / f"run-{attempt}.jsonl")]
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
-        )
-        stdout, stderr = await process.communicate()
-        print(stderr.decode())
-        result = json.loads(stdout)
-        if result["outcome"] != "void" or not any(words in result["message"] for words in STARVED):
-            assert process.returncode == 0, stderr.decode()
-            return result
-    pytest.skip(f"this machine is too busy to measure on, {ATTEMPTS} times in a row: {result['message']}")
 
 
 def _five_times_idle_ms(latency: Callable[[RequestEnded], float | None], records: list[RequestEnded]) -> int:

@@ -1,14 +1,10 @@
 """The same over Ray itself: a Ray of our own, and a cluster of two nodes. What is lost ends the run, and nothing is left of it."""
 
 import os
-import shutil
 import signal
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -19,48 +15,11 @@ from core.workers import Workers, WorkersAsked
 from tests.core.load.orders import hello, order
 from tests.core.load.server import Server, endless, serving, whole
 from tests.core.load.test_generator import LATER, at_once, done, ends
+from tests.core.workers.ray_cluster import actors_and_senders, cluster_of, own_folder, processes_under
 from tests.core.workers.test_workers import gone, until_done
 
 SECRET = "sk-ray-must-not-keep-this"
 LEAD_S = 0.5
-
-CLUSTER = """
-import os, sys
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-from ray.cluster_utils import Cluster
-small = {"include_dashboard": False, "object_store_memory": 80_000_000}
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **small})
-for _ in range(2):
-    cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
-print(cluster.address, flush=True)
-sys.stdin.read()
-cluster.shutdown()
-"""
-
-
-def processes_under(pid: int) -> dict[int, str]:
-    """Every process that `pid` started, and those that these started, with their command lines."""
-    lines = subprocess.run(["ps", "-ww", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout.splitlines()
-    rows = [(int(one), int(parent), " ".join(rest)) for one, parent, *rest in map(str.split, lines)]
-    todo = [pid]
-    found: dict[int, str] = {}
-    while todo:
-        parent = todo.pop()
-        children = {one: args for one, its, args in rows if its == parent}
-        found |= children
-        todo += children
-    return found
-
-
-def actors_and_senders(pid: int) -> dict[int, int]:
-    """Our sending processes under a Ray, each with its actor's process as the key."""
-    under = processes_under(pid)
-    senders = [one for one, args in under.items() if "core.load.child" in args]
-    return {_parent_of(sender): sender for sender in senders}
-
-
-def _parent_of(pid: int) -> int:
-    return int(subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, text=True, check=True).stdout)
 
 
 def holding_the_secret(folder: Path) -> list[Path]:
@@ -69,39 +28,14 @@ def holding_the_secret(folder: Path) -> list[Path]:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Where Ray keeps its logs: a short path, because sockets lie in it."""
-    path = Path(tempfile.mkdtemp(prefix="ks-ray"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_TMPDIR", str(path))
-        patch.setenv("HOME", str(path))
-        patch.setenv("RAY_AUTH_MODE", "disabled")
-        patch.delenv("RAY_ADDRESS", raising=False)
+    with own_folder() as path:
         yield path
-    shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture
 def cluster(folder: Path) -> Iterator[tuple[str, int]]:
-    """The address of a cluster of two nodes that work and a head that does not, and the process that all of it is under."""
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-c", CLUSTER],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        cwd=folder,
-        text=True,
-    )
-    with process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip(), process.pid
-        finally:
-            under = processes_under(process.pid)
-            for pid in (process.pid, *under):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+    with cluster_of(2, folder) as made:
+        yield made
 
 
 @asynccontextmanager
