@@ -1,12 +1,14 @@
 """Load from several machines, on this one: how well clocks agree, how evenly workers begin, and records a second over Ray.
 
-python -m tests.benchmarks.workers [--workers N | --nodes N] [--rates A,B,...] [--seconds S] [--bracket]     (a minute, and 10 more)
+python -m tests.benchmarks.workers [--workers N | --nodes N [--raylet-only]] [--rates A,B,...] [--seconds S] [--bracket]
 
+It takes a minute, --bracket ten more.
 All workers are on this machine, so that the true offset of every clock is 0 and a network's delay is missing. Requests go to the
 null server of the selftest. "lag" is from the end of a request to the controller's hearing of it. The size is that of Ray and what
 comes with it, beside what the product installs anyway. --nodes starts a Ray cluster of so many nodes here, with a worker on each,
-and kills one of them at the end: what of ours is left then? --bracket also searches for the embedded replica's knee with one
-process and with the workers: the same requests at the same times, so the brackets differ by what the machine scatters.
+and kills one of them at the end, all its processes or Ray's own alone (--raylet-only): what of ours is left then? --bracket also
+searches for the embedded replica's knee with one process and with the workers: the same requests at the same times, so the brackets
+differ by what the machine scatters.
 """
 
 import argparse
@@ -32,7 +34,7 @@ from core.workers import Workers, WorkersAsked
 from core.workers.clocks import Offset
 from tests.core.load.server import endless, serving
 from tests.core.load.test_generator import LATER, at_once
-from tests.core.workers.ray_cluster import actors_and_senders, cluster_of, own_folder, parent_of
+from tests.core.workers.ray_cluster import actors_and_senders, cluster_of, own_folder, parent_of, processes_under
 from tests.core.workers.test_workers import gone, is_there
 
 ROOT = Path(__file__).parents[2]
@@ -137,7 +139,7 @@ def bracket(workers: int | None) -> str:
         return f"{answer['outcome']}: {answer.get('knee')} in {time.monotonic() - began:.0f} s"
 
 
-async def kill_a_node(workers: Workers, above: int) -> None:
+async def kill_a_node(workers: Workers, above: int, raylet_only: bool) -> None:
     """While every worker has open requests; `above` is the process that the cluster is under."""
     async with serving(endless) as server:
         await workers.hello(_hello(server.url, 1))
@@ -146,12 +148,15 @@ async def kill_a_node(workers: Workers, above: int) -> None:
         await server.until(lambda s: len(s.received) == open_requests)
         actors = actors_and_senders(above)
         ours = [*actors, *actors.values(), workers.process.pid]
-        os.kill(parent_of(min(actors)), signal.SIGKILL)
+        raylet = parent_of(min(actors))
+        for pid in (raylet, *([] if raylet_only else processes_under(raylet))):
+            os.kill(pid, signal.SIGKILL)
         killed_at = time.monotonic()
         try:
             await until_done(workers)
         except UserError as lost:
-            print(f"a node of {len(actors)} was killed with {open_requests} requests open; after {since(killed_at)}: {lost}")
+            what = "the raylet of one node" if raylet_only else "one node"
+            print(f"{what} of {len(actors)} was killed with {open_requests} requests open; after {since(killed_at)}: {lost}")
         await server.until(lambda s: s.closed == s.connections)
         print(f"all {server.connections} connections were closed after {since(killed_at)}")
         with suppress(TimeoutError):
@@ -163,7 +168,9 @@ def since(t: float) -> str:
     return f"{time.monotonic() - t:.2f} s"
 
 
-async def measure(asked: WorkersAsked, rates: list[float], seconds: float, above: int | None = None) -> None:
+async def measure(
+    asked: WorkersAsked, rates: list[float], seconds: float, above: int | None = None, raylet_only: bool = False
+) -> None:
     """`above`: the process that a cluster is under, one node of which is killed at the end."""
     began = time.monotonic()
     workers = await Workers.start(asked)
@@ -176,23 +183,24 @@ async def measure(asked: WorkersAsked, rates: list[float], seconds: float, above
             for number, rate_rps in enumerate(rates, BURSTS + 1):
                 await carry(workers, number, rate_rps, seconds)
         if above is not None:
-            await kill_a_node(workers, above)
+            await kill_a_node(workers, above, raylet_only)
     finally:
         await workers.close()
 
 
-def measure_nodes(nodes: int, rates: list[float], seconds: float) -> None:
+def measure_nodes(nodes: int, rates: list[float], seconds: float, raylet_only: bool) -> None:
     os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (Ray's own name; docs/safety.md says why)
     began = time.monotonic()
     with own_folder() as folder, cluster_of(nodes, folder) as (address, above):
         print(f"a head and {nodes} nodes started in {since(began)}")
-        asyncio.run(measure(WorkersAsked(address=address), rates, seconds, above))
+        asyncio.run(measure(WorkersAsked(address=address), rates, seconds, above, raylet_only))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--nodes", type=int)
+    parser.add_argument("--raylet-only", action="store_true")
     parser.add_argument("--rates", default="200,500,1000,2000")
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--bracket", action="store_true")
@@ -201,7 +209,7 @@ def main() -> None:
     print(f"size of the extra: {size_mb(extra):.0f} MB in {len(extra)} packages")
     rates = [float(rate) for rate in given.rates.split(",")]
     if given.nodes is not None:
-        measure_nodes(given.nodes, rates, given.seconds)
+        measure_nodes(given.nodes, rates, given.seconds, given.raylet_only)
     else:
         asyncio.run(measure(WorkersAsked(local=given.workers), rates, given.seconds))
     if given.bracket:
