@@ -6,6 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("same", derandomize=True)
+settings.load_profile("same")
+"""The same examples each time, so that a red test is the change's own doing; `--hypothesis-profile default` draws others."""
 
 ROOT = Path(__file__).parents[1]
 _PACE = "stamps of a child that sends in real time, and what it does within seconds"
