@@ -43,6 +43,7 @@ FOREIGN = {
         "--replicas",
         "--case",
         "--horizon",
+        "--nodes",
         "--seed",
         "--chaos",
         "--simulated",
@@ -58,6 +59,7 @@ FOREIGN = {
     *("--snapshot-update", "--write"),  # of tests
     *("--head", "--address", "--num-cpus"),  # of ray start
     "--rm",  # docker's
+    "--hypothesis-profile",  # pytest's
     *("--rm", "--network"),  # docker's
 }
 
