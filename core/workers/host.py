@@ -20,14 +20,21 @@ BATCH_S = 0.1
 """Lines wait so long for others: one by one, records cost Ray ten times as much."""
 
 CLOSE_S = 1.0
+PARENT_S = 1.0
+"""How often it is looked whether the process that started this one is still there."""
+
 _READ_BYTES = 256 * 1024
 _HEARTBEAT = encode(Heartbeat())
 
 
 class Host:
-    """Starts the process. Its methods may be called from several threads."""
+    """Starts the process. Its methods may be called from several threads.
 
-    def __init__(self) -> None:
+    `ends_with_parent`: this process is there for the sending one alone, and ends with the process that started it. Where only the
+    part of Ray that keeps a machine's workers dies, nobody else ends them for a quarter of a minute, and one stays for good.
+    """
+
+    def __init__(self, *, ends_with_parent: bool = False) -> None:
         self._said = 0
         self._telling = threading.Lock()
         self._news = threading.Condition()
@@ -41,6 +48,8 @@ class Host:
         started.wait()
         if self._problem is not None:
             raise self._problem
+        if ends_with_parent:
+            threading.Thread(target=self._end_with, args=(os.getppid(),), daemon=True).start()
 
     def say(self, number: int, lines: bytes) -> None:
         """Pass commands on, in the order of their numbers, each once."""
@@ -101,6 +110,12 @@ class Host:
         except TimeoutExpired:
             process.kill()
             process.wait()
+
+    def _end_with(self, parent: int) -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_S)
+        self.close()
+        os._exit(0)
 
     def _write(self, lines: bytes) -> None:
         assert self._process is not None

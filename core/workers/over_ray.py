@@ -61,7 +61,8 @@ class RayCarrier:
         self.gathered = gathered
         kind = ray.remote(Host)
         self._actors = [
-            kind.options(num_cpus=0, max_concurrency=_THREADS, scheduling_strategy=_on(node)).remote() for node in nodes
+            kind.options(num_cpus=0, max_concurrency=_THREADS, scheduling_strategy=_on(node)).remote(ends_with_parent=True)
+            for node in nodes
         ]
 
     async def say(self, worker: int, number: int, lines: bytes) -> None:
