@@ -3,6 +3,7 @@
 python -m tests.benchmarks.workers [--workers N | --nodes N [--raylet-only]] [--rates A,B,...] [--seconds S] [--bracket]
 
 It takes a minute, --bracket ten more.
+
 All workers are on this machine, so that the true offset of every clock is 0 and a network's delay is missing. Requests go to the
 null server of the selftest. "lag" is from the end of a request to the controller's hearing of it. The size is that of Ray and what
 comes with it, beside what the product installs anyway. --nodes starts a Ray cluster of so many nodes here, with a worker on each,
@@ -135,8 +136,9 @@ def bracket(workers: int | None) -> str:
         command = [sys.executable, "-m", "tui", "demo", "--quiet", "--json", str(out), "--out", f"{folder}/run.jsonl"]
         began = time.monotonic()
         subprocess.run([*command, *([f"--workers=local:{workers}"] if workers else [])], cwd=ROOT, check=False, capture_output=True)
-        answer = json.loads(out.read_text())["answer"]
-        return f"{answer['outcome']}: {answer.get('knee')} in {time.monotonic() - began:.0f} s"
+        found = json.loads(out.read_text())
+        knee = found["knee"]
+        return f"{found['outcome']}: {knee['pass_rps']:.3g} to {knee['first_fail_rps']:.3g} requests/s in {time.monotonic() - began:.0f} s"
 
 
 async def kill_a_node(workers: Workers, above: int, raylet_only: bool) -> None:
