@@ -138,7 +138,8 @@ def bracket(workers: int | None) -> str:
         subprocess.run([*command, *([f"--workers=local:{workers}"] if workers else [])], cwd=ROOT, check=False, capture_output=True)
         found = json.loads(out.read_text())
         knee = found["knee"]
-        return f"{found['outcome']}: {knee['pass_rps']:.3g} to {knee['first_fail_rps']:.3g} requests/s in {time.monotonic() - began:.0f} s"
+        ends = f"{knee['pass_rps']:.3g} to {knee['first_fail_rps']:.3g} requests/s"
+        return f"{found['outcome']}: {ends} in {time.monotonic() - began:.0f} s"
 
 
 async def kill_a_node(workers: Workers, above: int, raylet_only: bool) -> None:
