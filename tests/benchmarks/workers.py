@@ -3,6 +3,7 @@
 python -m tests.benchmarks.workers [--workers N | --nodes N [--raylet-only]] [--rates A,B,...] [--seconds S] [--bracket]
 
 It takes a minute, --bracket ten more.
+
 All workers are on this machine, so that the true offset of every clock is 0 and a network's delay is missing. Requests go to the
 null server of the selftest. "lag" is from the end of a request to the controller's hearing of it. The size is that of Ray and what
 comes with it, beside what the product installs anyway. --nodes starts a Ray cluster of so many nodes here, with a worker on each,
@@ -135,8 +136,10 @@ def bracket(workers: int | None) -> str:
         command = [sys.executable, "-m", "tui", "demo", "--quiet", "--json", str(out), "--out", f"{folder}/run.jsonl"]
         began = time.monotonic()
         subprocess.run([*command, *([f"--workers=local:{workers}"] if workers else [])], cwd=ROOT, check=False, capture_output=True)
-        answer = json.loads(out.read_text())["answer"]
-        return f"{answer['outcome']}: {answer.get('knee')} in {time.monotonic() - began:.0f} s"
+        found = json.loads(out.read_text())
+        knee = found["knee"]
+        ends = f"{knee['pass_rps']:.3g} to {knee['first_fail_rps']:.3g} requests/s"
+        return f"{found['outcome']}: {ends} in {time.monotonic() - began:.0f} s"
 
 
 async def kill_a_node(workers: Workers, above: int, raylet_only: bool) -> None:
@@ -150,7 +153,8 @@ async def kill_a_node(workers: Workers, above: int, raylet_only: bool) -> None:
         ours = [*actors, *actors.values(), workers.process.pid]
         raylet = parent_of(min(actors))
         for pid in (raylet, *([] if raylet_only else processes_under(raylet))):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # a sender ends with its actor
+                os.kill(pid, signal.SIGKILL)
         killed_at = time.monotonic()
         try:
             await until_done(workers)

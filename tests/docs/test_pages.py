@@ -41,6 +41,7 @@ FOREIGN = {
     *("--tensor-parallel-size", "--api-server-count", "--max-loras", "--enable-prompt-tokens-details"),  # vLLM's
     *(
         "--replicas",
+        "--nodes",
         "--case",
         "--horizon",
         "--nodes",
