@@ -44,7 +44,6 @@ FOREIGN = {
         "--nodes",
         "--case",
         "--horizon",
-        "--nodes",
         "--seed",
         "--chaos",
         "--simulated",
