@@ -35,7 +35,7 @@ def _load(f: Figures) -> str:
 
 def _imbalance(f: Figures) -> str:
     what = "requests in flight" if f.word("by") == "in_flight" else "finished requests"
-    return f"the busiest replica, {f.word('url')}, has {number(f['ratio'])} times an even share of the {what}"
+    return f"the busiest replica, {f.word('url')}, had {number(f['ratio'])} times an even share of the {what} over the window"
 
 
 def _over(f: Figures) -> str:

@@ -77,11 +77,11 @@ WATCHED: list[tuple[Fact, str]] = [
     (fact("watch_load", load_frac=1.0, by="waiting"), "requests are waiting"),
     (
         fact("watch_imbalance", url="http://a:1", ratio=1.8, by="in_flight"),
-        "the busiest replica, http://a:1, has 1.80 times an even share of the requests in flight",
+        "the busiest replica, http://a:1, had 1.80 times an even share of the requests in flight over the window",
     ),
     (
         fact("watch_imbalance", url="http://a:1", ratio=1.8, by="finished"),
-        "the busiest replica, http://a:1, has 1.80 times an even share of the finished requests",
+        "the busiest replica, http://a:1, had 1.80 times an even share of the finished requests over the window",
     ),
     (fact("watch_none_read", replicas=1), "The replica could not be read"),
     (fact("watch_some_unread", unread=1, replicas=3), "1 of 3 replicas could not be read"),

@@ -91,7 +91,7 @@ async def test_each_replica_has_a_row_and_one_that_is_away_says_why_and_since_wh
         assert "2 of 3 replicas read" in text
         assert "✘ 10.0.0.3:8000 not read for 12 s: cannot be reached" in " ".join(text.split())
         assert "10 running, 2 waiting" in text
-        assert "10.0.0.1:8000, has 1.50 times an even share" in " ".join(text.split())
+        assert "10.0.0.1:8000, had 1.50 times an even share" in " ".join(text.split())
         assert "over" in next(line for line in lines_of(app) if "10.0.0.1:8000" in line)  # its TTFT p95 is beyond the last bucket
         assert "q Quit" in text
         assert all(len(line) <= size[0] for line in lines_of(app))
