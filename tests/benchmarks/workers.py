@@ -36,7 +36,7 @@ from core.workers.clocks import Offset
 from tests.core.load.server import endless, serving
 from tests.core.load.test_generator import LATER, at_once
 from tests.core.workers.ray_cluster import actors_and_senders, cluster_of, own_folder, parent_of, processes_under
-from tests.core.workers.test_workers import gone, is_there
+from tests.processes import gone, is_there
 
 ROOT = Path(__file__).parents[2]
 BURSTS, LEAD_S = 10, 0.5

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ from core.records import ChildMessage, LoadDone, LoadReady, LoadTick, RepeatOrde
 from core.schedule import draw
 from tests.core.load.orders import hello, order
 from tests.core.load.server import WAIT_S, Received, endless, serving, whole
+from tests.processes import gone, state_of
 
 ROOT = Path(__file__).parents[3]
 LATER = 1000.0
@@ -290,9 +291,7 @@ async def test_the_child_does_not_outlive_a_killed_parent(number: signal.Signals
         await server.until(lambda s: len(s.received) >= 10)
         parent.send_signal(number)
         await parent.wait()
-        async with asyncio.timeout(WAIT_S):
-            while running(child):  # noqa: ASYNC110 (not a child of ours: nobody would tell)
-                await asyncio.sleep(0.01)
+        await gone(child)
         await server.until(lambda s: s.closed == s.connections)
 
 
@@ -308,9 +307,7 @@ async def test_the_load_stops_when_the_parent_is_only_stopped() -> None:
         await server.until(lambda s: len(s.received) >= 10)
         parent.send_signal(signal.SIGSTOP)
         await server.until(lambda s: s.closed == s.connections)
-        async with asyncio.timeout(WAIT_S):
-            while running(child):  # noqa: ASYNC110 (its sockets are closed a moment before it is gone)
-                await asyncio.sleep(0.01)
+        await gone(child)
         parent.send_signal(signal.SIGKILL)
         await parent.wait()
 
@@ -325,21 +322,9 @@ async def test_a_parent_that_speaks_keeps_the_load_up() -> None:
             assert [m.ending for m in ends(await until_done(generator))] == ["ok"]
 
 
-def running(pid: int) -> bool:
-    """Whether a process is there and no zombie."""
-    return state_of(pid) not in ("", "Z")
-
-
 def room_for_files(pid: int) -> int:
     status = Path(f"/proc/{pid}/status").read_text()
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("FDSize:"))
-
-
-def state_of(pid: int) -> str:
-    """One letter, as ps shows it; nothing for a process that is not there."""
-    with suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    return ""
 
 
 async def test_ctrl_c_of_the_terminal_does_not_reach_the_load() -> None:

@@ -19,6 +19,7 @@ from tests.builders import asked_step
 from tests.core.run.bench import Bench, assert_ended_clean, events_of, on_bench, scripted, to_the_end
 from tests.core.run.fakes import config
 from tests.core.run.virtual import now, run
+from tests.processes import gone
 
 CACHE: tuple[Code, ...] = ("cache_unreached", "cache_not_offered", "cache_not_reset", "cache_held", "cache_unchecked")
 RESTARTED: tuple[Code, ...] = ("restarted_between_repeats", "restarted_between_steps", "server_restarted")
@@ -47,7 +48,7 @@ async def test_a_command_out_of_time_is_ended_with_all_it_started(tmp_path: Path
     ended = await run_command(f"sleep 30 & echo $! > {pid_file}; wait", limit_s=0.3)
 
     assert ended.code is None
-    await gone(int(pid_file.read_text()))
+    await gone(int(pid_file.read_text()), within_s=10)
 
 
 async def test_a_cancelled_command_is_ended_with_all_it_started(tmp_path: Path) -> None:
@@ -60,21 +61,7 @@ async def test_a_cancelled_command_is_ended_with_all_it_started(tmp_path: Path) 
         await task
 
     assert task.cancelled()
-    await gone(int(pid_file.read_text()))
-
-
-async def gone(pid: int) -> None:
-    """Until a process is there no more, or only as a zombie that nobody has waited for."""
-    async with asyncio.timeout(10):
-        while _lives(pid):  # noqa: ASYNC110 - the kernel tells nobody
-            await asyncio.sleep(0.02)
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+    await gone(int(pid_file.read_text()), within_s=10)
 
 
 # --- waiting for the server ---

@@ -16,6 +16,7 @@ import pytest
 
 from core.facts import fact
 from core.tune import NotReady, Server, guardian, server
+from tests.processes import is_there
 
 HOME = Path(__file__).parents[3]
 SERVED = Path(__file__).with_name("served.py")
@@ -37,14 +38,6 @@ def pids(folder: Path) -> list[int]:
     return [int(path.name.removeprefix("pid-")) for path in folder.glob("pid-*")]
 
 
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return b") Z " not in Path(f"/proc/{pid}/stat").read_bytes() if sys.platform == "linux" else True
-
-
 async def appears(path: Path) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not os.path.exists(path):  # noqa: ASYNC110, ASYNC240 (a file of another process)
@@ -54,7 +47,7 @@ async def appears(path: Path) -> None:
 async def gone(folder: Path) -> None:
     """Returns once none of the processes is left."""
     async with asyncio.timeout(PATIENCE_S):
-        while any(map(alive, pids(folder))):  # noqa: ASYNC110 (processes of others)
+        while any(map(is_there, pids(folder))):  # noqa: ASYNC110 (processes of others)
             await asyncio.sleep(0.01)
 
 
@@ -69,7 +62,7 @@ async def test_it_ends_when_it_is_asked_to(tmp_path: Path) -> None:
     server = await started(tmp_path, "plain", grace_s=600.0)
     await server.stop()
     await server.stop()
-    assert not any(map(alive, pids(tmp_path)))
+    assert not any(map(is_there, pids(tmp_path)))
     assert server.left == 0
     assert not server.ended.done(), "it did not end by itself"
 
@@ -79,7 +72,7 @@ async def test_a_deaf_family_is_killed_with_those_that_left_its_session(tmp_path
     server = await started(tmp_path, "family")
     assert len(pids(tmp_path)) == 5
     await server.stop()
-    assert not any(map(alive, pids(tmp_path)))
+    assert not any(map(is_there, pids(tmp_path)))
     assert server.left == 0
 
 
@@ -90,7 +83,7 @@ async def test_a_cancelled_end_does_not_wait_for_the_grace(tmp_path: Path) -> No
     ending.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(ending, PATIENCE_S)
-    assert not any(map(alive, pids(tmp_path)))
+    assert not any(map(is_there, pids(tmp_path)))
 
 
 async def test_a_command_that_ends_by_itself_says_how(tmp_path: Path) -> None:
@@ -145,7 +138,7 @@ async def test_a_list_that_misses_a_process_is_not_believed(tmp_path: Path, monk
     served = await started(tmp_path, "deaf", grace_s=0.0)
     await served.stop()
     assert served.left == 0
-    assert not any(map(alive, pids(tmp_path)))
+    assert not any(map(is_there, pids(tmp_path)))
 
 
 _PARENT = """
@@ -172,7 +165,7 @@ async def test_nothing_outlives_whoever_started_it(tmp_path: Path, number: signa
     try:
         await appears(tmp_path / "listening")
         assert len(pids(tmp_path)) == 5
-        assert all(map(alive, pids(tmp_path)))
+        assert all(map(is_there, pids(tmp_path)))
         os.killpg(parent.pid, number)
         await parent.wait()
     finally:

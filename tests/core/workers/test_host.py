@@ -1,11 +1,12 @@
 """What runs on a machine that sends, without anything that carries words to it."""
 
+import asyncio
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 import time
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 from core.load.protocol import encode, messages
@@ -13,8 +14,7 @@ from core.records import LoadDone, LoadReady, RequestEnded
 from core.workers.host import BATCH_S, Host
 from core.workers.messages import Heard, from_driver, passed_on
 from tests.core.load.orders import hello, order
-
-LIMIT_S = 30.0
+from tests.processes import gone, is_there
 
 
 def test_commands_that_come_twice_are_obeyed_once_and_lines_come_in_whole_batches() -> None:
@@ -53,32 +53,20 @@ subprocess.run([sys.executable, "-c", {ACTOR!r}], stdin=subprocess.DEVNULL)
 """
 
 
-def test_it_ends_with_the_process_that_keeps_it_and_so_does_what_sends() -> None:
-    words, root = [sys.executable, "-c", RAYLET], Path(__file__).parents[3]
-    keeper = subprocess.Popen(words, stdout=subprocess.PIPE, cwd=root, start_new_session=True)
+async def test_it_ends_with_the_process_that_keeps_it_and_so_does_what_sends() -> None:
+    words, root = (sys.executable, "-c", RAYLET), Path(__file__).parents[3]
+    keeper = await asyncio.create_subprocess_exec(*words, stdout=PIPE, cwd=root, start_new_session=True)
     try:
         assert keeper.stdout is not None
-        pids = [int(pid) for pid in keeper.stdout.readline().split()]
+        pids = [int(pid) for pid in (await keeper.stdout.readline()).split()]
         assert len(pids) == 2
         assert all(map(is_there, pids))
         keeper.kill()
-        until = time.monotonic() + LIMIT_S
-        while any(map(is_there, pids)) and time.monotonic() < until:
-            time.sleep(0.05)
-        assert not any(map(is_there, pids))
+        await gone(*pids)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(keeper.pid, signal.SIGKILL)
-        keeper.wait()
-        keeper.stdout.close()  # type: ignore[union-attr]
-
-
-def is_there(pid: int) -> bool:
-    """Whether it runs; one that has ended and that nobody waited for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+        await keeper.wait()
 
 
 def test_lines_pass_the_driver_as_they_are() -> None:

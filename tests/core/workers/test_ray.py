@@ -16,7 +16,8 @@ from tests.core.load.orders import hello, order
 from tests.core.load.server import Server, endless, serving, whole
 from tests.core.load.test_generator import LATER, at_once, done, ends
 from tests.core.workers.ray_cluster import actors_and_senders, cluster_of, own_folder, processes_under
-from tests.core.workers.test_workers import gone, until_done
+from tests.core.workers.test_workers import until_done
+from tests.processes import gone
 
 SECRET = "sk-ray-must-not-keep-this"
 LEAD_S = 0.5

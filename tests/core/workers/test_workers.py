@@ -25,6 +25,7 @@ from tests.core.load.orders import hello, order
 from tests.core.load.server import WAIT_S, Server, endless, serving, whole
 from tests.core.load.test_generator import LATER, at_once, done, ends
 from tests.core.workers.here import ROOT, driver
+from tests.processes import gone
 
 LEAD_S = 0.3
 
@@ -46,19 +47,6 @@ async def until_done(workers: Workers) -> list[ChildMessage]:
             if type(message).__name__ == "LoadDone":
                 break
     return told
-
-
-def is_there(pid: int) -> bool:
-    with suppress(ProcessLookupError):
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z" if Path("/proc/self").exists() else True
-    return False
-
-
-async def gone(*pids: int) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while any(map(is_there, pids)):  # noqa: ASYNC110 (nothing tells of the end of somebody else's child)
-            await asyncio.sleep(0.05)
 
 
 def senders(workers: Workers) -> list[int]:
